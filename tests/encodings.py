@@ -10,9 +10,10 @@ from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.smt.assignment import Assignment, read_assignment
 from twill.smt.backend import Z3Session
-from twill.smt.encoding import Encoding, Slot
+from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules
 from twill.smt.rules import assert_rules
+from twill.zlp.slots import Slot
 
 
 def encoded(graph: CostedGraph, machine: Machine, low: int, high: int, *, explain: bool = False) -> Encoding:

@@ -13,7 +13,7 @@ from tests.strategies import make_machine, problems
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.smt.assignment import Assignment, read_assignment
-from twill.smt.encoding import slots_of
+from twill.zlp.slots import slots_of
 
 QUIET = settings(deadline=None, max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
 
@@ -93,7 +93,7 @@ def test_pressure_names_the_birth_at_which_it_is_reached() -> None:
     ops = tuple(instruction(n, ("alu", 2)) for n in range(3))
     g = graph(ops, (), (value(0, (2, 0), size=5), value(1, (2, 0), size=9)))
     machine = make_machine(overhead=4)
-    a = Assignment(g, machine, slots_of(g, machine), 20, (0, 2, 4), (0, 0, 0))
+    a = Assignment(g, machine, slots_of(machine), 20, (0, 2, 4), (0, 0, 0))
     peak, at = a.pressure(0)
     assert peak == 4 + 5 + 9
     assert at is not None
@@ -105,7 +105,7 @@ def test_pressure_names_the_birth_at_which_it_is_reached() -> None:
 def test_a_group_that_makes_and_reads_no_register_needs_the_least_budget() -> None:
     machine = make_machine(overhead=8)
     g = graph((instruction(0), instruction(1)), (), (value(0, (0, 0), size=5),))
-    a = Assignment(g, machine, slots_of(g, machine), 20, (0, 0), (0, 1))
+    a = Assignment(g, machine, slots_of(machine), 20, (0, 0), (0, 1))
     assert a.pressure(1) == (0, None)
     assert a.budget(1) == 8
 
@@ -114,6 +114,6 @@ def test_a_value_from_another_group_needs_a_landing_place_once() -> None:
     machine = make_machine(overhead=0)
     ops = tuple(instruction(n) for n in range(3))
     g = graph(ops, (), (value(0, (1, 0), (2, 0), size=5),))
-    a = Assignment(g, machine, slots_of(g, machine), 20, (0, 5, 6), (0, 1, 1))
+    a = Assignment(g, machine, slots_of(machine), 20, (0, 5, 6), (0, 1, 1))
     assert a.resident_registers(1) == 5
     assert a.resident_registers(0) == 0

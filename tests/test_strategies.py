@@ -24,7 +24,7 @@ from twill.schedule import Candidate, Schedule, Strategy
 from twill.smt.search import Limits, Outcome
 from twill.strategies import Baseline, schedule_loop, units_of
 from twill.zlp.bounds import lower_bounds
-from twill.zlp.grouping import slots_of
+from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
 
 QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -89,8 +89,8 @@ def test_without_pipelining_an_iteration_ends_before_the_next_begins() -> None:
 
 def test_tied_instructions_go_where_they_must() -> None:
     costed, machine = two_steps(crossing=3), make_machine()
-    slots = slots_of(costed, machine)
-    last = max(number for number, slot in enumerate(slots) if slot.name == slots[0].name)
+    slots = slots_of(machine)
+    last = max(number for number, slot in enumerate(slots) if slot.context == slots[0].context)
     assert last > 0
     for strategy in ("paper", *BASELINES):
         bounds = lower_bounds(costed, machine)
@@ -117,7 +117,7 @@ def test_what_is_tied_to_one_group_is_kept_together() -> None:
 
 def test_groups_are_renamed_only_if_an_exchange_does_it() -> None:
     machine = make_machine(compute_groups=2)
-    slots = slots_of(two_steps(crossing=3), machine)
+    slots = slots_of(machine)
     assert renamed((0, 1), slots, {0: 1}) == (1, 0)
     assert renamed((0, 0), slots, {0: 1, 1: 0}) is None
     assert renamed((0, 1), slots, {0: 1, 1: 1}) is None

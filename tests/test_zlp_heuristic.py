@@ -17,12 +17,12 @@ from twill.machine import Machine
 from twill.machine_file import load_machine
 from twill.pipeline import main_region
 from twill.zlp.bounds import lower_bounds
-from twill.zlp.grouping import slots_of
 from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
+from twill.zlp.slots import slots_of
 
 
 def violations(costed: CostedGraph, machine: Machine, found: HeuristicSchedule) -> frozenset[str]:
-    contexts = tuple(context.name for context in slots_of(costed, machine))
+    contexts = tuple(slot.context.name for slot in slots_of(machine))
     return broken(costed, machine, Plan(found.ii, found.start, found.group, contexts), found.budgets)
 
 
@@ -87,14 +87,6 @@ def test_a_recurrence_alone_is_met_exactly() -> None:
     assert found is not None
     assert found.ii == 7
     assert found.start == (0, 4)
-
-
-def test_slots_follow_the_machine_whatever_the_instructions_can_use() -> None:
-    machine = make_machine(compute_groups=2)
-    only_load = graph((instruction(0, ("tma", 1), contexts=("load",)),))
-    both = graph((instruction(0, ("tma", 1), contexts=("load", "compute")),))
-    assert [c.name for c in slots_of(only_load, machine)] == ["compute", "compute", "load"]
-    assert [c.name for c in slots_of(both, machine)] == ["compute", "compute", "load"]
 
 
 def test_no_schedule_is_made_up_for_a_graph_that_fits_no_memory() -> None:

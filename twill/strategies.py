@@ -19,13 +19,13 @@ from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.schedule import Bounds, Certificate, Objective, Step, Strategy, Verdict
 from twill.smt.assignment import Assignment
-from twill.smt.encoding import slots_of
 from twill.smt.paper import paper_search
 from twill.smt.search import Limits, Outcome, Progress, Search
 from twill.zlp import grouping
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.sequential import sequential_schedule
+from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
 
 PAPER_UNITS = 300  # the U of the paper's evaluation (arXiv 2512.18134), whose encoding grows with the cycles
@@ -117,7 +117,7 @@ class Baseline:
         a = outcome.assignment
         if a is None or not self.fixed:
             return outcome
-        slots = grouping.slots_of(self.graph, self.machine)
+        slots = slots_of(self.machine)
         groups = renamed(a.slot, slots, self.fixed)
         if groups is None:
             return replace(outcome, assignment=None, objective=None)
@@ -126,7 +126,7 @@ class Baseline:
     def _quick(self) -> Outcome:
         """One of the two that run for a moment and prove nothing."""
         begun = time.perf_counter()
-        graph, slots = tied(self.graph, self.fixed), grouping.slots_of(self.graph, self.machine)
+        graph, slots = tied(self.graph, self.fixed), slots_of(self.machine)
         least = self.bounds.best
         if self.strategy == "heuristic":
             found = heuristic_schedule(graph, self.machine, least)
@@ -137,7 +137,7 @@ class Baseline:
         seconds = time.perf_counter() - begun
         if found is None or groups is None:
             return Outcome(None, None, self._certificate(None, "unknown", seconds), infeasible=False)
-        a = Assignment(self.graph, self.machine, slots_of(self.graph, self.machine), found.ii, found.start, groups)
+        a = Assignment(self.graph, self.machine, slots, found.ii, found.start, groups)
         objective = Objective(
             ii=a.ii, copies=a.copies, crossing=a.crossing, length=a.length, registers=a.registers, proven=()
         )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, Value
 from twill.machine import Machine
-from twill.smt.encoding import Encoding, Slot, read_end
+from twill.smt.encoding import Encoding, read_end
+from twill.zlp.slots import Slot
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from itertools import combinations, pairwise
 
 from twill.graph.costed import Value
 from twill.smt.boolean_window import Window, negated
-from twill.smt.encoding import Slot, read_end
+from twill.smt.encoding import read_end
 from twill.smt.rules import resident_bytes
+from twill.zlp.slots import Slot
 
 
 def uniqueness(w: Window) -> None:

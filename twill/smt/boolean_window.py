@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
-from twill.smt.encoding import Slot, slots_of
+from twill.zlp.slots import Slot, slots_of
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Window:
     _same: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.slots = slots_of(self.graph, self.machine)
+        self.slots = slots_of(self.machine)
         first: dict[str, int] = {}
         for i in self.graph.instructions:
             self._owner[i.id] = first.setdefault(i.single_issuer, i.id) if i.single_issuer else i.id

@@ -12,16 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, Instruction, Value
-from twill.machine import Context, Machine
+from twill.machine import Machine
 from twill.smt.backend import Session
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A warp group that may be used; slots of one context are interchangeable."""
-
-    id: int
-    context: Context
+from twill.zlp.slots import Slot, slots_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class Encoding:
         if low != high:
             self.session.declare("I", "Int")
             self.add(f"(<= {low} I {high})")
-        self.slots = slots_of(self.graph, self.machine)
+        self.slots = slots_of(self.machine)
         first: dict[str, int] = {}
         for i in self.graph.instructions:
             self._owner[i.id] = first.setdefault(i.single_issuer, i.id) if i.single_issuer else i.id
@@ -224,12 +217,6 @@ class Encoding:
     def instruction(self, v: int) -> Instruction:
         """The instruction with id v (ids are positions)."""
         return self.graph.instructions[v]
-
-
-def slots_of(graph: CostedGraph, machine: Machine) -> tuple[Slot, ...]:
-    """One slot for each warp group that the machine can host, in machine order: the same for every loop of a kernel."""
-    contexts = [c for c in machine.contexts for _ in range(c.max_groups)]
-    return tuple(Slot(k, c) for k, c in enumerate(contexts))
 
 
 def read_end(instruction: Instruction) -> int:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from twill.graph.costed import CostedGraph, Value
 from twill.smt.assignment import Assignment
 from twill.smt.blocks import blocks_alike
-from twill.smt.encoding import Encoding, Origin, Point, Slot, implies, read_end
+from twill.smt.encoding import Encoding, Origin, Point, implies, read_end
+from twill.zlp.slots import Slot
 
 
 @dataclass

@@ -18,12 +18,13 @@ from twill.machine import Machine
 from twill.schedule import Bounds, Certificate, Objective, Step, Verdict
 from twill.smt.assignment import Assignment, read_assignment
 from twill.smt.backend import Session, Z3Session
-from twill.smt.encoding import Encoding, slots_of
+from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules
 from twill.smt.lemmas import NeverCross
 from twill.smt.pins import Pin, assert_pins
 from twill.smt.rules import assert_rules
 from twill.zlp.heuristic import heuristic_schedule
+from twill.zlp.slots import slots_of
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class Search:
         seconds = time.perf_counter() - begun
         if found is None:
             return
-        slots = slots_of(self.graph, self.machine)
+        slots = slots_of(self.machine)
         best = Assignment(self.graph, self.machine, slots, found.ii, found.start, found.group)
         if not self._keeps_fixed(best):
             return

@@ -10,25 +10,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Context, Machine
+from twill.machine import Machine
 from twill.zlp.issue import Item, together
+from twill.zlp.slots import Slot, slots_of
 
 Groups = tuple[int, ...]  # instruction id -> slot
 MOVES = 12  # steps of relief from one choice of warp groups
 RELIEVED = 3  # choices that are relieved
 
 
-def slots_of(graph: CostedGraph, machine: Machine) -> tuple[Context, ...]:
-    """The context of each slot: `max_groups` slots for every context, in machine order.
-
-    This numbering of warp groups is shared with the solver, and by all loops of a kernel.
-    """
-    return tuple(c for c in machine.contexts for _ in range(c.max_groups))
-
-
 def proposals(graph: CostedGraph, machine: Machine, least: int) -> list[Groups]:
     """Different warp groups, most promising first. least: a lower bound on I, at which loads are to fit if they can."""
-    grouper = _Grouper(graph, slots_of(graph, machine))
+    grouper = _Grouper(graph, slots_of(machine))
     blocks = max([1, *(i.block + 1 for i in graph.instructions)])
     widths = sorted(range(1, len(grouper.slots) + 1), key=lambda w: (w != blocks, w))
     bases = [grouper.assign(width, light, least) for light in (True, False) for width in widths]
@@ -54,7 +47,7 @@ def group_load(graph: CostedGraph, groups: Sequence[int]) -> dict[int, int]:
 @dataclass
 class _Grouper:
     graph: CostedGraph
-    slots: tuple[Context, ...]
+    slots: tuple[Slot, ...]
 
     def __post_init__(self) -> None:
         self.items = together(self.graph)
@@ -73,7 +66,7 @@ class _Grouper:
         order = sorted(range(len(self.items)), key=lambda k: (not self.items[k].variable, self._block(k) < 0, k))
         for k in order:
             item = self.items[k]
-            able = [s for s, c in enumerate(self.slots) if c.name in item.contexts]
+            able = [s.id for s in self.slots if s.context.name in item.contexts]
             able = [s for s in able if kinds.get(s, item.variable) == item.variable]
             if not able:
                 return None
@@ -89,7 +82,7 @@ class _Grouper:
     ) -> int:
         item, registers = self.items[k], self.in_registers[k]
         spare = light and not registers
-        limits = {s: self.slots[s].max_registers for s in able}
+        limits = {s: self.slots[s].context.max_registers for s in able}
         best = min(limits.values()) if spare else max(limits.values())
         near = [s for s in able if limits[s] == best]
         if item.variable:
@@ -143,14 +136,14 @@ class _Grouper:
         """Items of slot `full` with the slots that they could go to; of free slots of a context only the first."""
         variable = {groups[m.id] for item in self.items if item.variable for m in item.members}
         free = [s for s in range(len(self.slots)) if s not in load]
-        firsts = {self.slots[s].name: s for s in reversed(free)}
+        firsts = {self.slots[s].context.name: s for s in reversed(free)}
         for item in self.items:
             if groups[item.members[0].id] != full or not item.hold:
                 continue
-            for slot, context in enumerate(self.slots):
-                if slot == full or context.name not in item.contexts:
+            for slot, name in ((s.id, s.context.name) for s in self.slots):
+                if slot == full or name not in item.contexts:
                     continue
-                if slot == firsts.get(context.name) or (slot in load and (slot in variable) == item.variable):
+                if slot == firsts.get(name) or (slot in load and (slot in variable) == item.variable):
                     yield item, slot
 
     @staticmethod

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
-from twill.zlp.grouping import Groups, group_load, proposals, slots_of
+from twill.zlp.grouping import Groups, group_load, proposals
 from twill.zlp.placement import Demands, Effort, Table, demands, heights, place, staggered
 from twill.zlp.residence import Residence
+from twill.zlp.slots import slots_of
 
 FACTORS = (1.0, 1.02, 1.06, 1.12, 1.22, 1.35, 1.6, 2.0, 2.5, 3.0, 4.0)
 EFFORT = 2600  # placements, for all of a search
@@ -28,7 +29,7 @@ SWEEPS = 2  # of all instructions, when lifetimes are shortened
 class HeuristicSchedule:
     """start[v] in cycles (the earliest is 0) and group[v], a slot, by instruction id.
 
-    Slots are numbered as by `twill.zlp.grouping.slots_of`. budgets: registers per thread of every
+    Slots are numbered as by `twill.zlp.slots`. budgets: registers per thread of every
     slot, 0 if it is not used.
     """
 
@@ -95,7 +96,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         graph = self.graph
-        self.slots = slots_of(graph, self.machine)
+        self.slots = slots_of(self.machine)
         self.blocks = max([1, *(i.block + 1 for i in graph.instructions)])
         self.twins = _twins(graph, self.blocks)
         self.effort = EFFORT

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, Value
-from twill.machine import Context, Machine
+from twill.machine import Machine
 from twill.zlp.bound import ceil_div
+from twill.zlp.slots import Slot
 
 
 @dataclass
@@ -16,7 +17,7 @@ class Residence:
 
     graph: CostedGraph
     machine: Machine
-    slots: tuple[Context, ...]
+    slots: tuple[Slot, ...]
     groups: tuple[int, ...]
     resident: dict[int, int] = field(default_factory=dict)  # used slot -> registers taken all the time
     room: dict[str, int] = field(default_factory=dict)  # space -> bytes left for rings
@@ -79,7 +80,7 @@ class Residence:
 
     def budget(self, slot: int, need: int) -> int | None:
         """The least legal budget for `need` registers; None if the context's limit is below it."""
-        context, granule = self.slots[slot], self.machine.register_file.granule
+        context, granule = self.slots[slot].context, self.machine.register_file.granule
         wanted = max(need + context.overhead.value if need else 0, context.min_registers)
         budget = -int(-wanted // granule) * granule
         return budget if budget <= context.max_registers else None
@@ -104,7 +105,7 @@ class Residence:
         if value.storage is not None:
             return 0.0
         if value.space == "register":
-            context = self.slots[self.groups[value.producer]]
+            context = self.slots[self.groups[value.producer]].context
             return value.registers / context.max_registers
         return value.bytes / max(1, self.machine.capacity(value.space))
 
@@ -113,5 +114,5 @@ class Residence:
         for slot, budget in zip(self.resident, budgets, strict=True):
             if budget is None:
                 return False
-            total += self.slots[slot].threads * budget
+            total += self.slots[slot].context.threads * budget
         return total <= int(self.machine.register_file.registers.value)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.zlp.bound import ceil_div
-from twill.zlp.grouping import Groups, slots_of
+from twill.zlp.grouping import Groups
 from twill.zlp.heuristic import HeuristicSchedule
 from twill.zlp.placement import Arc, Demands, Table, demands
 from twill.zlp.residence import Residence
+from twill.zlp.slots import slots_of
 
 
 def sequential_schedule(graph: CostedGraph, machine: Machine, choices: Iterable[Groups]) -> HeuristicSchedule | None:
@@ -38,7 +39,7 @@ def sequential_schedule(graph: CostedGraph, machine: Machine, choices: Iterable[
 
 def in_order(graph: CostedGraph, machine: Machine, groups: Groups) -> HeuristicSchedule | None:
     """The schedule of these warp groups, every instruction as early as program order lets it start."""
-    slots = slots_of(graph, machine)
+    slots = slots_of(machine)
     residence = Residence(graph, machine, slots, groups)
     if not graph.instructions or not residence.possible():
         return None

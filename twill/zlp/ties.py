@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Context
 from twill.zlp.grouping import Groups
+from twill.zlp.slots import Slot
 
 
 def tied(graph: CostedGraph, fixed: Mapping[int, int]) -> CostedGraph:
@@ -30,19 +30,19 @@ def tied(graph: CostedGraph, fixed: Mapping[int, int]) -> CostedGraph:
     return graph.model_copy(update={"instructions": tuple(made)})
 
 
-def renamed(groups: Groups, slots: tuple[Context, ...], fixed: Mapping[int, int]) -> Groups | None:
+def renamed(groups: Groups, slots: tuple[Slot, ...], fixed: Mapping[int, int]) -> Groups | None:
     """`groups` with slots of one context exchanged so that every `fixed` instruction is where it must be.
 
     fixed: instruction id -> slot. None if no exchange does that.
     """
     names: dict[int, int] = {}
     for v, wanted in fixed.items():
-        if slots[groups[v]].name != slots[wanted].name or names.setdefault(groups[v], wanted) != wanted:
+        if slots[groups[v]].context != slots[wanted].context or names.setdefault(groups[v], wanted) != wanted:
             return None
     if len(set(names.values())) < len(names):
         return None
     for slot in sorted(set(groups) - names.keys()):
-        alike = [s for s, context in enumerate(slots) if context.name == slots[slot].name]
+        alike = [s.id for s in slots if s.context == slots[slot].context]
         free = [s for s in alike if s not in names.values()]
         names[slot] = slot if slot in free else free[0]
     return tuple(names[slot] for slot in groups)
