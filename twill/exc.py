@@ -373,3 +373,48 @@ class LaunchTooLarge(TwillError):
 
     def __init__(self, kernel: str, what: str, asked: int, limit: int) -> None:
         super().__init__(f"kernel `{kernel}` is launched with {asked} {what}", hint=f"at most {limit} here")
+
+
+# The store (twill.store).
+
+
+class StoreUnavailable(TwillError):
+    """A store cannot be opened, read, written or reached. `store`: its place."""
+
+    exit_code = 5
+
+    def __init__(self, store: str, why: str, hint: str = "another place, or --no-store") -> None:
+        super().__init__(f"the schedule store {store}: {why}", hint=hint)
+        self.store = store
+
+
+# The service (twill.server).
+
+
+class ServerNotInstalled(TwillError):
+    """The libraries of the service are not installed."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(f"`twill serve` needs {missing}", hint='pip install "twill-gpu[server]"')
+
+
+class MalformedTokenFile(TwillError):
+    """A file of API tokens cannot be read, or a line of it is none."""
+
+
+class OpenToEverybody(TwillError):
+    """A service without tokens was asked to listen to other machines."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"without tokens the service listens to this machine only, not on {host}",
+            hint="--token-file FILE (docs/service.md), or --host 127.0.0.1",
+        )
+
+
+class CannotListen(TwillError):
+    """The address of the service is taken or not this machine's."""
+
+
+class BadSubmission(TwillError):
+    """A submission that cannot be solved: a graph or a machine that contradicts itself, or beyond a limit."""

@@ -1,0 +1,244 @@
+"""The workers of an embedded service: threads that take jobs, each solving in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from twill.machine import Machine
+from twill.schedule import Schedule
+from twill.store.api import JobBounds, JobProblem, State, Submission
+from twill.store.interface import ScheduleStore
+
+from . import solver_process
+from .queue import Claim, JobQueue
+from .solver_process import Message
+
+LEASE = 15.0  # seconds after which a silent worker's job is given to another
+BEAT = 1.0  # seconds between two signs of life
+IDLE = 0.5  # seconds between two looks for work that nobody told of (leases that ran out)
+TOLD = 0.2  # seconds between two writes of a solve's bounds
+POLL = 0.1  # seconds a solve may go on after it was cancelled, or its time was up
+ENDED_BUT_NOT_REAPED = ("Z", "X")
+RETRY = 1.0  # seconds to wait after the queue or the store failed
+
+log = logging.getLogger("twill.server.pool")
+
+
+@dataclass(frozen=True)
+class SolveLimits:
+    """What one solve may take: seconds of wall-clock time, megabytes of address space."""
+
+    seconds: float = 300.0
+    megabytes: int = 4096
+
+
+class Pool:
+    """`size` workers. Nothing runs before `start`; `stop` gives what is not finished back to the queue."""
+
+    def __init__(self, queue: JobQueue, store: ScheduleStore, size: int, limits: SolveLimits) -> None:
+        self.queue = queue
+        self.store = store
+        self.limits = limits
+        self.stopping = threading.Event()
+        self.work = threading.Condition()
+        self.threads = [
+            threading.Thread(target=self.run, args=(worker_name(n),), name=f"worker {n}", daemon=True)
+            for n in range(size)
+        ]
+
+    def start(self) -> None:
+        """Take up what a killed service left behind, and begin."""
+        left = self.queue.orphans(is_gone)
+        if left:
+            log.info("jobs of a service that ended without finishing them", extra={"jobs": left})
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End every solve and wait until the workers are done."""
+        self.stopping.set()
+        self.wake()
+        for thread in self.threads:
+            if thread.is_alive():
+                thread.join()
+
+    def wake(self) -> None:
+        """There may be work."""
+        with self.work:
+            self.work.notify_all()
+
+    def alive(self) -> bool:
+        """Whether every worker is at its post."""
+        return all(thread.is_alive() for thread in self.threads)
+
+    def run(self, name: str) -> None:
+        """One worker's life."""
+        while not self.stopping.is_set():
+            try:
+                claim = self.queue.claim(name, LEASE)
+                if claim is None:
+                    with self.work:
+                        self.work.wait(IDLE)
+                else:
+                    Solve(self, claim).run()
+            except Exception:
+                # The disk may be full, or the file locked: the job's lease runs out, and it is tried again.
+                log.exception("a worker failed", extra={"worker": name})
+                self.stopping.wait(RETRY)
+
+
+class Solve:
+    """One claim, from the start of its process to the end of the job."""
+
+    def __init__(self, pool: Pool, claim: Claim) -> None:
+        self.pool = pool
+        self.claim = claim
+        self.begun = time.monotonic()
+        self.last_beat = self.begun
+        self.last_told = 0.0
+        self.bounds: JobBounds | None = None  # those that were not yet written down
+
+    def run(self) -> None:
+        """Start, listen, and end the process and the job.
+
+        The schedule may be there already: stored by a worker that was killed before it could say so, or
+        by a job that ended between a look into the store and the submission.
+        """
+        if self.pool.store.get(self.claim.job.key, graph=False) is not None:
+            self.end("done")
+            return
+        process, pipe = solver_process.start(self.claim.document, self.pool.limits.megabytes)
+        log.info("solve begins", extra=self.about())
+        try:
+            self.listen(process, pipe)
+        finally:
+            pipe.close()
+            process.kill()
+            process.join()
+            process.close()
+
+    def listen(self, process: ForkServerProcess, pipe: Connection) -> None:
+        """Until the job has ended, or is no longer ours."""
+        while True:
+            message = receive(pipe, POLL)
+            if message is None:
+                process.join(RETRY)
+                self.end("failed", self.died(process.exitcode))
+                return
+            if message.schedule is not None:
+                self.keep(message.schedule)
+                return
+            if message.problem is not None:
+                self.end("failed", message.problem)
+                return
+            self.bounds = message.bounds or self.bounds
+            if not self.goes_on():
+                return
+
+    def goes_on(self) -> bool:
+        """Whether the solve may continue; ends the job, or gives it back, if not."""
+        now = time.monotonic()
+        if self.pool.stopping.is_set():
+            self.pool.queue.give_back(self.claim)
+            log.info("solve interrupted", extra=self.about())
+            return False
+        if now - self.begun > self.pool.limits.seconds:
+            self.end("failed", out_of_time(self.pool.limits.seconds))
+            return False
+        if self.bounds is not None and now - self.last_told > TOLD:
+            self.tell(now)
+        if now - self.last_beat > BEAT:
+            self.last_beat = now
+            said = self.pool.queue.beat(self.claim, LEASE)
+            if said == "cancel":
+                self.end("cancelled")
+            return said == "go on"
+        return True
+
+    def tell(self, now: float) -> None:
+        """Write the last bounds down."""
+        if self.bounds is not None:
+            self.pool.queue.progress(self.claim, self.bounds)
+            self.bounds, self.last_told = None, now
+
+    def keep(self, schedule: str) -> None:
+        """Store the schedule, and only then call the job done."""
+        try:
+            asked = Submission.parse(self.claim.document)
+            assert isinstance(asked.machine, Machine)
+            self.pool.store.put(
+                Schedule.parse(schedule), asked.graph, asked=asked.options.asked(), machine=asked.machine
+            )
+        except Exception as error:
+            log.exception("a schedule was not stored", extra=self.about())
+            message = f"the schedule was not stored: {error}"
+            self.end("failed", JobProblem(kind="Internal", message=message, hint="report it, with the graph"))
+            return
+        self.end("done")
+
+    def end(self, state: State, problem: JobProblem | None = None) -> None:
+        """Write down how the job ended, after what was last known of its bounds."""
+        self.tell(time.monotonic())
+        if self.pool.queue.finish(self.claim, state, problem):
+            log.info("solve ended", extra={**self.about(), "state": state, "problem": problem and problem.kind})
+
+    def died(self, code: int | None) -> JobProblem:
+        """What is said of a process that ended without a word."""
+        if code == -signal.SIGABRT or code == -signal.SIGSEGV or code == -signal.SIGKILL:
+            return solver_process.out_of_memory(self.pool.limits.megabytes)  # how C++ ends without memory
+        message = f"the process of the solve ended with code {code}"
+        return JobProblem(kind="Internal", message=message, hint="look into the server's log")
+
+    def about(self) -> dict[str, object]:
+        """What a log line says of the job."""
+        job = self.claim.job
+        seconds = round(time.monotonic() - self.begun, 3)
+        return {"job": job.id, "key": job.key, "kernel": job.kernel, "attempt": job.attempts, "seconds": seconds}
+
+
+def receive(pipe: Connection, seconds: float) -> Message | None:
+    """The next message; an empty one if none came in time, None if none will come."""
+    try:
+        return Message.parse(pipe.recv_bytes()) if pipe.poll(seconds) else Message()
+    except (EOFError, OSError):
+        return None
+
+
+def out_of_time(seconds: float) -> JobProblem:
+    """What is said of a solve that went on after its own budget, and the service's limit."""
+    return JobProblem(
+        kind="TimeLimit",
+        message=f"the solve took more than the {seconds:g} s that this service gives to one",
+        hint="--normalize U for coarser costs, or a service started with a larger --time-limit",
+        exit_code=4,
+    )
+
+
+def worker_name(number: int) -> str:
+    """A name that tells this process from every other: host, process, when that began, worker."""
+    return f"{socket.gethostname()}/{os.getpid()}/{began(os.getpid())}/{number}"
+
+
+def is_gone(worker: str) -> bool:
+    """Whether a worker's process is known to have ended (of another host's nothing is known)."""
+    host, process, beginning, _ = worker.rsplit("/", 3)
+    return host == socket.gethostname() and began(int(process)) != beginning
+
+
+def began(process: int) -> str:
+    """When a process began, in ticks since boot; process numbers are used again, this never is. "": it is gone."""
+    try:
+        line = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    words = line.rpartition(")")[2].split()
+    return "" if words[0] in ENDED_BUT_NOT_REAPED else words[19]

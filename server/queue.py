@@ -1,0 +1,125 @@
+"""The job queue as the service and its workers see it; `queue_sqlite` is the embedded one.
+
+A job is one request to solve, from the moment it is accepted until it has ended::
+
+    queued -> running -> done | failed | cancelled
+       ^         |
+       +---------+   the lease ran out: its worker is gone
+
+Whatever implements `JobQueue` keeps these promises. A job that `submit` returned is never lost,
+whatever is killed. At most one job of a key is queued or running. A claim is a lease: a worker
+that stops beating loses its job to another, and what it says afterwards is not heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from twill.store.api import Job, JobBounds, JobProblem, State
+
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be solved. document: a `Submission` with a whole machine, as canonical JSON.
+
+    kernel, spec, machine: names for people. client: who asked first.
+    """
+
+    key: str
+    document: str
+    kernel: str
+    spec: str
+    machine: str
+    client: str = ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A step of a job. sequence: 1, 2, ... within the job. job: what the job was then, a `Job` as JSON."""
+
+    sequence: int
+    job: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's right to a job until its lease ends; `attempt` tells it from earlier claims of the same job."""
+
+    job: Job
+    document: str
+    attempt: int
+
+
+class QueueFull(Exception):
+    """No more jobs are taken for now. waiting: jobs that are queued."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} jobs are waiting")
+        self.waiting = waiting
+
+
+class JobQueue(Protocol):
+    """See the top of this file. Every method may be called from any thread."""
+
+    # -- by the service
+
+    def submit(self, request: Request, limit: int, solved: bool = False) -> tuple[Job, bool]:
+        """The job of `request`, and whether it is a new one; raises QueueFull if `limit` jobs wait already.
+
+        A job of the same key that is queued or running is the answer, and nothing is added. solved: the
+        schedule is there already, so that the job is born done (or an earlier one that is done is returned).
+        """
+
+    def get(self, job: str) -> Job | None:
+        """The job of that id."""
+
+    def request(self, job: str) -> Request | None:
+        """What was asked for in the job of that id."""
+
+    def recent(self, limit: int, state: State | None = None) -> tuple[Job, ...]:
+        """The last jobs, newest first."""
+
+    def events(self, job: str, after: int = 0) -> tuple[Event, ...]:
+        """What happened to a job since event number `after`, in order."""
+
+    def cancel(self, job: str) -> Job | None:
+        """Ask for a job's end: one that waits ends now, one that runs as soon as its worker hears of it."""
+
+    def counts(self) -> Mapping[State, int]:
+        """How many jobs are in each state."""
+
+    def ready(self) -> bool:
+        """Whether the queue can be written to."""
+
+    # -- by the workers
+
+    def claim(self, worker: str, seconds: float) -> Claim | None:
+        """The job that waits longest, or one whose lease ran out, leased for `seconds`; None: there is none."""
+
+    def beat(self, claim: Claim, seconds: float) -> Literal["go on", "cancel", "lost"]:
+        """Prolong the lease, and hear whether the job is still wanted and still this worker's."""
+
+    def progress(self, claim: Claim, bounds: JobBounds) -> None:
+        """Write down how far the solve has come."""
+
+    def finish(self, claim: Claim, state: State, problem: JobProblem | None = None) -> bool:
+        """End the job; False, and nothing happens, if it is no longer this worker's.
+
+        A job that was cancelled and has been asked for again meanwhile waits again instead of ending "cancelled".
+        """
+
+    def give_back(self, claim: Claim) -> bool:
+        """Put the job back to where it waits, because this worker stops."""
+
+    def orphans(self, gone: Callable[[str], bool]) -> int:
+        """Put the jobs of workers that are known to be gone back, before their leases end; how many there were."""
+
+    def forget(self, before: float) -> int:
+        """Remove jobs that ended before a time; how many there were."""
+
+    def close(self) -> None:
+        """Let go of everything; no method is called after this."""
