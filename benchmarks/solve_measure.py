@@ -18,9 +18,11 @@ from twill.smt.backend import Outcome, Z3Session
 from twill.smt.boolean import solve_boolean
 from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules
+from twill.smt.limits import Limits
+from twill.smt.objectives import length_at_most
 from twill.smt.paper import paper_search
 from twill.smt.rules import assert_rules
-from twill.smt.search import Limits, Search, length_at_most
+from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.normalize import normalize
 

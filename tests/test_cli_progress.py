@@ -10,7 +10,7 @@ from rich.console import Console
 from twill.cli.progress import ProgressLines, bounds, live_progress
 from twill.graph.costed import Cooperation
 from twill.pipeline import Report
-from twill.smt.search import Progress
+from twill.smt.outcome import Progress
 
 TWO = Cooperation(dim="m", split=2, fuse=1)
 ONE = Cooperation(dim="", split=1, fuse=1)

@@ -13,7 +13,8 @@ from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Read, Use, 
 from twill.machine import Machine
 from twill.smt.assignment import Assignment
 from twill.smt.boolean import BooleanAnswer, solve_boolean
-from twill.smt.search import Limits, Search
+from twill.smt.limits import Limits
+from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
 QUIET = settings(deadline=None, max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -18,8 +18,9 @@ from twill.smt.backend import Z3Session
 from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules
 from twill.smt.rules import assert_rules
-from twill.smt.search import Search, largest_ii
+from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
+from twill.zlp.largest import largest_ii
 
 QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 

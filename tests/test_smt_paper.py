@@ -8,8 +8,9 @@ from tests.strategies import make_graph, make_machine, problems
 from tests.test_smt_boolean import rules_broken
 from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Use
 from twill.machine import Machine
+from twill.smt.limits import Limits
 from twill.smt.paper import paper_search
-from twill.smt.search import Limits, Search
+from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
 QUIET = settings(deadline=None, max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck))

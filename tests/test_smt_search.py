@@ -13,8 +13,10 @@ from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine import Machine
 from twill.schedule import Bounds, Schedule
-from twill.smt.search import Outcome, Search, largest_ii
+from twill.smt.outcome import Outcome
+from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
+from twill.zlp.largest import largest_ii
 
 TRIVIAL = Bounds(resource=1, recurrence=1, memory=1, issue=1, witness="nothing")
 QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -21,7 +21,8 @@ from twill.machine import Machine
 from twill.machine_file import load_machine
 from twill.pipeline import SolveOptions, solve
 from twill.schedule import Candidate, Schedule, Strategy
-from twill.smt.search import Limits, Outcome
+from twill.smt.limits import Limits
+from twill.smt.outcome import Outcome
 from twill.strategies import Baseline, schedule_loop, units_of
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.slots import slots_of

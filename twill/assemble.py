@@ -11,8 +11,8 @@ from twill.graph.dependence import DependenceGraph, Region
 from twill.machine import Machine
 from twill.schedule import Buffer, Candidate, LoopSchedule, Objective, Op, Schedule, WarpGroup
 from twill.smt.assignment import Assignment
+from twill.smt.outcome import Outcome
 from twill.smt.roles import roles
-from twill.smt.search import Outcome
 
 
 @dataclass(frozen=True)

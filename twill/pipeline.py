@@ -6,7 +6,6 @@ cooperation, or raises `Infeasible` or `BudgetExhausted`.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,22 +22,24 @@ from twill.exc import (
     StrategyOption,
     UnpricedOperation,
 )
-from twill.graph.canonical import canonical_shape
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.graph.links import carried_links
+from twill.key import Asked, schedule_key, units_of
 from twill.machine import Machine
 from twill.schedule import Bounds, Candidate, Schedule, Strategy
 from twill.smt.explain import Request, explain
+from twill.smt.limits import Limits
+from twill.smt.outcome import Progress
 from twill.smt.pins import Pin, parse_pin, select
-from twill.smt.search import Limits, Progress, Search, largest_ii
-from twill.strategies import Baseline, units_of
+from twill.smt.search import Search
+from twill.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
+from twill.zlp.largest import largest_ii
 from twill.zlp.normalize import normalize
 
-EMITTER_VERSION = "1"
 WHYS_TOLD = 2  # cooperations whose infeasibility is explained in an error
 SECONDS_TO_EXPLAIN = 20.0
 
@@ -65,6 +66,12 @@ class SolveOptions:
     def units(self) -> int | None:
         """The U that costs are normalized with; None: exact cycles."""
         return units_of(self.strategy, self.normalize)
+
+    def asked(self) -> Asked:
+        """The part that the key depends on."""
+        return Asked(
+            strategy=self.strategy, units=self.units, seed=self.seed, pins=self.pins, blocks=self.blocks, ii=self.ii
+        )
 
 
 @dataclass(frozen=True)
@@ -350,10 +357,7 @@ class _Solve:
 
     def key(self) -> str:
         """SHA-256 over the canonical graph, the machine and every option that can change the answer."""
-        o = self.options
-        asked = repr((o.strategy, o.units, o.seed, o.pins, o.blocks, o.ii))
-        parts = (canonical_shape(self.graph), self.machine.digest(), asked, EMITTER_VERSION)
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return schedule_key(self.graph, self.machine.digest(), self.options.asked())
 
 
 def _trip(region: Region) -> float:

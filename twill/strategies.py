@@ -19,8 +19,10 @@ from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.schedule import Bounds, Certificate, Objective, Step, Strategy, Verdict
 from twill.smt.assignment import Assignment
+from twill.smt.limits import Limits
+from twill.smt.outcome import Outcome, Progress
 from twill.smt.paper import paper_search
-from twill.smt.search import Limits, Outcome, Progress, Search
+from twill.smt.search import Search
 from twill.zlp import grouping
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import heuristic_schedule

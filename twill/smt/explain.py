@@ -16,9 +16,9 @@ from twill.smt.assignment import read_assignment
 from twill.smt.backend import Z3Session
 from twill.smt.encoding import Encoding, Origin
 from twill.smt.lazy import LazyRules
+from twill.smt.objectives import length_at_most
 from twill.smt.pins import Pin, assert_pins
 from twill.smt.rules import assert_rules
-from twill.smt.search import length_at_most
 
 SHRINK_SECONDS = 5.0  # of one question whether an origin is needed
 

@@ -19,8 +19,10 @@ from twill.machine import Machine
 from twill.schedule import Bounds, Certificate, Objective, Step, Verdict
 from twill.smt.assignment import Assignment
 from twill.smt.boolean import SOLVER, solve_boolean
-from twill.smt.search import Limits, Outcome, Progress, largest_ii
+from twill.smt.limits import Limits
+from twill.smt.outcome import Outcome, Progress
 from twill.zlp.bounds import lower_bounds
+from twill.zlp.largest import largest_ii
 from twill.zlp.modulo import ModuloSchedule, modulo_schedule
 
 MODULO_SOLVER = "modulo schedule ILP"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.zlp.grouping import Groups, group_load, proposals
+from twill.zlp.largest import largest_ii
 from twill.zlp.placement import Demands, Effort, Table, demands, heights, place, staggered
 from twill.zlp.residence import Residence
 from twill.zlp.slots import slots_of
@@ -67,16 +68,6 @@ def heuristic_schedule(
     return None
 
 
-def _largest(graph: CostedGraph) -> int:
-    """An I at which one instruction can follow another with nothing in between."""
-    total = 0
-    for i in graph.instructions:
-        delays = [e.delay + e.crossing for e in graph.edges if e.src == i.id]
-        spills = [i.latency + v.spill for v in graph.values if v.producer == i.id]
-        total += max([1, i.hold, i.latency, *delays, *spills, *(u.start + u.cycles for u in i.uses)])
-    return total
-
-
 @dataclass(frozen=True)
 class _Choice:
     """Warp groups with what follows from them; no I below `floor` is possible with them."""
@@ -106,7 +97,7 @@ class _Search:
             for use in instruction.uses:
                 busy[use.unit] = busy.get(use.unit, 0) + use.cycles
         self.least = max([self.least, *busy.values()])
-        self.most = max(self.least, _largest(graph))
+        self.most = max(self.least, largest_ii(graph))
         self.choices = [c for g in proposals(graph, self.machine, self.least) if (c := self.choice(g)) is not None]
 
     def choice(self, groups: Groups) -> _Choice | None:

@@ -1,0 +1,62 @@
+"""One loop to be scheduled, and what its schedule must respect beside the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twill.graph.costed import CostedGraph
+from twill.machine import Machine
+from twill.smt.assignment import Assignment
+from twill.smt.encoding import Encoding
+from twill.smt.pins import Pin, assert_pins
+
+
+@dataclass(frozen=True)
+class Problem:
+    """fixed: instruction id -> slot id that it must be in.
+
+    floors: registers per thread that are taken anyway, by slot id.
+    """
+
+    graph: CostedGraph
+    machine: Machine
+    pins: tuple[Pin, ...] = ()
+    fixed: Mapping[int, int] = field(default_factory=dict)
+    floors: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def names_instructions(self) -> bool:
+        """Whether row blocks are told apart."""
+        return bool(self.pins or self.fixed or self.floors)
+
+    @property
+    def names_slots(self) -> bool:
+        """Whether slots of one context are told apart."""
+        return any(p.names_group for p in self.pins) or bool(self.fixed or self.floors)
+
+    def demand(self, e: Encoding) -> None:
+        """Assert pins, fixed slots and floors. Raises BadPin."""
+        assert_pins(e, self.pins)
+        granule = self.machine.register_file.granule
+        for v, slot in self.fixed.items():
+            e.add(e.member(v, e.slots[slot]))
+        for slot, registers in self.floors.items():
+            e.add(f"(and used{slot} (<= {-(-registers // granule)} b{slot}))")
+
+    def keeps_fixed(self, a: Assignment) -> bool:
+        """Whether an assignment that knows nothing of `fixed` and `floors` respects them."""
+        if any(a.slot[v] != slot for v, slot in self.fixed.items()):
+            return False
+        threads = sum(a.slots[slot].context.threads * budget for slot, budget in self._budgets(a).items())
+        return threads <= self.machine.register_file.registers.value
+
+    def registers(self, a: Assignment) -> int:
+        """Summed budgets, with those that are taken anyway."""
+        return sum(self._budgets(a).values())
+
+    def _budgets(self, a: Assignment) -> dict[int, int]:
+        budgets = {s.id: a.budget(s.id) for s in a.used}
+        for slot, floor in self.floors.items():
+            budgets[slot] = max(floor, budgets.get(slot, 0))
+        return budgets

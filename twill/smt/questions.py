@@ -1,0 +1,117 @@
+"""Questions about one loop, put to a solver; every one is recorded as a step of the certificate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from twill.schedule import Step, Verdict
+from twill.smt.assignment import Assignment, read_assignment
+from twill.smt.backend import Outcome as Answered
+from twill.smt.backend import Session, Z3Session
+from twill.smt.encoding import Encoding
+from twill.smt.lazy import LazyRules
+from twill.smt.lemmas import NeverCross
+from twill.smt.limits import Limits
+from twill.smt.problem import Problem
+from twill.smt.rules import assert_rules
+
+
+class OutOfBudget(Exception):
+    """A question came back undecided, and there is nothing left to decide it with."""
+
+
+@dataclass
+class Questions:
+    """One encoding at a time, of an I or of a range of I. A model that passes every rule becomes `best`."""
+
+    problem: Problem
+    limits: Limits
+    open_session: Callable[[], Session] | None = None
+    steps: list[Step] = field(default_factory=list)
+    best: Assignment | None = None
+    _encoding: Encoding | None = None
+
+    def __post_init__(self) -> None:
+        p = self.problem
+        self._never_cross = NeverCross(p.graph, p.machine, self._session, p.fixed)
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding that questions are put in now."""
+        assert self._encoding is not None
+        return self._encoding
+
+    @property
+    def found(self) -> Assignment:
+        """The best assignment, where there must be one."""
+        assert self.best is not None
+        return self.best
+
+    def about(self, ii: tuple[int, int]) -> Encoding:
+        """The encoding of this closed range of I, opened if it is not the present one."""
+        if self._encoding is not None and self._encoding.ii == ii:
+            return self._encoding
+        p = self.problem
+        self._encoding = e = Encoding(
+            p.graph, p.machine, self._session(), ii, pinned=p.names_instructions, named_slots=p.names_slots
+        )
+        self._lazy = LazyRules(e)
+        assert_rules(e)
+        p.demand(e)
+        if self.best is not None:
+            self._never_cross.learn(self.best.ii)
+        for x in self._never_cross.up_to(ii[1]):
+            e.add(e.stays(e.value(x)))
+        e.flush()
+        return e
+
+    def ask(self, question: str, copies: int, extra: Sequence[str] = ()) -> Assignment | None:
+        """An assignment that also satisfies `extra`, or None if there is none. Raises OutOfBudget."""
+        answer = self.probe(question, copies, extra, self.limits.resource_limit)
+        if answer == "unknown":
+            raise OutOfBudget
+        return self.best if answer == "sat" else None
+
+    def probe(self, question: str, copies: int, extra: Sequence[str], effort: int) -> Answered:
+        """Ask with at most `effort` (z3's resource counter, 0: no limit). Raises OutOfBudget if there is no more."""
+        begun = time.perf_counter()
+        e = self.encoding
+        while True:
+            e.flush()
+            answer = e.session.check(extra, seconds=self.limits.left(), effort=effort)
+            if answer.outcome != "sat":
+                break
+            a = read_assignment(e, answer.values)
+            granule = e.machine.register_file.granule
+            budgets = {s.id: granule * answer.values.get(f"b{s.id}", 0) for s in a.used}
+            if not self._lazy.refine(a, budgets):
+                self.best = a
+                break
+        seconds = time.perf_counter() - begun
+        self.record(e.ii, copies, question, _VERDICTS[answer.outcome], e.session.name, seconds)
+        left = self.limits.left()
+        if answer.outcome == "unknown" and left is not None and left <= 0:
+            raise OutOfBudget
+        if answer.outcome == "unknown" and effort and effort == self.limits.resource_limit:
+            raise OutOfBudget
+        return answer.outcome
+
+    def keep(self, terms: Sequence[str]) -> None:
+        """Assert terms for every question still to come in this encoding."""
+        for term in terms:
+            self.encoding.add(term)
+        self.encoding.flush()
+
+    def record(self, ii: tuple[int, int], copies: int, question: str, verdict: Verdict, solver: str, s: float) -> None:
+        """Note a question and its answer."""
+        self.steps.append(
+            Step(ii=ii[0], ii_to=ii[1], copies=copies, question=question, verdict=verdict, solver=solver, seconds=s)
+        )
+
+    def _session(self) -> Session:
+        return self.open_session() if self.open_session else Z3Session(self.limits.seed)
+
+
+_VERDICTS: dict[str, Verdict] = {"sat": "feasible", "unsat": "infeasible", "unknown": "unknown"}
