@@ -418,3 +418,22 @@ class CannotListen(TwillError):
 
 class BadSubmission(TwillError):
     """A submission that cannot be solved: a graph or a machine that contradicts itself, or beyond a limit."""
+
+
+# From schedule to warp program (twill.codegen).
+
+
+class UnsupportedInKernel(TwillError):
+    """The kernel does something that a warp program cannot say yet."""
+
+
+class LayoutConflict(TwillError):
+    """Two uses of one value want it spread over the registers in two ways."""
+
+
+class ScheduleMismatch(TwillError):
+    """A schedule was made for another kernel, specialization or machine."""
+
+
+class SharedMemoryFull(TwillError):
+    """The rings, operands and staging buffers of a warp program exceed shared memory."""

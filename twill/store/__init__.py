@@ -1,0 +1,1 @@
+"""Schedules and build artifacts by key: memory, SQLite, HTTP. Everything read is checked before it is returned."""
