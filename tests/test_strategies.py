@@ -17,13 +17,14 @@ from twill.exc import ImpossibleCycle, StrategyOption
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.graph.extract import extract
+from twill.key import units_of
 from twill.machine import Machine
 from twill.machine_file import load_machine
 from twill.pipeline import SolveOptions, solve
 from twill.schedule import Candidate, Schedule, Strategy
 from twill.smt.limits import Limits
 from twill.smt.outcome import Outcome
-from twill.strategies import Baseline, schedule_loop, units_of
+from twill.strategies import Baseline, schedule_loop
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied

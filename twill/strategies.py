@@ -30,15 +30,9 @@ from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
 
-PAPER_UNITS = 300  # the U of the paper's evaluation (arXiv 2512.18134), whose encoding grows with the cycles
 SOLVERS = {"heuristic": "iterative modulo scheduling", "none": "program order"}
 
 Tell = Callable[[Progress], None]
-
-
-def units_of(strategy: Strategy, normalize: int | None) -> int | None:
-    """The U by which a strategy's costs are normalized (None: exact cycles): the user's, or the strategy's own."""
-    return PAPER_UNITS if normalize is None and strategy == "paper" else normalize
 
 
 def schedule_loop(

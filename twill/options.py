@@ -1,0 +1,37 @@
+"""What may be asked of a solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twill.key import Asked, units_of
+from twill.schedule import Strategy
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """normalize: the U of `--normalize U` (None: exact cycles). budget: seconds for everything
+    (None: no limit). resource_limit: z3's counter per check (0: none). blocks: only cooperations
+    with this many row blocks. ii: ask about this initiation interval only. pins: see `twill.smt.pins`.
+    strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit."""
+
+    normalize: int | None = None
+    budget: float | None = None
+    resource_limit: int = 0
+    seed: int = 0
+    pins: tuple[str, ...] = ()
+    blocks: int | None = None
+    ii: int | None = None
+    strategy: Strategy = "joint"
+
+    @property
+    def units(self) -> int | None:
+        """The U that costs are normalized with; None: exact cycles."""
+        return units_of(self.strategy, self.normalize)
+
+    @property
+    def asked(self) -> Asked:
+        """The part of it that can change the answer."""
+        return Asked(
+            strategy=self.strategy, units=self.units, seed=self.seed, pins=self.pins, blocks=self.blocks, ii=self.ii
+        )
