@@ -375,6 +375,30 @@ class LaunchTooLarge(TwillError):
         super().__init__(f"kernel `{kernel}` is launched with {asked} {what}", hint=f"at most {limit} here")
 
 
+class MalformedManifest(TwillError):
+    """The manifest of an emitted kernel is cut, edited, of another schema version, or not that of the code beside it."""
+
+
+class WrongConstant(TwillError):
+    """A launch gives a constexpr another value than the kernel was emitted for."""
+
+    def __init__(self, kernel: str, name: str, found: object, wanted: object) -> None:
+        super().__init__(
+            f"`{name}` is {found!r}, and {kernel} was emitted for {name} = {wanted!r}",
+            hint=f"{name} = {wanted!r}, or another specialization, emitted for {found!r}",
+        )
+
+
+class BrokenPromise(TwillError):
+    """A launch argument is not the multiple that the specialization promised and the code relies on."""
+
+    def __init__(self, name: str, found: int, multiple: int) -> None:
+        super().__init__(
+            f"`{name}` is {found}, which is not a multiple of {multiple} as the specialization promises",
+            hint="a padded size, or a specialization without the promise (`:16` in the sidecar's type)",
+        )
+
+
 # The store (twill.store).
 
 
