@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twill.exc import MalformedSidecar
+from twill.graph.problem import Problem, read_problem
 from twill.toml_table import Table, describe, read_toml
 
 Constant = int | float | bool | str | None
@@ -22,6 +23,7 @@ class SidecarTable:
     signature: Mapping[str, str]
     constexprs: Mapping[str, Constant]
     grid: tuple[str, ...]
+    problem: Problem | None = None  # the sizes it is run at, see `twill.graph.problem`
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,17 @@ def read_sidecar(file: str) -> Sidecar | None:
 
 
 def _specialization(table: Table, kernel: str) -> SidecarTable:
+    constexprs = _constexprs(table.table("constexprs", "BLOCK = 128")) if table.has("constexprs") else {}
+    grid = table.strings("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
+    problem = table.table("problem", "units = { M = 16 }") if table.has("problem") else None
     read = SidecarTable(
         name=table.string("name", 'name = "bf16"'),
         kernel=table.string("kernel", 'kernel = "gemm"') if table.has("kernel") else kernel,
         default=table.flag("default", "default = true") if table.has("default") else False,
         signature=_signature(table.table("signature", 'N = "i32"')) if table.has("signature") else {},
-        constexprs=_constexprs(table.table("constexprs", "BLOCK = 128")) if table.has("constexprs") else {},
-        grid=table.strings("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else (),
+        constexprs=constexprs,
+        grid=grid,
+        problem=read_problem(problem, grid, constexprs) if problem else None,
     )
     table.finish()
     if len(read.grid) > 3:

@@ -18,6 +18,8 @@ The sidecar of `kernel.py` is `kernel.twill.toml`::
     [specialization.constexprs]                   # constants, and strides that are 1
     BLOCK_M = 128
     dtype = "tl.bfloat16"
+
+The table `[specialization.problem]` says at what sizes it is run: see `twill.graph.problem`.
 """
 
 from __future__ import annotations
