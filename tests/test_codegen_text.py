@@ -33,15 +33,15 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Compute("compare", (aref.Reg(0), aref.Reg(2, (0, -1))), 3, (("predicate", "lt"), ("signed", 1))),
     aref.Compute("add", (aref.Reg(4), Element(4, "f32")), 4),
     aref.Reduce(0, 2, 1, "add"),
-    aref.Reduce(0, 2, 0, "max", scratch=0, barrier=1),
+    aref.Reduce(0, 2, 0, "max", scratch=0, barrier=2),
     aref.Copy(0, 5),
     aref.LoadShared(aref.SlotRef(0), 1, transposed=True),
     aref.StoreShared(1, aref.SlotRef(0), columns=(0, 32)),
     aref.LoadGlobal(WINDOW, 2, mask=3),
     aref.StoreGlobal(WINDOW, aref.Reg(2), combine="add"),
     aref.ProxyFence(),
-    aref.Sync(1),
-    aref.Arrive(1),
+    aref.Sync(2),
+    aref.Arrive(2),
     aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), combine="add"),
     aref.BulkCommit(),
     aref.BulkWait(0, read=True),
@@ -53,7 +53,7 @@ PROGRAM = aref.WarpProgram(
     maps=(aref.TensorMap(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),),
     buffers=(aref.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
     arefs=(aref.Aref(0, "x", (0,), 2, 0, (0,), "tma", 8192, 1, 4),),
-    barriers=(aref.NamedBarrier(0, "turn", (0,), 128), aref.NamedBarrier(1, "scratch", (0,), 128)),
+    barriers=(aref.NamedBarrier(1, "turn", (0,), 128), aref.NamedBarrier(2, "scratch", (0,), 128)),
     groups=(
         aref.WarpGroup(
             0, "consumer", 128, 240, False,
@@ -75,8 +75,8 @@ warp program all bf16 for h100: 16416 bytes of shared memory
 map 0 x: bf16 [N, ?] by [stride, 1] from N, box 64x64, swizzle 128
 buffer x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
 aref x of x: depth 2, consumer -> consumer, 8192 bytes a slot by tma, arrivals 1 full, 4 empty
-barrier 0 turn: consumer, 128 threads
-barrier 1 scratch: consumer, 128 threads
+barrier 1 turn: consumer, 128 threads
+barrier 2 scratch: consumer, 128 threads
 
 group consumer: 128 threads, 240 registers
   fragment acc#0: 64x64 f32 accumulator

@@ -37,11 +37,11 @@ def text(program: aref.WarpProgram) -> str:
 class _Names:
     """What each id is called; a name that several share gets its id behind it."""
 
-    maps: tuple[str, ...]
-    buffers: tuple[str, ...]
-    arefs: tuple[str, ...]
-    barriers: tuple[str, ...]
-    groups: tuple[str, ...]
+    maps: dict[int, str]
+    buffers: dict[int, str]
+    arefs: dict[int, str]
+    barriers: dict[int, str]
+    groups: dict[int, str]
     fragments: dict[int, str]
     cursors: dict[int, str]
 
@@ -53,11 +53,11 @@ class _Names:
             fragments |= _named((f.id, f.name) for f in group.fragments)
             cursors |= _named((c.id, c.name) for c in group.cursors)
         return cls(
-            maps=tuple(_named((m.id, m.argument) for m in program.maps).values()),
-            buffers=tuple(_named((b.id, b.name) for b in program.buffers).values()),
-            arefs=tuple(_named((a.id, a.name) for a in program.arefs).values()),
-            barriers=tuple(_named((b.id, b.name) for b in program.barriers).values()),
-            groups=tuple(_named((g.id, g.role) for g in program.groups).values()),
+            maps=_named((m.id, m.argument) for m in program.maps),
+            buffers=_named((b.id, b.name) for b in program.buffers),
+            arefs=_named((a.id, a.name) for a in program.arefs),
+            barriers=_named((b.id, b.name) for b in program.barriers),
+            groups=_named((g.id, g.role) for g in program.groups),
             fragments=fragments,
             cursors=cursors,
         )

@@ -63,7 +63,7 @@ def launch(kernel: Kernel, shape: LaunchShape, arguments: Sequence[Any], stream:
         return
     packed = pack(kernel.parameters, values)
     with on_device(index):
-        call("cuLaunchKernelEx", _config(shape, handle), int(kernel.handle), packed.address, 0)
+        call("cuLaunchKernelEx", launch_config(shape, handle), int(kernel.handle), packed.address, 0)
 
 
 def stream_handle(stream: object, arguments: Sequence[Any] = ()) -> int:
@@ -168,7 +168,8 @@ def check_shape(kernel: str, shape: LaunchShape, gpu: Device, max_threads: int) 
         raise exc.LaunchTooLarge(kernel, "threads a CTA", shape.threads, limit)
 
 
-def _config(shape: LaunchShape, stream: int) -> Any:
+def launch_config(shape: LaunchShape, stream: int) -> Any:
+    """The driver's own form of a launch's shape and stream."""
     driver = bindings()
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid

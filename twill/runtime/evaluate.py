@@ -1,0 +1,112 @@
+"""Scalar expressions of a manifest: sizes, strides and offsets of tensor maps, over the scalars of a launch.
+
+Grammar::
+
+    Scalar    ::= Number | Name | Operation
+    Number    ::= an integer or a float                (JSON: a number)
+    Name      ::= a scalar argument                    (JSON: a text, "M" or "a_desc.stride.0")
+    Operation ::= kind element Scalar* attribute*      (JSON: {"kind": "add", "element": "i32", "operands": [...]})
+
+Kinds and attributes are those of `twill.graph.vocabulary`. Integers behave as in the kernel: division truncates towards
+zero, the remainder has the sign of the dividend. What leaves its element type raises OverflowError rather than wrap
+around: an address made of it would be wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A scalar operation; attributes as of the tile operation (predicate, signed)."""
+
+    kind: str
+    element: str
+    operands: tuple[Scalar, ...]
+    attributes: tuple[tuple[str, int | float | str], ...] = ()
+
+
+Scalar = int | float | str | Operation
+
+
+def evaluate(scalar: Scalar, values: Mapping[str, int | float]) -> int | float:
+    """The value where names have `values`. Errors: KeyError (no such name), OverflowError, ZeroDivisionError."""
+    if isinstance(scalar, str):
+        return values[scalar]
+    if not isinstance(scalar, Operation):
+        return scalar
+    operands = [evaluate(operand, values) for operand in scalar.operands]
+    result: int | float = _KINDS[scalar.kind](dict(scalar.attributes), *operands)
+    return _fitting(result, scalar)
+
+
+def names(scalar: Scalar) -> Iterator[str]:
+    """The scalars that it needs."""
+    if isinstance(scalar, str):
+        yield scalar
+    elif isinstance(scalar, Operation):
+        for operand in scalar.operands:
+            yield from names(operand)
+
+
+def evaluable(kind: str) -> bool:
+    """Whether `evaluate` knows an operation of this kind."""
+    return kind in _KINDS
+
+
+def _fitting(result: int | float, scalar: Operation) -> int | float:
+    bits = BITS.get(scalar.element)
+    if bits is None:
+        return float(result)
+    result = int(result)
+    if bits > 1 and not -(1 << bits - 1) <= result < 1 << bits - 1:
+        raise OverflowError(f"{scalar.kind} gives {result}, beyond {scalar.element}")
+    return result
+
+
+def _divide(_: Mapping[str, Any], a: int | float, b: int | float) -> int | float:
+    if isinstance(a, float) or isinstance(b, float):
+        return a / b
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _remainder(attributes: Mapping[str, Any], a: int | float, b: int | float) -> int | float:
+    if isinstance(a, float) or isinstance(b, float):
+        return math.fmod(a, b)
+    return a - b * _divide(attributes, a, b)
+
+
+def _compare(attributes: Mapping[str, Any], a: int | float, b: int | float) -> int:
+    return int(_PREDICATES[attributes["predicate"]](a, b))
+
+
+_PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
+}  # fmt: skip
+
+_KINDS: dict[str, Callable[..., Any]] = {
+    "add": lambda _, a, b: a + b,
+    "sub": lambda _, a, b: a - b,
+    "mul": lambda _, a, b: a * b,
+    "div": _divide,
+    "rem": _remainder,
+    "neg": lambda _, a: -a,
+    "abs": lambda _, a: abs(a),
+    "min": lambda _, a, b: min(a, b),
+    "max": lambda _, a, b: max(a, b),
+    "and": lambda _, a, b: a & b,
+    "or": lambda _, a, b: a | b,
+    "xor": lambda _, a, b: a ^ b,
+    "shl": lambda _, a, b: a << b,
+    "shr": lambda _, a, b: a >> b,
+    "compare": _compare,
+    "select": lambda _, condition, a, b: a if condition else b,
+    "cast": lambda _, a: a,
+}

@@ -1,0 +1,143 @@
+"""An emitted kernel: loaded from its directory, called as the Triton kernel it was made from.
+
+    kernel = EmittedKernel.load("out/gemm")
+    kernel[grid](a_desc, b_desc, c_desc, M, N, K)
+
+The grid is the Triton kernel's: a tuple, or a function of the arguments. At most as many CTAs are launched as the GPU
+has SMs; each works through program instances. Importing this needs nothing of the compiler or the solver.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twill import exc
+from twill.runtime.arguments import is_descriptor
+from twill.runtime.call import Calls
+from twill.runtime.device import device, runs_on
+from twill.runtime.launch import stream_handle
+from twill.runtime.manifest import AGAIN, Manifest, read_manifest
+from twill.runtime.module import Kernel, load_module
+from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps
+from twill.runtime.tensor import is_tensor, is_torch, view
+
+MANIFEST, CUBIN = "manifest.json", "kernel.cubin"
+MOST_PLANS = 512  # launches that are remembered
+
+GridLike = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
+
+
+class EmittedKernel:
+    """See the top of this file. Thread-safe. The cubin is loaded at the first launch."""
+
+    def __init__(self, manifest: Manifest, cubin: bytes) -> None:
+        self.manifest = manifest
+        self.cubin = cubin
+        self._calls = Calls(manifest.kernel, manifest.arguments)
+        fixed = needed_by_maps(manifest)
+        arguments = self._calls.runtime
+        self._pointers = tuple((i, a.name) for i, a in enumerate(arguments) if a.kind == "pointer")
+        self._descriptors = tuple((i, a.name) for i, a in enumerate(arguments) if a.kind == "descriptor")
+        self._fixed = tuple(i for i, a in enumerate(arguments) if a.kind == "number" and a.name in fixed)
+        self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._kernel: Kernel | None = None
+
+    @classmethod
+    def load(cls, directory: str | Path) -> EmittedKernel:
+        """The kernel that `twill emit` wrote there. Errors: FileMissing, MalformedManifest."""
+        folder = Path(directory)
+        manifest = read_manifest(folder / MANIFEST)
+        try:
+            cubin = (folder / CUBIN).read_bytes()
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise exc.FileMissing(str(folder / CUBIN), why, "a directory that `twill emit` wrote") from None
+        if not manifest.belongs_to(cubin):
+            raise exc.MalformedManifest(f"is not that of {CUBIN} beside it", file=str(folder / MANIFEST), hint=AGAIN)
+        return cls(manifest, cubin)
+
+    def __getitem__(self, grid: GridLike) -> Callable[..., None]:
+        """The launch on `grid`: call it with the kernel's arguments, and `stream=` for another than the current one."""
+        return partial(self._run, grid)
+
+    def _run(self, grid: GridLike, /, *args: Any, **kwargs: Any) -> None:
+        """Errors: those of `make_plan`, WrongConstant."""
+        given = kwargs.pop("stream", None) if self._takes_stream else None
+        values = self._calls.bind(args, kwargs)
+        sizes = _grid(grid(self._calls.named(values)) if callable(grid) else grid)
+        if 0 in sizes:
+            return
+        stream = self._current_stream(values) if given is None else stream_handle(given)
+        key = self._key(sizes, values, stream)
+        plan = self._plans.get(key)
+        if plan is None or not plan.start(values, stream):
+            plan = make_plan(self.manifest, self._calls.runtime, values, sizes, stream, self._loaded)
+            plan.launch(stream)
+            self._remember(key, plan)
+
+    def _remember(self, key: tuple[Any, ...], plan: Plan) -> None:
+        while len(self._plans) >= MOST_PLANS:
+            self._plans.pop(next(iter(self._plans)), None)
+        self._plans[key] = plan
+
+    def _key(self, grid: Grid, values: Sequence[Any], stream: int) -> tuple[Any, ...]:
+        """Equal for launches that differ in free numbers only. What is no tensor is left to the careful path."""
+        key: list[Any] = [*grid]
+        for i, name in self._pointers:
+            key += _identity(values[i], name, stream)
+        for i, name in self._descriptors:
+            given = values[i]
+            if is_descriptor(given):
+                key += _identity(given.base, name, stream)
+                key += (*given.shape, *given.strides, *given.block_shape, getattr(given, "padding", None))
+        for i in self._fixed:
+            key.append(values[i])
+        return tuple(key)
+
+    def _current_stream(self, values: Sequence[Any]) -> int:
+        """PyTorch's on the device of the first tensor of PyTorch; the default one if there is none."""
+        for i, _ in (*self._pointers, *self._descriptors):
+            tensor = getattr(values[i], "base", values[i]) if is_descriptor(values[i]) else values[i]
+            if is_torch(tensor):
+                index = tensor.get_device()
+                return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(index)) if index >= 0 else 0
+        return 0
+
+    def _loaded(self, index: int) -> Kernel:
+        """The kernel; its module is good on every device of its architecture."""
+        gpu = device(index)
+        if not runs_on(self.manifest.architecture, gpu.capability):
+            capability = "{}.{}".format(*gpu.capability)
+            raise exc.WrongArchitecture(self.manifest.kernel, self.manifest.architecture, gpu.name, capability)
+        if self._kernel is None:
+            module = load_module(self.cubin, self.manifest.architecture)
+            self._kernel = module.kernel(self.manifest.function, kernel_parameters(self.manifest))
+        return self._kernel
+
+
+def _grid(given: Sequence[int]) -> Grid:
+    """Three sizes. Errors: WrongArgument."""
+    if isinstance(given, int) or not 1 <= len(given) <= 3:
+        raise exc.WrongArgument("grid", repr(given), "a tuple of one to three sizes")
+    for size in given:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise exc.WrongArgument("grid", repr(given), "sizes that are integers from 0")
+    first, second, third = (*given, 1, 1)[:3]
+    return first, second, third
+
+
+def _identity(tensor: Any, name: str, stream: int) -> tuple[Any, ...]:
+    """Where a tensor is, of which type, on which GPU."""
+    try:
+        return tensor.data_ptr(), tensor.dtype, tensor.get_device()  # PyTorch's
+    except AttributeError:
+        pass
+    if not is_tensor(tensor):
+        return (None,)
+    seen = view(tensor, name, stream)
+    return seen.pointer, seen.dtype, seen.device

@@ -1,0 +1,150 @@
+"""The manifest of an emitted kernel: everything that its launches need to know, beside the cubin.
+
+It is the only thing that passes from the compiler to the runtime. JSON with a schema version; `cubin` is the hash of
+the code that it belongs to and `digest` its own, so that a mixed or edited pair is refused rather than run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from twill import exc
+from twill.runtime.evaluate import Scalar
+from twill.runtime.record import Misfit, from_json, to_json
+
+SCHEMA = "twill.manifest/1"
+AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
+
+Constant = int | float | bool | str | None
+
+
+@dataclass(frozen=True)
+class CallArgument:
+    """A parameter of the Triton kernel, as calls pass it.
+
+    kind: "constant" has one `value`, that of the specialization ("tl.bfloat16" names a type of Triton's language).
+    type: Triton's type string ("i32", "*bf16", "tensordesc<bf16[128, 64]>"; "" for a constant). element: of a pointer
+    or descriptor, as `twill.runtime.tensor` calls it. block: the descriptor's. default: of what a call may leave out.
+    """
+
+    name: str
+    kind: Literal["pointer", "descriptor", "number", "constant"]
+    type: str = ""
+    element: str = ""
+    block: tuple[int, ...] = ()
+    value: Constant = None
+    optional: bool = False
+    default: Constant = None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The code relies on scalar or address `name` being a multiple of `multiple` (bytes, for an address)."""
+
+    name: str
+    multiple: int
+
+
+@dataclass(frozen=True)
+class MapEntry:
+    """A tensor map to be made from the arguments; as `twill.codegen.aref.TensorMap`, outermost axis first.
+
+    sizes: elements (None: no bound). strides, offset: elements. box: of one copy. swizzle: bytes.
+    """
+
+    argument: str
+    element: str
+    sizes: tuple[Scalar | None, ...]
+    strides: tuple[Scalar, ...]
+    offset: Scalar
+    box: tuple[int, ...]
+    swizzle: Literal[0, 32, 64, 128]
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """A parameter of the compiled kernel. kind "map": `maps[index]`; "grid": grid size along axis `index`."""
+
+    kind: Literal["map", "scalar", "pointer", "grid"]
+    name: str
+    element: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
+    the sidecar writes it, for people. schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal."""
+
+    schema: str
+    kernel: str
+    spec: str
+    file: str
+    machine: str
+    architecture: str
+    function: str
+    threads: int
+    shared: int
+    arguments: tuple[CallArgument, ...]
+    promises: tuple[Promise, ...]
+    parameters: tuple[KernelParameter, ...]
+    maps: tuple[MapEntry, ...]
+    grid: tuple[str, ...]
+    schedule: str
+    cubin: str
+    digest: str = ""
+
+    def text(self) -> str:
+        """The document, its digest included. Ends with a newline."""
+        return _text(replace(self, digest=_digest(self)))
+
+    def belongs_to(self, cubin: bytes) -> bool:
+        """Whether it was written for this code."""
+        return self.cubin == sha256(cubin)
+
+
+def sha256(data: bytes) -> str:
+    """The hash as hexadecimal text."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def parse_manifest(text: str, file: str = "") -> Manifest:
+    """The manifest in a text; `file` is named in errors. Errors: MalformedManifest."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise exc.MalformedManifest(f"not JSON: {error}", file=file, hint=AGAIN) from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        hint = f"this version of Twill reads {SCHEMA!r}: emit the kernel again with it"
+        raise exc.MalformedManifest(f"schema is {schema!r}", file=file, hint=hint)
+    try:
+        manifest = from_json(Manifest, data)
+    except Misfit as misfit:
+        raise exc.MalformedManifest(str(misfit), file=file, hint=AGAIN) from None
+    if manifest.digest != _digest(manifest):
+        raise exc.MalformedManifest("its digest is not that of its content", file=file, hint=AGAIN)
+    return manifest
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest in a file. Errors: FileMissing, MalformedManifest."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise exc.FileMissing(str(path), error.strerror or str(error), "a directory that `twill emit` wrote") from None
+    except UnicodeDecodeError as error:
+        raise exc.MalformedManifest(f"not UTF-8 text: {error.reason}", file=str(path), hint=AGAIN) from None
+    return parse_manifest(text, str(path))
+
+
+def _text(manifest: Manifest) -> str:
+    return json.dumps(to_json(manifest), indent=1) + "\n"
+
+
+def _digest(manifest: Manifest) -> str:
+    return sha256(_text(replace(manifest, digest="")).encode())

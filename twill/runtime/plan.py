@@ -1,0 +1,220 @@
+"""A launch, checked and packed once: an equal one writes its free numbers and calls the driver, no more.
+
+A number is free if no tensor map needs it: it changes from launch to launch without another plan.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from twill import exc
+from twill.runtime.arguments import Bound, check_promises, is_float, limits, read_arguments
+from twill.runtime.device import Device
+from twill.runtime.driver import bindings, call, on_device
+from twill.runtime.evaluate import Scalar, evaluate, names
+from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
+from twill.runtime.manifest import CallArgument, Manifest, MapEntry
+from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
+from twill.runtime.tensor import ELEMENT_BYTES, TensorView
+from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, tensor_map
+
+MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
+
+_SCALARS: dict[str, ParameterKind] = {
+    "i32": "i32",
+    "i64": "i64",
+    "f32": "f32",
+    "f64": "f64",
+    "u32": "u32",
+    "u64": "u64",
+}
+
+Grid = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class FreeNumber:
+    """A number that every launch writes anew. position: among the bound values. multiple: what was promised of it."""
+
+    position: int
+    cell: Any
+    is_float: bool
+    low: int = 0
+    high: int = 0
+    multiple: int = 1
+
+    def write(self, value: object) -> bool:
+        """Whether `value` is plainly right and was written; if not, the careful path says what is wrong."""
+        plain = type(value)
+        if self.is_float:
+            right = plain is float or plain is int
+        else:
+            right = plain is int and self.low <= value < self.high and not value % self.multiple  # type: ignore[operator]
+        if right:
+            self.cell.value = value
+        return right
+
+
+@dataclass
+class Plan:
+    """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors."""
+
+    device: int
+    handle: int
+    config: Any
+    stream: int
+    packed: Packed
+    free: tuple[FreeNumber, ...]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self, values: Sequence[Any], stream: int) -> bool:
+        """Launch with the free numbers of `values`; False, and no launch, if one of them needs a careful look."""
+        with self.lock:
+            for number in self.free:
+                if not number.write(values[number.position]):
+                    return False
+            self.launch(stream)
+            return True
+
+    def launch(self, stream: int) -> None:
+        """Launch with the numbers that are packed. Errors: DriverFailed."""
+        if stream != self.stream:
+            self.config.hStream = stream
+            self.stream = stream
+        driver = bindings()
+        code, current = driver.cuCtxGetDevice()
+        if int(code) or int(current) != self.device:
+            with on_device(self.device):
+                call("cuLaunchKernelEx", self.config, self.handle, self.packed.address, 0)
+            return
+        (code,) = driver.cuLaunchKernelEx(self.config, self.handle, self.packed.address, 0)
+        if int(code):
+            raise exc.DriverFailed("cuLaunchKernelEx", code.name)
+
+
+def kernel_parameters(manifest: Manifest) -> tuple[Parameter, ...]:
+    """The compiled kernel's parameters, as a module declares them."""
+    found = []
+    for parameter in manifest.parameters:
+        kind: ParameterKind
+        if parameter.kind == "map":
+            kind = "tensor_map"
+        elif parameter.kind == "pointer":
+            kind = "pointer"
+        else:
+            kind = "u32" if parameter.kind == "grid" else _SCALARS[parameter.element]
+        found.append(Parameter(parameter.name, kind))
+    return tuple(found)
+
+
+def make_plan(
+    manifest: Manifest,
+    arguments: Sequence[CallArgument],
+    values: Sequence[Any],
+    grid: Grid,
+    stream: int,
+    load: Callable[[int], Kernel],
+) -> Plan:
+    """Everything that can be checked is checked, then the parameters are packed.
+
+    arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded.
+    Errors: WrongArgument, BrokenPromise, MisalignedTensor, BadBox, WrongArchitecture, LaunchTooLarge, DriverMissing,
+    DriverFailed.
+    """
+    bindings()  # without a driver there is nothing to look at
+    bound = read_arguments(arguments, values, stream)
+    check_promises(manifest.promises, bound)
+    device = _device(bound)
+    kernel = load(device)
+    gpu = prepare(kernel, device, manifest.shared, 1)
+    shape = launch_shape(manifest, grid, gpu)
+    check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
+    maps = tuple(make_map(entry, bound) for entry in manifest.maps)
+    packed = pack(kernel.parameters, [_value(p.kind, p.name, p.index, bound, maps, grid) for p in manifest.parameters])
+    return Plan(
+        device=device,
+        handle=int(kernel.handle),
+        config=launch_config(shape, stream),
+        stream=stream,
+        packed=packed,
+        free=_free_numbers(manifest, arguments, packed),
+    )
+
+
+def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
+    """Persistent CTAs: one an SM, or fewer if there are fewer program instances. Errors: LaunchTooLarge."""
+    programs = math.prod(grid)
+    if programs > MAX_PROGRAMS:
+        raise exc.LaunchTooLarge(manifest.kernel, "program instances", programs, MAX_PROGRAMS)
+    return LaunchShape((min(gpu.sms, programs), 1, 1), (manifest.threads, 1, 1), manifest.shared)
+
+
+def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
+    """The tensor map for these arguments. Errors: WrongArgument, MisalignedTensor, BadBox, DriverFailed."""
+    name, tensor = entry.argument, bound.tensors[entry.argument]
+
+    def value(scalar: Scalar) -> int:
+        try:
+            return int(evaluate(scalar, bound.scalars))
+        except (OverflowError, ZeroDivisionError) as error:
+            raise exc.WrongArgument(
+                name, f"of a size or stride that cannot be computed ({error})", "smaller ones"
+            ) from None
+
+    sizes = tuple(MAX_SIZE if size is None else value(size) for size in entry.sizes)
+    strides = tuple(value(stride) for stride in entry.strides)
+    start = tensor.pointer + value(entry.offset) * ELEMENT_BYTES[tensor.dtype]
+    seen = TensorView(start, entry.element, sizes, strides, tensor.device)
+    return tensor_map(seen, TileBox(entry.box, entry.swizzle), name)
+
+
+def needed_by_maps(manifest: Manifest) -> frozenset[str]:
+    """Scalars that some tensor map is made from."""
+    scalars = [s for m in manifest.maps for s in (*m.sizes, *m.strides, m.offset) if s is not None]
+    return frozenset(name for scalar in scalars for name in names(scalar))
+
+
+def _value(kind: str, name: str, index: int, bound: Bound, maps: Sequence[TensorMap], grid: Grid) -> Value:
+    if kind == "map":
+        return maps[index]
+    if kind == "grid":
+        return grid[index]
+    return bound.tensors[name] if kind == "pointer" else bound.scalars[name]
+
+
+def _device(bound: Bound) -> int:
+    """The GPU of the tensors, or the current one."""
+    index = bound.device
+    if index is not None:
+        return index
+    code, current = bindings().cuCtxGetDevice()
+    return 0 if int(code) else int(current)
+
+
+def _free_numbers(manifest: Manifest, arguments: Sequence[CallArgument], packed: Packed) -> tuple[FreeNumber, ...]:
+    """Numbers without a part in a map; one that the code does not take has no cell, but its promise is kept up."""
+    fixed = needed_by_maps(manifest)
+    cells = {p.name: cell for p, cell in zip(manifest.parameters, packed.storage, strict=True) if p.kind == "scalar"}
+    promises = {p.name: p.multiple for p in manifest.promises}
+    found = []
+    for position, argument in enumerate(arguments):
+        if argument.kind != "number" or argument.name in fixed:
+            continue
+        cell = cells.get(argument.name, _Nowhere())
+        if is_float(argument):
+            found.append(FreeNumber(position, cell, is_float=True))
+            continue
+        low, high = limits(argument)
+        found.append(FreeNumber(position, cell, False, low, high, promises.get(argument.name, 1)))
+    return tuple(found)
+
+
+@dataclass
+class _Nowhere:
+    """The cell of a number that the code does not take."""
+
+    value: int | float = 0
