@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from twill.graph.alias import Counter, MemoryNode, memory_edges
 from twill.graph.dependence import Carried, DependenceGraph, Dim, Edge, Input, Mma, Node, Region, Tile
 from twill.graph.dims import Classes, dimension_classes
-from twill.graph.flat import UNIFORM, Step, flatten, merge
+from twill.graph.flat import UNIFORM, Flat, Step, flatten, merge
 from twill.graph.fuse import Atom, chains
 from twill.graph.inplace import anti_edges
 from twill.graph.nodes import NodeMaker, kind_of
 from twill.graph.origin import fusable_classes
 from twill.graph.program import Loop, TileProgram
-from twill.graph.purity import classify, stretches
+from twill.graph.purity import Purity, classify, stretches
 from twill.graph.scalars import Scalars
 from twill.graph.vocabulary import ACCESS
 from twill.graph.wiring import Origin, Wiring
@@ -39,6 +39,48 @@ def dependence_graph(program: TileProgram) -> DependenceGraph:
     Raises `UnsupportedOperation` for raw accesses and `NestedLoop`.
     """
     return _Builder(program).graph()
+
+
+@dataclass(frozen=True)
+class Wired:
+    """A dependence graph and the steps of the flat program behind its nodes, for code generation.
+
+    steps: indices in `Flat.steps` by (region, node), in program order. stretch: of each region. dims: Dim.id by
+    dimension class (-1 for classes that no node mentions).
+    """
+
+    program: TileProgram
+    graph: DependenceGraph
+    flat: Flat
+    wiring: Wiring
+    classes: Classes
+    purity: Purity
+    scalars: Scalars
+    steps: dict[tuple[int, int], tuple[int, ...]]
+    stretch: tuple[int, ...]
+    dims: dict[int, int]
+
+
+def wire(program: TileProgram) -> Wired:
+    """The dependence graph with what it was made from. Raises what `dependence_graph` raises."""
+    builder = _Builder(program)
+    graph = builder.graph()
+    steps: dict[tuple[int, int], tuple[int, ...]] = {}
+    for step in builder.work:
+        place = builder.place[step]
+        steps[place] = (*steps.get(place, ()), step)
+    return Wired(
+        program,
+        graph,
+        builder.flat,
+        builder.wiring,
+        builder.classes,
+        builder.purity,
+        builder.scalars,
+        steps,
+        tuple(builder.stretches),
+        builder.rename,
+    )
 
 
 @dataclass(frozen=True)
@@ -66,6 +108,8 @@ class _Builder:
         self.reads = [read for i in self.work for read in self._reads(i)]
         self.place: dict[int, tuple[int, int]] = {}  # step -> (region, node)
         self.nodes: dict[tuple[int, int], Node] = {}
+        self.stretches: list[int] = []  # by region
+        self.rename: dict[int, int] = {}  # dimension class -> Dim.id
 
     def graph(self) -> DependenceGraph:
         """Regions in program order; straight-line stretches without nodes are left out."""
@@ -74,7 +118,9 @@ class _Builder:
             members = [i for i in self.work if self.flat.steps[i].stretch == number]
             if members:
                 regions.append(self._region(len(regions), number, loop, members))
+                self.stretches.append(number)
         dims, rename = self._dims(regions)
+        self.rename = rename
         return DependenceGraph(
             kernel=self.program.kernel,
             spec=self.program.spec,

@@ -214,6 +214,8 @@ DEV void store_shared4(u32 smem, Vec4 v) {
 }
 DEV void store_shared_u16(u32 smem, u32 v) { asm volatile("st.shared.u16 [%0], %1;" :: "r"(smem), "h"((u16)v) : "memory"); }
 DEV u32 load_shared_u16(u32 smem) { u16 v; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(smem) : "memory"); return v; }
+DEV void store_shared_u8(u32 smem, u32 v) { asm volatile("st.shared.u8 [%0], %1;" :: "r"(smem), "h"((u16)v) : "memory"); }
+DEV u32 load_shared_u8(u32 smem) { u16 v; asm volatile("ld.shared.u8 %0, [%1];" : "=h"(v) : "r"(smem) : "memory"); return v; }
 // "atom": the old value. "red": none. Relaxed, at the scope of the GPU.
 #define TWILL_ATOMIC_ADD(TYPE, PTX, REG)                                                                              \
   DEV TYPE atomic_add(TYPE* p, TYPE v) {                                                                              \

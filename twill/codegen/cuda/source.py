@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from twill.codegen.cuda.wgmma import WgmmaShape, wgmma_source
 
-HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh")
+HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh", "tile.cuh")
 ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
 
 

@@ -1,0 +1,161 @@
+"""What a statement's printer knows: the program, the warp group, the names in scope, the text so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from twill import exc
+from twill.codegen.aref import Aref, Buffer, Cursor, Fragment, Operand, Reg, SlotRef, Stmt, WarpGroup, WarpProgram
+from twill.codegen.cuda.elements import BYTES, SMALL, is_packed, value_type
+from twill.codegen.cuda.names import Names
+from twill.codegen.cuda.places import register
+from twill.codegen.cuda.print_expression import print_expression
+from twill.codegen.cuda.wgmma import WgmmaShape
+from twill.codegen.cuda.writer import Writer
+from twill.codegen.expression import Element, Expr, Local, Number, ProgramId, Symbol
+from twill.codegen.layout import Layout, elements_of
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Names of the constants that say where a buffer's or a ring's barriers are."""
+
+    buffers: tuple[str, ...]
+    full: tuple[str, ...]
+    empty: tuple[str, ...]
+
+
+@dataclass
+class Context:
+    """One scope of one role. `inside` makes the next inner scope; text and shapes are common to all."""
+
+    program: WarpProgram
+    group: WarpGroup
+    out: Writer
+    shared: Shared
+    arguments: Mapping[str, str]
+    fragments: Mapping[int, str]
+    cursors: Mapping[int, str]
+    shapes: set[WgmmaShape]
+    names: Names
+    locals: dict[str, str]
+    block: Callable[[tuple[Stmt, ...], Context], None]
+
+    def inside(self) -> Context:
+        """A scope within this one."""
+        return replace(self, names=self.names.inside(), locals=dict(self.locals))
+
+    # ------------------------------------------------------------ names
+    def expression(self, expr: Expr) -> str:
+        """C of a scalar expression."""
+        return print_expression(expr, self._leaf)
+
+    def index(self, expr: Expr) -> str:
+        """C of a scalar expression as an i32."""
+        return self.expression(expr) if expr.element == "i32" else f"(i32){self.expression(expr)}"
+
+    def _leaf(self, leaf: Symbol | Local | Element) -> str:
+        match leaf:
+            case Symbol():
+                return self.arguments[leaf.name]
+            case Local():
+                return self.locals[leaf.name]
+            case Element():
+                return f"{self.fragments[leaf.fragment]}[0]"
+
+    def define(self, name: str) -> str:
+        """A new C name for a local of this scope."""
+        self.locals[name] = self.names.fresh(name)
+        return self.locals[name]
+
+    # ------------------------------------------------------------ fragments
+    def fragment(self, number: int) -> Fragment:
+        """The fragment of that id. Errors: UnsupportedInKernel in a role of one thread, which has none."""
+        if self.group.issuer:
+            raise exc.UnsupportedInKernel(f"role '{self.group.role}' is one thread and cannot hold a tile in registers")
+        return self.group.fragment(number)
+
+    def element_of(self, operand: Operand) -> str:
+        """The element type of an operand."""
+        return self.fragment(operand.fragment).element if isinstance(operand, Reg) else operand.element
+
+    def value(self, number: int, index: str) -> str:
+        """C of the value in register `index` of a fragment."""
+        fragment, name = self.fragment(number), self.fragments[number]
+        if is_packed(fragment.element, fragment.layout):
+            return f"get_{SMALL[fragment.element]}({name}, {index})"
+        return f"{name}[{index}]"
+
+    def operand(self, operand: Operand, layout: Layout, i: str = "i") -> str:
+        """C of the value of an operand that meets register `i` of a result of that layout."""
+        if not isinstance(operand, Reg):
+            return self.expression(operand)
+        source = self.fragment(operand.fragment)
+        return self.value(operand.fragment, register(layout, source.layout, operand.axes, i))
+
+    def hoisted(self, operand: Operand) -> Operand:
+        """The operand, or a new local that holds it, if it is worth to be computed before a loop."""
+        if isinstance(operand, Reg) or is_simple(operand):
+            return operand
+        name = self.names.fresh("scalar")
+        self.out.line(f"const {value_type(operand.element)} {name} = {self.expression(operand)};")
+        self.locals[name] = name
+        return Local(name, operand.element)
+
+    def declaration(self, number: int) -> str:
+        """C that declares a fragment."""
+        fragment, name = self.fragment(number), self.fragments[number]
+        count = elements_of(fragment.layout)
+        if is_packed(fragment.element, fragment.layout):
+            return f"u32 {name}[{count // 2}];"
+        return f"{value_type(fragment.element)} {name}[{count}];"
+
+    # ------------------------------------------------------------ shared memory
+    def cursor(self, number: int) -> Cursor:
+        """The cursor of that id."""
+        return self.group.cursor(number)
+
+    def aref(self, cursor: int) -> Aref:
+        """The ring that a cursor walks."""
+        return self.program.arefs[self.cursor(cursor).aref]
+
+    def buffer(self, ref: SlotRef) -> Buffer:
+        """The buffer of a slot."""
+        return self.program.buffers[ref.buffer]
+
+    def full(self, cursor: int) -> str:
+        """C: address of the full barrier of the slot at a cursor."""
+        return f"smem + {self.shared.full[self.cursor(cursor).aref]}" + self._times(cursor, 8)
+
+    def empty(self, cursor: int) -> str:
+        """C: address of the empty barrier of the slot at a cursor."""
+        return f"smem + {self.shared.empty[self.cursor(cursor).aref]}" + self._times(cursor, 8)
+
+    def slot(self, ref: SlotRef) -> str:
+        """C: address of a slot's tile."""
+        at = f"smem + {self.shared.buffers[ref.buffer]}"
+        return at if ref.cursor is None else at + self._times(ref.cursor, self.buffer(ref).bytes)
+
+    def _times(self, cursor: int, step: int) -> str:
+        return "" if self.aref(cursor).depth == 1 else f" + {self.cursors[cursor]}.slot * {step}"
+
+    def part(self, ref: SlotRef) -> int:
+        """Bytes from the start of a slot's tile to the part of it that `ref` names: whole panels along the columns.
+
+        Errors: UnsupportedInKernel for a part that starts within a panel.
+        """
+        buffer = self.buffer(ref)
+        size, row, column = BYTES[buffer.element], (ref.rows or (0, 0))[0], (ref.columns or (0, 0))[0]
+        if len(buffer.shape) == 1:
+            return (row + column) * size
+        panel, inside = divmod(column * size, buffer.panel)
+        if inside:
+            raise exc.UnsupportedInKernel(f"part {ref.columns} of '{buffer.name}' starts within a panel")
+        return panel * buffer.shape[0] * buffer.panel + row * buffer.panel
+
+
+
+def is_simple(operand: Operand) -> bool:
+    """Whether the operand needs no computation."""
+    return isinstance(operand, Reg | Number | ProgramId | Symbol | Local | Element)

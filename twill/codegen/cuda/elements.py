@@ -1,0 +1,59 @@
+"""Element types in C: how one value is held, how it lies in memory, how many bytes it has.
+
+In registers f16, bf16 and the 8-bit floats are floats that hold numbers of that type: every operation rounds its
+result. Only 16-bit floats of layout Accumulator are packed, two a register (`is_packed`), as wgmma takes them.
+"""
+
+from __future__ import annotations
+
+from twill.codegen.layout import Accumulator, Layout
+
+BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f8e4m3": 1, "f8e5m2": 1, "f16": 2, "bf16": 2, "f32": 4,
+         "f64": 8}  # fmt: skip
+SMALL = {"f16": "f16", "bf16": "bf16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}  # element -> name in the headers
+_VALUE = {"i1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "f32": "float", "f64": "double"}
+_MEMORY = {"i1": "u8", "f8e4m3": "u8", "f8e5m2": "u8", "f16": "u16", "bf16": "u16"}
+
+
+def value_type(element: str) -> str:
+    """The C type of one value in a register."""
+    return "float" if element in SMALL else _VALUE[element]
+
+
+def memory_type(element: str) -> str:
+    """The C type of one element in memory."""
+    return _MEMORY.get(element) or _VALUE[element]
+
+
+def scalar_type(element: str) -> str:
+    """The C type of a scalar parameter: i32, i64, float or double."""
+    return "i32" if element in ("i1", "i8", "i16") else value_type(element)
+
+
+def is_float(element: str) -> bool:
+    """Whether the type is a floating-point type."""
+    return element in SMALL or element in ("f32", "f64")
+
+
+def is_packed(element: str, layout: Layout) -> bool:
+    """Whether a fragment holds two elements a register."""
+    return element in ("f16", "bf16") and isinstance(layout, Accumulator)
+
+
+def from_memory(element: str, value: str) -> str:
+    """C: what an element of `memory_type` is as a value."""
+    if element in SMALL:
+        return f"from_bits_{SMALL[element]}({value})"
+    return f"({value} != 0)" if element == "i1" else value
+
+
+def to_memory(element: str, value: str) -> str:
+    """C: a value as an element of `memory_type`."""
+    if element in SMALL:
+        return f"({memory_type(element)})bits_{SMALL[element]}({value})"
+    return f"(u8){value}" if element == "i1" else value
+
+
+def rounded(element: str, value: str) -> str:
+    """C: a float result as a value of its type."""
+    return f"round_{SMALL[element]}({value})" if element in SMALL else value

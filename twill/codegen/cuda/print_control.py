@@ -1,0 +1,63 @@
+"""Scalars, guards and software-pipelined loops."""
+
+from __future__ import annotations
+
+from twill.codegen.aref import If, Let, Pipeline, Stmt
+from twill.codegen.cuda.context import Context
+from twill.codegen.cuda.elements import value_type
+
+
+def print_let(stmt: Let, ctx: Context) -> None:
+    """A constant of the scope."""
+    value = ctx.expression(stmt.value)  # before the name changes its meaning
+    ctx.out.line(f"const {value_type(stmt.value.element)} {ctx.define(stmt.name)} = {value};")
+
+
+def print_if(stmt: If, ctx: Context) -> None:
+    """A guard."""
+    with ctx.out.block(f"if ({_bare(ctx.expression(stmt.condition))})"):
+        ctx.block(stmt.body, ctx.inside())
+
+
+def print_pipeline(stmt: Pipeline, ctx: Context) -> None:
+    """Prologue, steady state, epilogue; nothing of them without an iteration."""
+    out, inner = ctx.out, ctx.inside()
+    trip = inner.names.fresh(f"{stmt.name}_trip")
+    interval = f", an iteration every {stmt.interval} cycles" if stmt.interval else ""
+    out.line(f"// ---- loop {stmt.name}: {stmt.stages + 1} stages{interval}")
+    out.line(f"const {value_type(stmt.trip.element)} {trip} = {ctx.expression(stmt.trip)};")
+    with out.block(f"if ({trip} > 0)"):
+        for k, block in enumerate(stmt.prologue):
+            _step(f"prologue {k}", stmt, str(k), block, inner)
+        out.line(f"// -- {stmt.name}: steady state")
+        out.line("#pragma unroll 1")
+        body = inner.inside()
+        step = body.define(stmt.step)
+        with out.block(f"for (i32 {step} = {stmt.stages}; {step} < {trip}; ++{step})"):
+            ctx.block(stmt.steady, body)
+        first = f"max({trip}, {stmt.stages})" if stmt.stages else trip
+        for j, block in enumerate(stmt.epilogue):
+            _step(f"epilogue {j}", stmt, first + (f" + {j}" if j else ""), block, inner)
+
+
+def _step(title: str, stmt: Pipeline, k: str, block: tuple[Stmt, ...], ctx: Context) -> None:
+    """One block of the prologue or the epilogue, at a step that is known."""
+    if not block:
+        return
+    inner = ctx.inside()
+    ctx.out.line(f"// -- {stmt.name}: {title}")
+    with ctx.out.block():
+        ctx.out.line(f"const i32 {inner.define(stmt.step)} = {k};")
+        ctx.block(block, inner)
+
+
+def _bare(text: str) -> str:
+    """Without parentheses around the whole of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and position < len(text) - 1:
+            return text
+    return text[1:-1]

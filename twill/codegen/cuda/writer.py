@@ -1,0 +1,51 @@
+"""The text of a kernel while it is printed: indented lines, comments, and the kernel line of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Writer:
+    """Lines of C. `lines` maps a line of the text (from 1) to the line of the kernel that it was printed for."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, int] = {}
+        self._text: list[str] = []
+        self._depth = 0
+        self._said = ""
+
+    def line(self, text: str = "") -> None:
+        """One line, or several with line breaks between them."""
+        for part in text.split("\n"):
+            directive = part.startswith("#")
+            self._text.append(part if directive or not part else "  " * self._depth + part)
+
+    @contextmanager
+    def block(self, head: str = "", tail: str = "}") -> Iterator[None]:
+        """`head {`, what is written inside one step deeper, and `tail`."""
+        self.line(f"{head} {{" if head else "{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line(tail)
+
+    @contextmanager
+    def unrolled(self, head: str) -> Iterator[None]:
+        """A for loop with head `head` (what stands between the parentheses) that the compiler unrolls."""
+        self.line("#pragma unroll")
+        with self.block(f"for ({head})"):
+            yield
+
+    def origin(self, line: int, note: str) -> None:
+        """What follows was printed for `line` of the kernel; said once for neighbours."""
+        if line:
+            self.lines[len(self._text) + 1] = line
+        said = ": ".join(part for part in (f"line {line}" if line else "", note) if part)
+        if said and said != self._said:
+            self.line(f"// {said}")
+        self._said = said or self._said
+
+    def text(self) -> str:
+        """Everything written."""
+        return "\n".join(self._text) + "\n"

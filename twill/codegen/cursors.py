@@ -1,0 +1,63 @@
+"""The cursors of one warp group: its positions in rings, one for each stage that uses a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from twill.codegen.aref import Advance, Aref, Consumed, Cursor, Get, Stmt
+from twill.codegen.stream import Stream
+
+EventKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Use:
+    """What an event does with a ring: cursor, whether it waits first, what it does last."""
+
+    cursor: int
+    get: bool
+    consumed: bool
+    advance: tuple[int, ...]
+
+    def before(self) -> list[Stmt]:
+        """In front of the reads."""
+        return [Get(self.cursor)] if self.get else []
+
+    def after(self) -> list[Stmt]:
+        """Behind the reads, once they are over."""
+        return [*([Consumed(self.cursor)] if self.consumed else []), *(Advance(c) for c in self.advance)]
+
+
+@dataclass
+class Cursors:
+    """Makes cursors; `side` is "put" for the producer and "get" for a consumer."""
+
+    numbers: Iterator[int]
+    cursors: list[Cursor] = field(default_factory=list)
+    known: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    most: dict[int, int] = field(default_factory=dict)  # aref -> cursors that some loop needs
+
+    def of(self, aref: Aref, side: str, index: int = 0) -> int:
+        """The cursor of that ring, side and index."""
+        key = (aref.id, side, index)
+        if key not in self.known:
+            made = Cursor(next(self.numbers), f"{aref.name}_{side}{index or ''}", aref.id)
+            self.cursors.append(made)
+            self.known[key] = made.id
+        return self.known[key]
+
+    def uses(self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream) -> dict[EventKey, Use]:
+        """How each event of a loop uses a ring. reads: the events that read it; ends: the event by which all are over."""
+        order = sorted({*reads, ends}, key=lambda k: (stream.event(k).stage, stream.position(k)))
+        stages = sorted({stream.event(key).stage for key in order})
+        self.most[aref.id] = max(self.most.get(aref.id, 1), len(stages))
+        found: dict[EventKey, Use] = {}
+        for number, key in enumerate(order):
+            index = stages.index(stream.event(key).stage)
+            last = number + 1 == len(order) or stream.event(order[number + 1]).stage != stream.event(key).stage
+            mine: tuple[int, ...] = (self.of(aref, "get", index),) if last else ()
+            if last and index + 1 == len(stages):
+                mine += tuple(self.of(aref, "get", i) for i in range(len(stages), self.most[aref.id]))
+            found[key] = Use(self.of(aref, "get", index), number == 0, key == ends, mine)
+        return found

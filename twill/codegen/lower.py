@@ -1,0 +1,60 @@
+"""Schedule + tile program -> warp program."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from twill import exc
+from twill.codegen.aref import WarpProgram
+from twill.codegen.emitter import Emitter
+from twill.codegen.memory import Memory
+from twill.codegen.plan import Plan
+from twill.codegen.tiles import Tiles
+from twill.graph.build import Wired, wire
+from twill.graph.program import TileProgram
+from twill.machine import Machine
+from twill.schedule import Schedule
+
+
+def lower(program: TileProgram, schedule: Schedule, machine: Machine) -> WarpProgram:
+    """The warp program that does what `program` does, as `schedule` says.
+
+    Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
+    """
+    wired = wire(program)
+    refuse_mismatch(wired, schedule, machine)
+    memory = Memory(program.file)
+    tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
+    plan = Plan(wired, schedule, machine, tiles, memory)
+    fragments, cursors = count(), count()
+    groups = tuple(Emitter(plan, group.id, fragments, cursors).emit() for group in plan.groups)
+    buffers, shared = memory.place(plan.capacity)
+    return WarpProgram(
+        program, machine.name, tuple(memory.maps), buffers, tuple(memory.arefs), tuple(memory.barriers), groups, shared
+    )
+
+
+def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:
+    """Raises unless the schedule is of this kernel, specialization and machine."""
+    program = wired.program
+    theirs = (schedule.kernel, schedule.spec, schedule.machine_digest)
+    ours = (program.kernel, program.spec, machine.digest())
+    for what, their, our in zip(("kernel", "specialization", "machine"), theirs, ours, strict=True):
+        if their != our:
+            raise exc.ScheduleMismatch(
+                f"the schedule is for {what} `{their}`, not `{our}`", file=program.file, hint="solve the kernel again"
+            )
+    if schedule.cooperation.fuse > 1:
+        raise exc.UnsupportedInKernel(
+            f"the schedule fuses {schedule.cooperation.fuse} program instances, which is not emitted",
+            file=program.file,
+            hint=f"solve with `--blocks {schedule.cooperation.split}`",
+        )
+
+
+def split_class(wired: Wired, schedule: Schedule) -> int:
+    """The dimension class that the cooperation splits; -1 for none."""
+    if schedule.cooperation.split == 1:
+        return -1
+    dim = next(d.id for d in wired.graph.dims if d.name == schedule.cooperation.dim)
+    return next(c for c, number in wired.dims.items() if number == dim)

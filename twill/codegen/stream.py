@@ -1,0 +1,162 @@
+"""The instruction stream of one warp group in one loop: events in order, stages, guards, wait counts.
+
+An event works on iteration step - stage at each step of the pipeline. Issue events make the prologue and epilogue;
+a retire event (the wait for a wgmma group) may lag one stage behind them, which a guard in the steady state covers
+without another stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from twill.codegen.aref import Commit, If, Pipeline, Stmt, WaitGroups
+from twill.codegen.expression import Apply, Expr, Local, Number, less
+from twill.codegen.scalars import Iteration
+from twill.graph.program import Loop
+
+
+@dataclass(frozen=True)
+class Event:
+    """time: cycles from the start of an iteration. retires: for a wait, the key of the product waited for.
+    multiplies: the event issues a product (its Commit is made whatever the guard says).
+    emit: the statements, for an iteration.
+    """
+
+    key: tuple[str, int]
+    time: int
+    emit: Callable[[Iteration], list[Stmt]]
+    multiplies: bool = False
+    retires: tuple[str, int] | None = None
+    ready: tuple[int, ...] = ()
+    stage: int = 0
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Events in the order of the steady state. stages: of the pipeline (S): the last stage that issues."""
+
+    events: tuple[Event, ...]
+    stages: int
+    interval: int
+
+    def position(self, key: tuple[str, int]) -> int:
+        """Where in the steady state an event stands."""
+        return next(i for i, event in enumerate(self.events) if event.key == key)
+
+    def event(self, key: tuple[str, int]) -> Event:
+        """The event of that key."""
+        return self.events[self.position(key)]
+
+    def executions(self, start: tuple[str, int], end: tuple[str, int], of: tuple[str, int], distance: int = 0) -> int:
+        """How often event `of` runs after `start` of iteration i and before `end` of iteration i + distance."""
+        first, last, between = self.event(start), self.event(end), self.position(of)
+        whole = last.stage + distance - first.stage
+        return whole + (between < self.position(end)) - (between <= self.position(start))
+
+
+def arrange(events: Sequence[Event], interval: int) -> Stream:
+    """Rows and stages from times; retire events lag at most one stage behind the last issue."""
+    begin = min(event.time for event in events if event.retires is None)
+    stages = max((event.time - begin) // interval for event in events if event.retires is None)
+    placed = []
+    for event in events:
+        stage, row = divmod(event.time - begin, interval)
+        if stage > stages + 1:
+            stage, row = stages + 1, interval - 1
+        placed.append(replace(event, stage=stage, row=row))
+    placed.sort(key=lambda e: (e.row, e.retires is None, e.time))
+    return Stream(tuple(placed), stages, interval)
+
+
+class Printer:
+    """Makes the pipeline of one stream."""
+
+    def __init__(self, stream: Stream, loop: Loop, name: str, trip: Expr) -> None:
+        self.stream, self.loop, self.name, self.trip = stream, loop, name, trip
+        self.step = f"{name}_step"
+
+    def pipeline(self, line: int) -> list[Stmt]:
+        """The pipeline and what drains it."""
+        stages = self.stream.stages
+        made: list[Stmt] = [
+            Pipeline(
+                self.name,
+                self.step,
+                self.trip,
+                stages,
+                tuple(tuple(self.prologue(k)) for k in range(stages)),
+                tuple(self.steady()),
+                tuple(tuple(self.epilogue(j)) for j in range(stages)),
+                self.stream.interval,
+                line=line,
+            )
+        ]
+        lagging = [event for event in self.stream.events if event.stage > stages]
+        waits = [event for event in self.stream.events if event.retires is not None]
+        if waits:
+            made.append(WaitGroups(0, tuple(dict.fromkeys(f for event in waits for f in event.ready)), line=line))
+        if lagging:
+            last = Iteration(self.loop, self.step, -1)  # not read: a retirement needs no addresses
+            body = [stmt for event in lagging for stmt in event.emit(last)]
+            if body:
+                made.append(If(less(Number(max(stages, 1) - 1), self.trip), tuple(body)))
+        return made
+
+    def steady(self) -> list[Stmt]:
+        """Every event; a lagging one waits for its first iteration."""
+        made: list[Stmt] = []
+        for event in self.stream.events:
+            guard = less(Number(event.stage - 1), Local(self.step)) if event.stage > self.stream.stages else None
+            made.extend(self.run(event, guard))
+        return made
+
+    def prologue(self, k: int) -> list[Stmt]:
+        """Step k: what has an iteration by now."""
+        made: list[Stmt] = []
+        for event in self.stream.events:
+            if event.stage <= k:
+                made.extend(self.run(event, less(Number(k - event.stage), self.trip) if k > event.stage else None))
+            else:
+                made.extend(self.skip(event))
+        return made
+
+    def epilogue(self, j: int) -> list[Stmt]:
+        """Step max(trip, stages) + j: what has an iteration left."""
+        made: list[Stmt] = []
+        stages = self.stream.stages
+        for event in self.stream.events:
+            if event.stage <= j:
+                made.extend(self.skip(event))
+                continue
+            number = Iteration(self.loop, self.step, event.stage).number
+            guard: Expr | None = less(number, self.trip) if stages > 1 else None
+            if event.stage > stages:
+                begun = less(Number(event.stage - 1), Local(self.step))
+                guard = begun if guard is None else Apply("and", (begun, guard), "i1")
+            made.extend(self.run(event, guard))
+        return made
+
+    def run(self, event: Event, guard: Expr | None) -> list[Stmt]:
+        """The event under a guard; waits and commits are made whatever it says."""
+        made: list[Stmt] = []
+        if event.retires is not None:
+            made.append(self.wait(event))
+        body = tuple(event.emit(Iteration(self.loop, self.step, event.stage)))
+        if body:
+            made.extend(body if guard is None else [If(guard, body)])
+        if event.multiplies:
+            made.append(Commit())
+        return made
+
+    def skip(self, event: Event) -> list[Stmt]:
+        """An event without an iteration: a product leaves an empty group, so that counts stay."""
+        return [Commit(note="no iteration yet or left: an empty group")] if event.multiplies else []
+
+    def wait(self, event: Event) -> WaitGroups:
+        """Wait for the product that the event retires; younger ones stay in flight."""
+        assert event.retires is not None
+        products = [e.key for e in self.stream.events if e.multiplies]
+        pending = sum(self.stream.executions(event.retires, event.key, product) for product in products)
+        return WaitGroups(pending, event.ready)

@@ -1,0 +1,143 @@
+"""Tile accesses as tensor maps and boxes, or as windows of global memory that threads walk themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from twill.codegen.aref import Buffer, TensorMap, Window, WindowAxis
+from twill.codegen.expression import Expr, Number, add, multiply
+from twill.codegen.memory import BOX, Memory, element_bytes
+from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
+from twill.codegen.tiles import Tiles
+from twill.graph.affine import Polynomial
+from twill.graph.program import Access, Axis
+
+
+@dataclass(frozen=True)
+class Part:
+    """One row block's part of a tile access: the access, the tile's cell, and the block (-1: all of it)."""
+
+    access: Access
+    cell: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """A piece of a tile that one tensor copy moves: coordinates, and its rows and columns of the tile."""
+
+    coordinates: tuple[Expr, ...]
+    rows: tuple[int, int] | None
+    columns: tuple[int, int] | None
+
+
+class Transfers:
+    """Makes maps, boxes and windows for one warp group's scalars."""
+
+    def __init__(self, tiles: Tiles, memory: Memory, scalars: ScalarTable) -> None:
+        self.tiles, self.memory, self.scalars = tiles, memory, scalars
+
+    def axes(self, part: Part) -> list[tuple[Axis, int, int]]:
+        """(axis, extent of the part, elements before it) for each axis of the access."""
+        classes = self.tiles.wired.classes.of[part.cell]
+        found = []
+        for axis, c in zip(part.access.axes, classes, strict=True):
+            cut = c == self.tiles.dim >= 0
+            extent = axis.extent // self.tiles.split if cut else axis.extent
+            found.append((axis, extent, extent * max(part.block, 0) if cut else 0))
+        return found
+
+    # -- tensor maps --------------------------------------------------------------------------
+
+    def map(self, part: Part, buffer: Buffer) -> TensorMap:
+        """The tensor map whose boxes fill (or empty) the panels of `buffer`."""
+        outer = [stride for stride, _ in self.starts(part)]
+        sizes: list[Expr | None] = [None for _ in outer]
+        strides: list[Expr] = list(outer)
+        for axis, _, _ in self.axes(part):
+            sizes.append(None if axis.upper is None else self.scalars.polynomial(axis.upper, OUTSIDE, wide=True))
+            strides.append(self.scalars.polynomial(axis.stride, OUTSIDE, wide=True))
+        fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t))
+        return self.memory.map(
+            TensorMap(
+                id=-1,
+                argument=part.access.base,
+                element=part.access.element,
+                sizes=tuple(sizes),
+                strides=tuple(strides),
+                offset=self.scalars.polynomial(fixed, OUTSIDE, wide=True),
+                box=(*(1 for _ in outer), *self.box(part, buffer)),
+                swizzle=buffer.swizzle,
+            )
+        )
+
+    def box(self, part: Part, buffer: Buffer) -> tuple[int, ...]:
+        """Extents of one copy along the access's axes: at most a panel of columns and 256 rows."""
+        extents = [extent for _, extent, _ in self.axes(part)]
+        moving = [a for a, extent in enumerate(extents) if extent > 1]
+        for a in moving:
+            extents[a] = largest_part(extents[a], BOX)
+        if len(buffer.shape) == 2 and moving:
+            extents[moving[-1]] = min(extents[moving[-1]], buffer.panel // element_bytes(buffer.element))
+        return tuple(extents)
+
+    def starts(self, part: Part) -> list[tuple[Expr, Expr]]:
+        """(stride, coordinate) for each term of the constant that differs between program instances."""
+        found = []
+        for monomial, coefficient in part.access.constant.terms:
+            if self.fixed((monomial, coefficient)):
+                continue
+            still = tuple(f for f in monomial if self.is_fixed(f[0]))
+            moving = tuple(f for f in monomial if not self.is_fixed(f[0]))
+            stride = self.scalars.polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
+            found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), OUTSIDE)))
+        return found
+
+    def fixed(self, term: tuple[tuple[tuple[int, int], ...], int]) -> bool:
+        """Whether a term of a polynomial is made of arguments alone."""
+        return all(self.is_fixed(symbol) for symbol, _ in term[0])
+
+    def is_fixed(self, symbol: int) -> bool:
+        return not self.tiles.wired.scalars.varies_with_grid(symbol) and not any(
+            v in self.scalars.inductions or v in self.tiles.wired.purity.carries
+            for v in self.tiles.wired.scalars.reach(symbol)
+        )
+
+    def boxes(self, part: Part, buffer: Buffer, at: Iteration) -> Iterator[Box]:
+        """The copies that move the whole part, panel by panel."""
+        extents = [extent for _, extent, _ in self.axes(part)]
+        box = self.box(part, buffer)
+        moving = [a for a, extent in enumerate(extents) if extent > 1]
+        first = [coordinate for _, coordinate in self.starts(part)]
+        for corner in product(*(range(0, e, b) for e, b in zip(extents, box, strict=True))):
+            coordinates = list(first)
+            for (axis, _, before), c in zip(self.axes(part), corner, strict=True):
+                start = self.scalars.polynomial(axis.offset, at)
+                coordinates.append(add(start, Number(before + c)))
+            spans = [(corner[a], corner[a] + box[a]) for a in moving]
+            rows = spans[0] if len(spans) == 2 else None
+            yield Box(tuple(coordinates), rows, spans[-1] if spans else None)
+
+    # -- windows ------------------------------------------------------------------------------
+
+    def window(self, part: Part, at: Iteration) -> Window:
+        """The part as a window; axes of extent 1 go into the constant."""
+        constant = self.scalars.polynomial(part.access.constant, at, wide=True)
+        axes = []
+        for axis, extent, before in self.axes(part):
+            stride = self.scalars.polynomial(axis.stride, at, wide=True)
+            offset = add(self.scalars.polynomial(axis.offset, at), Number(before))
+            if extent == 1 and axis.lower is None and axis.upper is None:
+                wide = self.scalars.polynomial(axis.offset, at, wide=True)
+                constant = add(constant, multiply(stride, add(wide, Number(before, "i64"))))
+                continue
+            bounds = [None if p is None else self.scalars.polynomial(p, at) for p in (axis.lower, axis.upper)]
+            axes.append(WindowAxis(extent, stride, offset, bounds[0], bounds[1]))
+        return Window(part.access.base, part.access.element, tuple(axes), constant, part.access.pad)
+
+
+def largest_part(extent: int, most: int) -> int:
+    """The largest divisor of `extent` that is at most `most`."""
+    return next(d for d in range(min(extent, most), 0, -1) if extent % d == 0)
