@@ -57,6 +57,7 @@ class Pool:
 
     def start(self) -> None:
         """Take up what a killed service left behind, and begin."""
+        solver_process.warm()
         left = self.queue.orphans(is_gone)
         if left:
             log.info("jobs of a service that ended without finishing them", extra={"jobs": left})

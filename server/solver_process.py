@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from multiprocessing.forkserver import ensure_running
 from typing import TYPE_CHECKING
 
 from twill.document import Document
@@ -41,11 +42,17 @@ class Message(Document):
     schedule: str | None = None
 
 
+def warm() -> None:
+    """Load the solvers now rather than at the first job. Returns at once."""
+    with _starting:
+        _context.set_forkserver_preload(PRELOADED)
+        ensure_running()
+
+
 def start(document: str, megabytes: int) -> tuple[ForkServerProcess, Connection]:
     """A process that solves `document`, and the end of the pipe that its messages come out of."""
     ours, theirs = _context.Pipe(duplex=False)
     with _starting:
-        _context.set_forkserver_preload(PRELOADED)
         process = _context.Process(target=main, args=(theirs, document, megabytes, os.getpid()), daemon=True)
         process.start()
     theirs.close()  # so that the pipe ends when the process does

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twill.cli import comparing, machines, schedules, solving
+from twill.cli import comparing, machines, schedules, serving, solving
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     check(commands)
     show(commands)
     machine_files(commands)
+    serve(commands)
     return top
 
 
@@ -132,6 +133,23 @@ def machine_files(commands: Commands) -> None:
     one = new(actions, "check", "read and validate a machine file")
     one.add_argument("file", metavar="FILE")
     one.set_defaults(command=machines.check)
+
+
+def serve(commands: Commands) -> None:
+    """`twill serve`."""
+    one = new(commands, "serve", "schedules over HTTP: jobs, store and pages (docs/service.md)")
+    one.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: this machine only)")
+    one.add_argument("--port", metavar="N", type=natural, default=8377, help="default: 8377; 0: any that is free")
+    one.add_argument("--store", metavar="DIR", help="where schedules and jobs are kept (default: in your home)")
+    one.add_argument("--workers", metavar="N", type=natural, default=1, help="solves at a time (default: 1; 0: none)")
+    one.add_argument("--token-file", metavar="FILE", help="who may do what; without one, only this machine may connect")
+    one.add_argument("--add-token", metavar="NAME:SCOPES", help="add a token to --token-file, print it, and leave")
+    one.add_argument("--queue", metavar="N", type=positive, default=1000, help="jobs that may wait (default: 1000)")
+    one.add_argument("--rate", metavar="N", type=natural, default=200, help="requests a second of a client; 0: any")
+    one.add_argument("--time-limit", metavar="S", type=seconds, default=300.0, help="for one solve (default: 300)")
+    one.add_argument("--memory-limit", metavar="MB", type=positive, default=4096, help="of one solve (default: 4096)")
+    one.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default: info")
+    one.set_defaults(command=serving.serve)
 
 
 def kernel(one: argparse.ArgumentParser) -> None:

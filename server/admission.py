@@ -1,0 +1,150 @@
+"""From the bytes of a request to something worth solving, with bounded time and memory at every step.
+
+Each step refuses what the next one could not take: a body that is too long while it arrives, too many
+values before they are parsed, JSON that nests or counts beyond reason while it is, too many nodes
+before the documents are made, and a graph or machine that contradicts itself before it is a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from twill.exc import TwillError
+from twill.key import schedule_key
+from twill.machine import Machine
+from twill.schedule_file import field
+from twill.store.api import Submission
+
+from .graph_rules import check_graph
+from .machine_rules import check_machine_document
+from .queue import Request
+from .refusals import Refused
+
+SEPARATORS = (b",", b"[", b"{")  # there are at least as many of these as values, but for one
+
+
+@dataclass(frozen=True)
+class InputLimits:
+    """What one request may hold. seconds: until the whole body has to have come."""
+
+    body_bytes: int = 4 * 1024 * 1024
+    seconds: float = 30.0
+    values: int = 200_000  # numbers, texts, objects and lists of a JSON body
+    nodes: int = 256  # of all regions; the examples have at most a few dozen
+    edges: int = 2048
+    dims: int = 256
+    regions: int = 64
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A submission that may become a job, with its machine, and what the queue is told."""
+
+    submission: Submission
+    machine: Machine
+    request: Request
+
+
+async def read_body(chunks: AsyncIterator[bytes], announced: str | None, limits: InputLimits) -> bytes:
+    """The whole body; raises Refused as soon as it is known to be too long, or too slow."""
+    if announced is not None and announced.isascii() and announced.isdigit() and int(announced) > limits.body_bytes:
+        raise too_long(limits)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.seconds):
+            async for chunk in chunks:
+                body += chunk
+                if len(body) > limits.body_bytes:
+                    raise too_long(limits)
+    except TimeoutError:
+        raise Refused(408, "TooSlow", f"the body did not come within {limits.seconds:g} s") from None
+    return bytes(body)
+
+
+def too_long(limits: InputLimits) -> Refused:
+    """The body is longer than the limit."""
+    hint = "a graph of one kernel, as `twill extract FILE --json` prints it"
+    return Refused(413, "TooLarge", f"the body is longer than {limits.body_bytes} bytes", hint)
+
+
+def read_submission(body: bytes, limits: InputLimits) -> Submission:
+    """The submission of a body; raises Refused."""
+    if sum(body.count(mark) for mark in SEPARATORS) > limits.values:
+        raise Refused(413, "TooLarge", f"the body has more than {limits.values} values")
+    try:
+        value = from_json(body, allow_inf_nan=False, cache_strings="none")
+    except ValueError as error:
+        raise Refused(400, "NotJson", f"the body is not JSON: {error}") from None
+    refuse_many(value, limits)
+    try:
+        return Submission.model_validate_json(body)
+    except ValidationError as error:
+        raise Refused(
+            422, "BadSubmission", described(error), "a graph as `twill extract FILE --json` prints it"
+        ) from None
+
+
+def refuse_many(value: Any, limits: InputLimits) -> None:
+    """Raise Refused if the graph has more parts than are taken. What is of another shape is left to the documents."""
+    graph = value.get("graph") if isinstance(value, dict) else None
+    if not isinstance(graph, dict):
+        return
+    regions = [region for region in listed(graph, "regions") if isinstance(region, dict)]
+    found = {
+        "dims": len(listed(graph, "dims")),
+        "regions": len(listed(graph, "regions")),
+        "nodes": sum(len(listed(region, "nodes")) for region in regions),
+        "edges": sum(len(listed(region, "edges")) for region in regions),
+    }
+    for name, number in found.items():
+        most = getattr(limits, name)
+        if number > most:
+            raise Refused(413, "TooLarge", f"the graph has {number} {name}; this service takes at most {most}")
+
+
+def listed(value: dict[str, Any], name: str) -> list[Any]:
+    """The list under a name; an empty one if there is none."""
+    found = value.get(name)
+    return found if isinstance(found, list) else []
+
+
+def described(error: ValidationError) -> str:
+    """The first problem of a document, and how many there are."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    first = problems[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{field(first['loc'])}: {first['msg']}{more}"
+
+
+def admit(submission: Submission, machines: Mapping[str, Machine], client: str, seconds: float) -> Admitted:
+    """What the queue is told of a submission; raises Refused. seconds: the longest budget that is granted."""
+    try:
+        machine = machine_of(submission, machines)
+        check_graph(submission.graph, machine)
+        key = schedule_key(submission.graph, machine.digest(), submission.options.asked())
+    except TwillError as error:
+        raise Refused.of(error) from None
+    budget = seconds if submission.options.budget is None else min(seconds, submission.options.budget)
+    options = submission.options.model_copy(update={"budget": budget})
+    whole = submission.model_copy(update={"machine": machine, "options": options})
+    graph = submission.graph
+    request = Request(key, whole.canonical(), graph.kernel, graph.spec, machine.name, client)
+    return Admitted(whole, machine, request)
+
+
+def machine_of(submission: Submission, machines: Mapping[str, Machine]) -> Machine:
+    """The machine that a submission names or brings; names are looked up here and nowhere else."""
+    if isinstance(submission.machine, str):
+        found = machines.get(submission.machine)
+        if found is None:
+            hint = f"one of {', '.join(sorted(machines))}, or a whole machine document"
+            raise Refused(422, "UnknownMachine", f"there is no machine called {submission.machine!r}", hint)
+        return found
+    check_machine_document(submission.machine)
+    return submission.machine

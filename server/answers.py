@@ -1,0 +1,59 @@
+"""Schedules as they are sent: bytes and their ETag, the ones asked for last kept in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from twill.store.interface import ScheduleStore
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An entry's canonical JSON. etag: in quotes, as HTTP wants it."""
+
+    body: bytes
+    etag: str
+
+
+class Answers:
+    """Entries of a store, which never change; at most `room` bytes of them are remembered."""
+
+    def __init__(self, store: ScheduleStore, room: int) -> None:
+        self.store = store
+        self.room = room
+        self.taken = 0
+        self.lock = threading.Lock()
+        self.known: OrderedDict[str, Answer] = OrderedDict()
+
+    def remembered(self, key: str) -> Answer | None:
+        """The answer, if it is at hand; never waits."""
+        with self.lock:
+            found = self.known.get(key)
+            if found is not None:
+                self.known.move_to_end(key)
+            return found
+
+    def read(self, key: str) -> Answer | None:
+        """The answer from the store, which checks it; None if there is none."""
+        entry = self.store.get(key)
+        if entry is None:
+            return None
+        body = entry.canonical().encode()
+        answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()}"')
+        self.remember(key, answer)
+        return answer
+
+    def remember(self, key: str, answer: Answer) -> None:
+        """Keep an answer at hand, and let go of those that nobody asked for longest."""
+        if len(answer.body) > self.room:
+            return
+        with self.lock:
+            old = self.known.pop(key, None)
+            self.taken += len(answer.body) - (len(old.body) if old else 0)
+            self.known[key] = answer
+            while self.taken > self.room:
+                _, gone = self.known.popitem(last=False)
+                self.taken -= len(gone.body)

@@ -1,0 +1,66 @@
+"""A job's progress as server-sent events, which a client may resume where it was cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from twill.store.api import ENDED, Job
+
+from .queue import Event
+from .refusals import Refused
+from .service import Service
+
+LOOK = 0.25  # seconds between two looks for news
+SILENCE = 15.0  # seconds after which a comment keeps the connection alive
+AGAIN = "retry: 2000\n\n"  # milliseconds after which a browser that was cut off comes again
+MOST_BUSY = 503
+
+
+def take_stream(service: Service) -> None:
+    """Count a stream; raises Refused if there are too many. `stream` gives it back."""
+    open_streams = service.streams
+    if open_streams >= service.settings.streams:
+        raise Refused(MOST_BUSY, "TooManyStreams", f"{open_streams} event streams are open", "GET the job instead")
+    service.streams += 1
+    service.metrics.streams.set(service.streams)
+
+
+async def stream(service: Service, job: str, after: int) -> AsyncIterator[str]:
+    """The job's events after number `after`, as text, until the job has ended."""
+    try:
+        yield AGAIN
+        quiet = 0.0
+        while not service.stopping.is_set():
+            events = await asyncio.to_thread(service.queue.events, job, after)
+            for event in events:
+                yield written(event)
+                after = event.sequence
+            if events and Job.parse(events[-1].job).state in ENDED:
+                return
+            if not events and await asyncio.to_thread(has_ended, service, job):
+                return
+            quiet = 0.0 if events else quiet + LOOK
+            if quiet >= SILENCE:
+                yield ": still at work\n\n"
+                quiet = 0.0
+            await asyncio.sleep(LOOK)
+    finally:
+        service.streams -= 1
+        service.metrics.streams.set(service.streams)
+
+
+def has_ended(service: Service, job: str) -> bool:
+    """Whether there is nothing more to tell: the job has ended, or was forgotten."""
+    found = service.queue.get(job)
+    return found is None or found.state in ENDED
+
+
+def written(event: Event) -> str:
+    """An event in the stream's format; a canonical document has no line break."""
+    return f"id: {event.sequence}\nevent: job\ndata: {event.job}\n\n"
+
+
+def last_seen(header: str | None) -> int:
+    """The number in a Last-Event-ID header; 0 if there is none."""
+    return int(header) if header and header.isascii() and header.isdigit() and len(header) < 10 else 0

@@ -1,0 +1,132 @@
+"""The service behind its HTTP: what every route and page works with."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+from twill.machine import Machine
+from twill.machine_file import load_machine
+from twill.machine_names import list_machines
+from twill.store.api import Job, MachineList, MachineSummary
+from twill.store.interface import ScheduleStore
+
+from .admission import admit, read_submission
+from .answers import Answers
+from .metrics import Metrics
+from .pool import Pool
+from .queue import JobQueue, QueueFull
+from .rate import RateLimit
+from .refusals import Refused
+from .settings import Settings
+from .tokens import Tokens
+
+BUSY = 5  # seconds after which a client that found the queue full may come again
+TIDY = 3600.0  # seconds between two looks for jobs to forget
+GRACE = 10.0  # seconds that a solve may take beyond its own budget before its process is killed
+
+log = logging.getLogger("twill.server")
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job, and whether its schedule is there already."""
+
+    job: Job
+    solved: bool
+
+
+class Service:
+    """One running service. Its methods may be called from any thread; those that wait are not for the event loop."""
+
+    def __init__(self, settings: Settings, store: ScheduleStore, queue: JobQueue) -> None:
+        self.settings = settings
+        self.store = store
+        self.queue = queue
+        self.machines: dict[str, Machine] = {name: load_machine(name) for name in list_machines()}
+        self.listed = MachineList(machines=tuple(summary_of(machine) for machine in self.machines.values()))
+        self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
+        self.rate = RateLimit(settings.rate, 2 * settings.rate)
+        self.answers = Answers(store, settings.remembered)
+        self.metrics = Metrics(queue)
+        self.pool = Pool(queue, store, settings.workers, settings.solve)
+        self.streams = 0  # event streams that are open; only the event loop counts them
+        self.stopping = threading.Event()
+        self.tidier = threading.Thread(target=self.tidy, name="tidier", daemon=True)
+
+    def start(self) -> None:
+        """Begin to solve."""
+        self.pool.start()
+        self.tidier.start()
+
+    def stop(self) -> None:
+        """End every solve, give the jobs back, and let go of queue and store."""
+        self.stopping.set()
+        self.pool.stop()
+        self.tidier.join()
+        self.queue.close()
+        self.store.close()
+
+    def tidy(self) -> None:
+        """Forget old jobs, now and then."""
+        while True:
+            try:
+                self.queue.forget(time.time() - self.settings.keep_jobs)
+            except Exception:
+                log.exception("old jobs were not forgotten")
+            if self.stopping.wait(TIDY):
+                return
+
+    def submit(self, body: bytes, client: str) -> Submitted:
+        """The job of a JSON body; raises Refused."""
+        submission = read_submission(body, self.settings.input)
+        admitted = admit(submission, self.machines, client, self.longest_budget())
+        solved = self.store.get(admitted.request.key, graph=False) is not None
+        try:
+            job, new = self.queue.submit(admitted.request, self.settings.waiting, solved)
+        except QueueFull as full:
+            self.metrics.submissions.labels("refused").inc()
+            hint = f"the same again in {BUSY} s"
+            raise Refused(429, "QueueFull", str(full), hint, {"Retry-After": str(BUSY)}) from None
+        self.metrics.submissions.labels("solved" if solved else "new" if new else "joined").inc()
+        if new and not solved:
+            self.pool.wake()
+        return Submitted(job, solved)
+
+    def longest_budget(self) -> float:
+        """Seconds that a solve is told it has: it ends with what it found before its process is killed."""
+        limit = self.settings.solve.seconds
+        return max(limit - GRACE, limit / 2)
+
+    def job(self, job: str) -> Job:
+        """The job of that id; raises Refused."""
+        found = self.queue.get(job)
+        if found is None:
+            raise Refused(404, "NotFound", f"there is no job {job}", "an id that POST /v1/jobs returned")
+        return found
+
+    def cancel(self, job: str, client: str, all_jobs: bool) -> Job:
+        """Ask for the end of a job, one's own or (all_jobs) anybody's; raises Refused."""
+        request = self.queue.request(self.job(job).id)
+        if request is not None and request.client != client and not all_jobs:
+            raise Refused(403, "Forbidden", "the job was submitted with another token", "a token with the scope admin")
+        found = self.queue.cancel(job)
+        return self.job(job) if found is None else found
+
+    def ready(self) -> str:
+        """What keeps the service from working; "" if nothing does."""
+        if not self.queue.ready():
+            return "the job queue cannot be written to"
+        if not self.pool.alive():
+            return "not every worker is running"
+        self.store.find(limit=1)
+        return ""
+
+
+def summary_of(machine: Machine) -> MachineSummary:
+    """A machine in one line."""
+    return MachineSummary(
+        name=machine.name, title=machine.title, architecture=machine.architecture, machine_digest=machine.digest()
+    )

@@ -1,0 +1,45 @@
+"""Everything about a service that can be chosen, with what is right for one on a person's own machine."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .admission import InputLimits
+from .pool import SolveLimits
+
+LOOPBACK_NAMES = frozenset({"localhost"})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """data: the directory of the job queue. tokens: a token file (None: loopback only, everybody may do all).
+
+    waiting: jobs that may be queued. rate: requests a second of one client, with bursts of twice as many (0: no
+    limit). streams: event streams open at a time. remembered: bytes of answers kept in memory. keep_jobs: seconds
+    after which an ended job is forgotten (its schedule is not).
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: int = 8377
+    workers: int = 1
+    tokens: Path | None = None
+    waiting: int = 1000
+    rate: float = 200.0
+    streams: int = 200
+    remembered: int = 64 * 1024 * 1024
+    keep_jobs: float = 30 * 24 * 3600.0
+    input: InputLimits = field(default_factory=InputLimits)
+    solve: SolveLimits = field(default_factory=SolveLimits)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a service at that host."""
+    if host.lower() in LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,166 @@
+"""A service to test: graphs that are solved at once, a store in memory, requests without a network."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from server.app import create_app
+from server.pool import SolveLimits
+from server.queue_sqlite import SqliteQueue
+from server.run import Server
+from server.service import Service
+from server.settings import Settings
+from tests.kernels import H100
+from twill.check import check_or_raise
+from twill.cli.serving import listen
+from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, Region, Tile, Trip
+from twill.key import Asked
+from twill.machine import Machine
+from twill.schedule import Schedule
+from twill.store.interface import Entry, Summary, summary_of
+
+
+class MemoryStore:
+    """The narrow interface, in a dictionary."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.lock = threading.Lock()
+
+    def get(self, key: str, *, graph: bool = True) -> Entry | None:
+        return self.entries.get(key)
+
+    def put(
+        self,
+        schedule: Schedule,
+        graph: DependenceGraph | None = None,
+        *,
+        asked: Asked | None = None,
+        machine: Machine | None = None,
+    ) -> Entry:
+        check_or_raise(schedule, machine or H100)
+        entry = Entry(
+            key=schedule.key,
+            kernel=schedule.kernel,
+            spec=schedule.spec,
+            machine=schedule.machine,
+            machine_digest=schedule.machine_digest,
+            created=datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            schedule_digest=schedule.digest(),
+            schedule=schedule,
+            graph=graph,
+            asked=asked,
+        )
+        with self.lock:
+            return self.entries.setdefault(schedule.key, entry)
+
+    def find(
+        self, kernel: str | None = None, machine: str | None = None, limit: int = 50, before: int | None = None
+    ) -> tuple[Summary, ...]:
+        found = [summary_of(entry, number) for number, entry in enumerate(self.entries.values(), 1)]
+        kept = [
+            one
+            for one in reversed(found)
+            if kernel in (None, one.kernel)
+            and machine in (None, one.machine)
+            and (before is None or one.number < before)
+        ]
+        return tuple(kept[:limit])
+
+    def delete(self, key: str) -> bool:
+        return self.entries.pop(key, None) is not None
+
+    def get_artifact(self, key: str, name: str) -> bytes | None:
+        return None
+
+    def put_artifact(self, key: str, name: str, data: bytes) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def graph(size: int = 1024, kernel: str = "scale") -> DependenceGraph:
+    """A loop that loads a vector, scales it and stores it; solved in a moment. Another size is another problem."""
+    tile = Tile(shape=(size,), dims=(0,), dtype="f32")
+
+    def node(number: int, kind: Any, name: str, **more: Any) -> Node:
+        return Node(id=number, kind=kind, name=name, line=10 + number, operations=(), dims=(0,), **more)
+
+    return DependenceGraph(
+        kernel=kernel,
+        spec="default",
+        file="scale.py",
+        dims=(Dim(id=0, name="n", size=size, parallel=True, fusable=False),),
+        regions=(
+            Region(
+                id=0,
+                kind="loop",
+                line=9,
+                trip=Trip(text="n // SIZE", constant=None, varies_with_grid=False),
+                nodes=(
+                    node(0, "load", "x", result=tile, bytes=4 * size, transport="tma", tensor="x_ptr"),
+                    node(1, "elementwise", "y", result=tile, counts=(Count(operation="mul.f32", elements=size),)),
+                    node(2, "store", "", result=None, bytes=4 * size, transport="tma", tensor="y_ptr"),
+                ),
+                edges=(
+                    Edge(src=0, dst=1, distance=0, kind="value"),
+                    Edge(src=1, dst=2, distance=0, kind="value", operand="data"),
+                ),
+            ),
+        ),
+    )
+
+
+def body(of: DependenceGraph | None = None, machine: Any = "h100", **options: Any) -> dict[str, Any]:
+    """The JSON value of a submission."""
+    return {"graph": json.loads((of or graph()).canonical()), "machine": machine, "options": options}
+
+
+class Client(httpx.Client):
+    """Speaks to `service` over loopback, from the same process."""
+
+    service: Service
+
+
+@contextmanager
+def running(directory: Path, store: MemoryStore | None = None, **settings: Any) -> Iterator[Client]:
+    """A service at work on a free port, and a client of it."""
+    chosen = Settings(
+        data=directory, **{"workers": 1, "rate": 0, "solve": SolveLimits(seconds=60.0, megabytes=4096), **settings}
+    )
+    service = Service(chosen, store or MemoryStore(), SqliteQueue(directory / "jobs.sqlite"))
+    config = uvicorn.Config(create_app(service), log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    server = Server(config, service)
+    with listen("127.0.0.1", 0) as listening:
+        thread = threading.Thread(target=server.run, args=([listening],), name="server")
+        thread.start()
+        try:
+            with Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60) as client:
+                client.service = service
+                yield client
+        finally:
+            service.stopping.set()
+            server.should_exit = True
+            thread.join()
+
+
+def ended(client: httpx.Client, job: str, seconds: float = 60.0) -> dict[str, Any]:
+    """The job when it has ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found: dict[str, Any] = client.get(f"/v1/jobs/{job}").json()
+        if found["state"] in ("done", "failed", "cancelled"):
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"job {job} did not end within {seconds} s")
