@@ -62,7 +62,7 @@ class Emitter:
         self.plan, self.group = plan, group
         self.registers = Registers(plan, group, fragments)
         self.cursors = Cursors(cursors)
-        self.scalars = ScalarTable(plan.wired)
+        self.scalars = ScalarTable(plan.wired, taken=self.registers.names)
         self.transfers = Transfers(plan.tiles, plan.memory, self.scalars)
         self.tools = Tools(plan, plan.memory, self.registers, self.scalars, self.transfers, group)
         self.stores = Stores(self.tools)
@@ -189,7 +189,7 @@ class Emitter:
         for task in tasks:
             number = tasks.index(task)
             events.append(Event(("issue", number), task.start, partial(self.issue_event, plan, task, number),
-                                multiplies=task.node.kind == "mma"))  # fmt: skip
+                                multiplies=task.node.kind == "mma", keep=partial(self.keep, task)))  # fmt: skip
             if task.node.kind == "mma":
                 events.append(
                     Event(("retire", number), self.retire_time(task, tasks, interval),
@@ -239,7 +239,8 @@ class Emitter:
                 wanted[place] = min(task.start, wanted.get(place, task.start))
         for number, (place, start) in enumerate(sorted(wanted.items())):
             key = ("receive", number)
-            found.append(Event(key, start - 1, partial(self.receive_event, plan, place, key)))
+            keep = partial(self.keep, self.plan.tasks[place])
+            found.append(Event(key, start - 1, partial(self.receive_event, plan, place, key), keep=keep))
         self.received[plan.region] = {place: ("receive", i) for i, place in enumerate(sorted(wanted))}
         return found
 
@@ -284,7 +285,9 @@ class Emitter:
             reads.setdefault(ring.aref.id, []).append((key, plan.stream.event(key).time, key))
         plan.uses = {}
         for aref, found in reads.items():
-            ends = max(found, key=lambda read: (read[1], plan.stream.event(read[2]).stage, plan.stream.position(read[2])))
+            ends = max(
+                found, key=lambda read: (read[1], plan.stream.event(read[2]).stage, plan.stream.position(read[2]))
+            )
             made = self.cursors.uses(rings[aref].aref, [event for event, _, _ in found], ends[2], plan.stream)
             for key, use in made.items():
                 plan.uses.setdefault(key, {})[aref] = use
@@ -334,7 +337,7 @@ class Emitter:
             return plan.variables[key, made_by, source.distance]
 
         def slot(source: Source) -> SlotRef | None:
-            if not any(s.step == source.step for s in self.plan.slot_sources(task)):
+            if not any(self.plan.place_of(s) == self.plan.place_of(source) for s in self.plan.slot_sources(task)):
                 return None
             ring = self.plan.rings[self.plan.place_of(source)]
             if ring.held:
@@ -342,6 +345,12 @@ class Emitter:
             return SlotRef(ring.buffer.id, plan.uses[key][ring.aref.id].cursor)
 
         return Scope(self.tools, at, task.block, find, slot, made)
+
+    def keep(self, task: Task) -> list[Stmt]:
+        """Copies of older versions of what a task defines."""
+        if task.node.result is None or task.node.kind == "load":
+            return []
+        return self.registers.keep(self.registers.of((task.steps[-1], task.block)))
 
     def issue_event(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
         """Everything that a task does when it is issued."""
@@ -353,8 +362,6 @@ class Emitter:
         if task.node.kind == "load":
             ring = self.plan.rings.get(task.place)
             return made + (self.put_load(task, ring, at) if ring is not None else [])
-        if task.node.result is not None:
-            made += self.registers.keep(self.registers.of((task.steps[-1], task.block)))
         scope = self.scope(plan, key, task, at, made)
         if task.node.kind == "mma":
             made += self.issue(task, scope)
@@ -385,7 +392,7 @@ class Emitter:
         use = plan.uses[key][ring.aref.id]
         variable = self.registers.of((task.steps[-1], task.block))
         load = LoadShared(SlotRef(ring.buffer.id, use.cursor), variable, line=task.node.line)
-        return [*use.before(), *self.registers.keep(variable), load, *use.after()]
+        return [*use.before(), load, *use.after()]
 
     # -- filling rings ------------------------------------------------------------------------
 
@@ -428,29 +435,32 @@ class Emitter:
         accumulator = self.registers.of((task.steps[-1], task.block))
         made: list[Stmt] = []
         accumulate = self.start_accumulator(task, scope, accumulator, made)
-        operands = []
-        for position in (0, 1):
-            cell = step.operands[position]
-            source = self.plan.source(cell, task.block)
-            if source is None:
-                raise exc.UnsupportedInKernel(
-                    "a product of a constant tile", file=self.plan.wired.program.file, line=step.op.line
-                )
-            slot = scope.slot(source) if self.plan.in_slot(task, step, position, source) else None
-            operands.append((slot, source, self.plan.tiles.view(cell).axes == (1, 0)))
-        (a_slot, a, a_transposed), (b_slot, _, b_transposed) = operands
-        assert b_slot is not None
-        a_fragment = -1 if a_slot is not None else scope.find(a)
-        layout = self.registers.fragment(accumulator).layout
-        assert isinstance(layout, Accumulator)
-        touched = (accumulator,) if a_slot is not None else (accumulator, a_fragment)
-        k = self.plan.flat.cells[step.operands[0]].type.shape[1]
+        products: list[Stmt] = []
+        touched = [accumulator]
         element = self.plan.flat.cells[step.operands[0]].type.element
-        multiply = Multiply(
-            accumulator, a_slot if a_slot is not None else a_fragment, b_slot, a_transposed, b_transposed, k, element,
-            accumulate, line=step.op.line,
-        )  # fmt: skip
-        return [*made, Fence(touched), multiply]
+        depth = self.plan.tiles.shape(step.operands[0])[1]
+        for block in self.plan.parts(task):
+            a, b = (self.factor(task, scope, position, block) for position in (0, 1))
+            assert isinstance(b[0], SlotRef)
+            touched += [a[0]] if isinstance(a[0], int) else []
+            products.append(
+                Multiply(accumulator, a[0], b[0], a[1], b[1], depth, element, accumulate, line=step.op.line)
+            )
+            accumulate = True
+        return [*made, Fence(tuple(touched)), *products]
+
+    def factor(self, task: Task, scope: Scope, position: int, block: int) -> tuple[int | SlotRef, bool]:
+        """Operand A (position 0) or B (1) of a product, and whether it is the transpose of the tile that is there."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        cell = step.operands[position]
+        source = self.plan.source(cell, block)
+        if source is None:
+            raise exc.UnsupportedInKernel(
+                "a product of a constant tile", file=self.plan.wired.program.file, line=step.op.line
+            )
+        slot = scope.slot(source) if self.plan.in_slot(task, step, position, source) else None
+        transposed = self.plan.tiles.view(cell).axes == (1, 0)
+        return (scope.find(source) if slot is None else slot), transposed
 
     def start_accumulator(self, task: Task, scope: Scope, accumulator: int, made: list[Stmt]) -> bool:
         """Brings the addend into the accumulator; False if there is none, so that the product overwrites it."""

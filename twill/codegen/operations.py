@@ -113,9 +113,7 @@ class Scope:
             scratch = self.scratch(name, (WARPS * values,), word)
             barrier = self.tools.memory.barrier(f"group {self.tools.group}", (self.tools.group,)).id
         combine = str(step.op.attribute("combine"))
-        self.made.append(
-            Reduce(operand, self.result(number), axis, combine, scratch, barrier, line=step.op.line)
-        )
+        self.made.append(Reduce(operand, self.result(number), axis, combine, scratch, barrier, line=step.op.line))
 
     def scratch(self, name: str, shape: tuple[int, ...], element: str) -> int:
         """The group's buffer for reductions across warps."""
@@ -215,7 +213,9 @@ class Scope:
         if slot is None:
             if transposed:
                 step = self.flat.steps[source.step]
-                self.refuse(step, "a computed matrix is used transposed by elementwise work", "transpose it when loading")
+                self.refuse(
+                    step, "a computed matrix is used transposed by elementwise work", "transpose it when loading"
+                )
             return self.find(source)
         layout = self.tiles.layout(source.cell)
         if transposed and isinstance(layout, Accumulator):
@@ -247,7 +247,9 @@ class Scope:
         carry = wiring.argument.get(cell) or wiring.result[cell]
         step = self.wired_maker(self.tiles.view(carry.yielded).base)
         assert step is not None
-        position = next(p for p, c in enumerate(step.operands) if c == UNIFORM or self.tiles.view(c).base != carry.argument)
+        position = next(
+            p for p, c in enumerate(step.operands) if c == UNIFORM or self.tiles.view(c).base != carry.argument
+        )
         change = self.operand(step, position, cell)
         number = self.at.number if cell == carry.argument else None
         if number is None:

@@ -257,6 +257,10 @@ class Plan:
                 if source is not None:
                     yield position, source
 
+    def part_sources(self, task: Task, step: Step) -> Iterator[tuple[int, Source]]:
+        """The sources of a step in every row block that the task works on, each once."""
+        yield from dict.fromkeys(found for block in self.parts(task) for found in self.sources(step, block))
+
     def leaves(self, cell: int) -> Iterator[int]:
         """The cell, or the operands of free elementwise steps (sign changes, bit casts) behind it."""
         if cell < 0:
@@ -273,14 +277,13 @@ class Plan:
         """The row block of a step's node that a reader in `block` sees."""
         region, node = self.home[step]
         blocks = self.blocks_of(self.node(region, node))
-        if blocks == (-1,):
-            return -1
-        if block < 0:
-            line = self.flat.steps[step].op.line
-            raise exc.UnsupportedInKernel(
-                "a product over the split dimension joins row blocks", file=self.wired.program.file, line=line
-            )
-        return block
+        return -1 if blocks == (-1,) else max(block, 0)
+
+    def parts(self, task: Task) -> tuple[int, ...]:
+        """The row blocks that a task works on: its own, or all for a product that is contracted over the split."""
+        mma = task.node.mma
+        joins = mma is not None and self.tiles.dim >= 0 and mma.k_dim == self.wired.dims.get(self.tiles.dim)
+        return tuple(range(self.tiles.split)) if joins else (task.block,)
 
     def node(self, region: int, node: int) -> Node:
         """A node of the dependence graph."""
@@ -306,7 +309,7 @@ class Plan:
         """Sources that a task reads in registers, from other tasks or earlier iterations."""
         for number in task.steps:
             step = self.flat.steps[number]
-            for position, source in self.sources(step, task.block):
+            for position, source in self.part_sources(task, step):
                 if not self.in_slot(task, step, position, source) and not (
                     source.step in task.steps and not source.distance
                 ):
@@ -316,7 +319,7 @@ class Plan:
         """Sources that a task reads from shared memory."""
         for number in task.steps:
             step = self.flat.steps[number]
-            for position, source in self.sources(step, task.block):
+            for position, source in self.part_sources(task, step):
                 if self.in_slot(task, step, position, source):
                     yield source
 

@@ -49,12 +49,12 @@ class ScalarTable:
 
     wired: Wired
     lets: dict[int, Let] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)  # names in use in the group
 
     def __post_init__(self) -> None:
         self.program = self.wired.program
         self.arguments = {a.value: a for a in self.program.arguments}
         self.inductions = {item.induction: item for item in self.program.body if isinstance(item, Loop)}
-        self.taken: set[str] = set()
 
     def value(self, value: int, at: Iteration) -> Expr:
         """A uniform scalar as an expression. Raises UnsupportedInKernel for carried scalars that are no counters."""

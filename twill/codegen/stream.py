@@ -20,7 +20,8 @@ from twill.graph.program import Loop
 class Event:
     """time: cycles from the start of an iteration. retires: for a wait, the key of the product waited for.
     multiplies: the event issues a product (its Commit is made whatever the guard says).
-    emit: the statements, for an iteration.
+    emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there is
+    an iteration left or not, so that readers find versions where the steady state has them.
     """
 
     key: tuple[str, int]
@@ -29,6 +30,7 @@ class Event:
     multiplies: bool = False
     retires: tuple[str, int] | None = None
     ready: tuple[int, ...] = ()
+    keep: Callable[[], list[Stmt]] = list
     stage: int = 0
     row: int = 0
 
@@ -128,7 +130,7 @@ class Printer:
         stages = self.stream.stages
         for event in self.stream.events:
             if event.stage <= j:
-                made.extend(self.skip(event))
+                made.extend((*event.keep(), *self.skip(event)))
                 continue
             number = Iteration(self.loop, self.step, event.stage).number
             guard: Expr | None = less(number, self.trip) if stages > 1 else None
@@ -140,7 +142,7 @@ class Printer:
 
     def run(self, event: Event, guard: Expr | None) -> list[Stmt]:
         """The event under a guard; waits and commits are made whatever it says."""
-        made: list[Stmt] = []
+        made: list[Stmt] = event.keep()
         if event.retires is not None:
             made.append(self.wait(event))
         body = tuple(event.emit(Iteration(self.loop, self.step, event.stage)))

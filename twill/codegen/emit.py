@@ -1,0 +1,85 @@
+"""Schedule -> emitted kernel: lower, verify on the abstract machine, print, compile; and the files of all that.
+
+Every step may refuse; nothing that was refused by one gets to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twill.codegen.abstract_machine import verify
+from twill.codegen.aref import WarpProgram
+from twill.codegen.cuda.build import Build, compile_cubin
+from twill.codegen.cuda.facts import KernelFacts
+from twill.codegen.cuda.printer import Printed, print_cuda
+from twill.codegen.launcher import launcher
+from twill.codegen.lower import lower
+from twill.codegen.manifest import make_manifest
+from twill.codegen.text import text
+from twill.graph.kernel_file import load
+from twill.graph.program import TileProgram
+from twill.graph.specialization import Specialization
+from twill.machine import Machine
+from twill.runtime.kernel import CUBIN, MANIFEST
+from twill.runtime.manifest import Manifest
+from twill.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Emission:
+    """An emitted kernel with everything it went through."""
+
+    schedule: Schedule
+    program: WarpProgram
+    printed: Printed
+    build: Build
+    manifest: Manifest
+
+    @property
+    def facts(self) -> KernelFacts:
+        """What ptxas reports of the kernel."""
+        return self.build.function(self.printed.function)
+
+    def files(self) -> dict[str, str | bytes]:
+        """Every file of an emitted kernel's directory: name -> content."""
+        return {
+            "kernel.cu": self.build.source,
+            CUBIN: self.build.cubin,
+            "schedule.json": self.schedule.canonical() + "\n",
+            "program.txt": text(self.program),
+            "launch.py": launcher(self.manifest),
+            MANIFEST: self.manifest.text(),
+        }
+
+
+def emit(
+    program: TileProgram,
+    specialization: Specialization,
+    schedule: Schedule,
+    machine: Machine,
+    told: Callable[[str], None] = lambda step: None,
+) -> Emission:
+    """The kernel of `schedule`, compiled. told: gets the name of each step before it begins.
+
+    Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; those of the abstract
+    machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
+    """
+    told("lowering")
+    warp_program = lower(program, schedule, machine)
+    told("running on the abstract machine")
+    verify(warp_program)
+    told("printing and compiling")
+    printed = print_cuda(warp_program)
+    build = compile_cubin(printed.text, machine.architecture, shapes=printed.shapes, lines=printed.lines)
+    manifest = make_manifest(
+        warp_program,
+        specialization,
+        load(specialization.file).functions[specialization.kernel],
+        architecture=machine.architecture,
+        entry=printed.function,
+        threads=printed.threads,
+        cubin=build.cubin,
+        schedule=schedule.key,
+    )
+    return Emission(schedule, warp_program, printed, build, manifest)

@@ -1,0 +1,136 @@
+"""The manifest of a warp program's kernel: what the runtime gets to know of the compiler's side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triton.runtime.jit import JITFunction
+
+from twill import exc
+from twill.codegen.aref import TensorMap, WarpProgram
+from twill.codegen.expression import Apply, Expr, Number, Symbol
+from twill.codegen.parameters import parameters
+from twill.graph.specialization import Specialization
+from twill.runtime.evaluate import Operation, Scalar, evaluable
+from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+
+SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
+
+# Triton's names of element types -> the runtime's; the others are the same.
+_ELEMENTS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8e4m3fn", "fp8e5": "f8e5m2"}
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\]>")
+
+
+def make_manifest(
+    program: WarpProgram,
+    specialization: Specialization,
+    function: JITFunction,
+    *,
+    architecture: str,
+    entry: str,
+    threads: int,
+    cubin: bytes,
+    schedule: str,
+) -> Manifest:
+    """The manifest of the kernel `entry` in `cubin`, which was printed from `program`.
+
+    function: the Triton kernel, for its parameters' order and defaults. schedule: the schedule's key.
+    Errors: UnsupportedInKernel for scalars that a kernel cannot take.
+    """
+    return Manifest(
+        schema=SCHEMA,
+        kernel=specialization.kernel,
+        spec=specialization.spec,
+        file=specialization.file,
+        machine=program.machine,
+        architecture=architecture,
+        function=entry,
+        threads=threads,
+        shared=program.shared,
+        arguments=call_arguments(specialization, function),
+        promises=tuple(_promises(program)),
+        parameters=tuple(_parameters(program)),
+        maps=tuple(map_entry(entry, specialization.file) for entry in program.maps),
+        grid=specialization.grid,
+        schedule=schedule,
+        cubin=sha256(cubin),
+    )
+
+
+def call_arguments(specialization: Specialization, function: JITFunction) -> tuple[CallArgument, ...]:
+    """The kernel's parameters in order, as calls pass them."""
+    types, constants = dict(specialization.signature), dict(specialization.constexprs)
+    found = []
+    for parameter in function.params:
+        name, default = parameter.name, parameter.default if parameter.has_default else None
+        optional = parameter.has_default and (default is None or isinstance(default, int | float | str))
+        default = default if optional else None
+        if name in constants:
+            value = constants[name]
+            found.append(CallArgument(name, "constant", value=value, optional=optional, default=default))
+            continue
+        kind = types[name]
+        if descriptor := _DESCRIPTOR.fullmatch(kind):
+            block = tuple(int(extent) for extent in descriptor[2].split(","))
+            element = _element(descriptor[1])
+            found.append(CallArgument(name, "descriptor", kind, element, block, optional=optional, default=default))
+        elif kind.startswith("*"):
+            found.append(CallArgument(name, "pointer", kind, _element(kind[1:]), optional=optional, default=default))
+        else:
+            found.append(CallArgument(name, "number", kind, optional=optional, default=default))
+    return tuple(found)
+
+
+def map_entry(entry: TensorMap, file: str) -> MapEntry:
+    """A tensor map as the runtime makes it."""
+    assert entry.swizzle in (0, 32, 64, 128)
+    return MapEntry(
+        argument=entry.argument,
+        element=_element(entry.element),
+        sizes=tuple(None if size is None else scalar_of(size, file) for size in entry.sizes),
+        strides=tuple(scalar_of(stride, file) for stride in entry.strides),
+        offset=scalar_of(entry.offset, file),
+        box=entry.box,
+        swizzle=entry.swizzle,
+    )
+
+
+def scalar_of(expr: Expr, file: str) -> Scalar:
+    """An expression over arguments as the runtime evaluates it. Errors: UnsupportedInKernel for any other."""
+    if isinstance(expr, Number):
+        return expr.value
+    if isinstance(expr, Symbol):
+        return expr.name
+    if isinstance(expr, Apply) and evaluable(expr.kind):
+        operands = tuple(scalar_of(operand, file) for operand in expr.operands)
+        attributes = tuple((name, value) for name, value in expr.attributes if not isinstance(value, tuple))
+        return Operation(expr.kind, expr.element, operands, attributes)
+    what = expr.kind if isinstance(expr, Apply) else type(expr).__name__
+    raise exc.UnsupportedInKernel(
+        f"a tensor's size or stride needs {what}, which is not known at a launch",
+        file=file,
+        hint="sizes and strides made of scalar arguments by arithmetic",
+    )
+
+
+def _element(name: str) -> str:
+    return {**_ELEMENTS, "f8e4m3": "f8e4m3fn"}.get(name, name)
+
+
+def _promises(program: WarpProgram) -> Iterator[Promise]:
+    """Of every argument; a launch checks them all, whichever the code came to rely on."""
+    for argument in program.program.arguments:
+        if argument.divisibility > 1:
+            yield Promise(argument.name, argument.divisibility)
+
+
+def _parameters(program: WarpProgram) -> Iterator[KernelParameter]:
+    for parameter in parameters(program):
+        if parameter.kind == "scalar" and parameter.element not in SCALARS:
+            raise exc.UnsupportedInKernel(
+                f"argument {parameter.name} is a scalar of type {parameter.element}",
+                file=program.program.file,
+                hint="i32, i64, fp32 or fp64",
+            )
+        yield KernelParameter(parameter.kind, parameter.name, parameter.element, parameter.index)
