@@ -19,9 +19,9 @@ Grammar::
 An aref is a ring of `depth` slots with two mbarriers a slot, full and empty, one producer warp
 group and one or more consumer groups. A cursor is a warp group's position in a ring: a count n of slots passed,
 which starts at 0 with the kernel and lives across program instances; it means slot n mod depth, and parity
-(n div depth) mod 2 of its barriers. `Acquire` waits until the slot is empty (parity ^ 1: a fresh slot is
-free), `Get` until it is full, `Consumed` gives it back, `Advance` moves a cursor on by one. A warp group may have several
-cursors in one ring, one for each use at another stage.
+(n div depth) mod 2 of its barriers. `Acquire` waits until the slot is empty (parity ^ 1: a fresh slot is free),
+`Get` until it is full, `Consumed` gives it back, `Advance` moves a cursor on by one. A warp group may have
+several cursors in one ring, one for each use at another stage.
 
 The whole warp group executes every statement, in order. Where the hardware wants one thread (TMA, expect_tx,
 bulk stores), the printer elects the same one everywhere. A group with `issuer` executes its whole
@@ -54,8 +54,8 @@ class Buffer:
 
     A tile of shape (rows, columns) and rank 2 lies in panels: panel p holds columns [p·w, (p + 1)·w), w·size =
     `panel` bytes, as rows of `panel` bytes one after the other, panels rows·`panel` bytes apart. Within a row,
-    16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (row & 7); 64: chunk ^ ((row >> 1) & 3);
-    32: chunk ^ ((row >> 2) & 1); 0: none). A tile of rank 1 is contiguous, without a swizzle.
+    16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (row & 7); 64: chunk ^ ((row >> 1)
+    & 3); 32: chunk ^ ((row >> 2) & 1); 0: none). A tile of rank 1 is contiguous, without a swizzle.
     """
 
     id: int
@@ -92,7 +92,7 @@ class Aref:
 
 @dataclass(frozen=True)
 class NamedBarrier:
-    """A hardware barrier (number 1 to 15): every one of `groups` syncs or arrives; threads = 128 for each."""
+    """A hardware barrier (its number is id + 1, at most 15): every one of `groups` syncs or arrives; threads = 128 for each."""
 
     id: int
     name: str
@@ -118,8 +118,8 @@ class SlotRef:
 class TensorMap:
     """A tensor map that the launcher makes from the arguments. Axes outermost first, as in the tile.
 
-    sizes: elements along each axis, None where the kernel states no bound. strides: in elements, the last is 1. offset: of
-    element (0, ..., 0) from the argument's address, in elements. box: elements moved by one copy.
+    sizes: elements along each axis, None where the kernel states no bound. strides: in elements, the last is 1.
+    offset: of element (0, ..., 0) from the argument's address, in elements. box: elements moved by one copy.
     All expressions are over scalar arguments only.
     """
 
@@ -219,8 +219,8 @@ class If(Stmt):
 class Pipeline(Stmt):
     """A software-pipelined loop of `trip` iterations (an i32 expression; nothing runs if trip <= 0).
 
-    With k = the counter `step` (a Local): for k = 0 ... stages - 1 run prologue[k]; for k = stages ... trip - 1 run steady;
-    with k = max(trip, stages) + j, j = 0 ... stages - 1, run epilogue[j]. An operation of stage s works at step k
+    With k = the counter `step` (a Local): for k = 0 ... stages - 1 run prologue[k]; for k = stages ... trip - 1 run
+    steady; with k = max(trip, stages) + j, j = 0 ... stages - 1, run epilogue[j]. An operation of stage s works at step k
     on iteration k - s; guards (If) in prologue and epilogue keep it inside [0, trip).
     """
 
@@ -302,8 +302,8 @@ class Fence(Stmt):
 class Multiply(Stmt):
     """accumulator[rows, n] (+)= A[rows, k] B[k, n], asynchronous; rows, n of the accumulator's layout.
 
-    a: a fragment of 16-bit elements (layout Accumulator(rows, k)), or a slot. a_transposed: the slot's tile is [k, rows].
-    b: a slot whose tile is [k, n], or [n, k] if b_transposed. accumulate: False overwrites the accumulator.
+    a: a fragment of 16-bit elements (layout Accumulator(rows, k)), or a slot. a_transposed: the slot's tile is
+    [k, rows]. b: a slot whose tile is [k, n], or [n, k] if b_transposed. accumulate: False overwrites the accumulator.
     operand: element type of A and B.
     """
 
@@ -443,7 +443,8 @@ class Arrive(Stmt):
 
 @dataclass(frozen=True)
 class TmaStore(Stmt):
-    """One box, `source` -> global; asynchronous, in the bulk group of the elected thread. combine: "" or a reduction."""
+    """One box, `source` -> global; asynchronous, in the bulk group of the elected thread. combine: "", or of a
+    reduction."""
 
     map: int
     coordinates: tuple[Expr, ...]
@@ -497,7 +498,7 @@ class WarpGroup:
 @dataclass(frozen=True)
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
-    fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory, barriers included."""
+    fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers."""
 
     program: TileProgram
     machine: str

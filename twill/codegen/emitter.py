@@ -31,7 +31,6 @@ from twill.codegen.aref import (
 )
 from twill.codegen.cursors import Cursors, Use
 from twill.codegen.expression import Number
-from twill.codegen.layout import Accumulator
 from twill.codegen.operations import Scope, Tools
 from twill.codegen.plan import Place, Plan, Ring, Source, Task
 from twill.codegen.registers import EventKey, Made, Reading, Registers, versions
@@ -96,7 +95,7 @@ class Emitter:
         )  # fmt: skip
 
     def tasks(self, region: int) -> list[Task]:
-        """This group's tasks in a region, in the order of the program."""
+        """The group's tasks in a region, in the order of the program."""
         mine = [t for t in self.plan.tasks.values() if t.region == region and self.group in t.groups]
         return sorted(mine, key=lambda t: (t.place[1], t.block))
 

@@ -62,8 +62,8 @@ class Memory:
         for known in self.barriers:
             if known.name == name:
                 return known
-        made = NamedBarrier(len(self.barriers) + 1, name, groups, 128 * len(groups))
-        if made.id > NAMED_BARRIERS:
+        made = NamedBarrier(len(self.barriers), name, groups, 128 * len(groups))
+        if made.id >= NAMED_BARRIERS:
             raise exc.UnsupportedInKernel(f"more than {NAMED_BARRIERS} named barriers are needed", file=self.file)
         self.barriers.append(made)
         return made

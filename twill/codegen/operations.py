@@ -194,11 +194,8 @@ class Scope:
         if (cell, transposed) in self.known:
             return self.known[cell, transposed]
         source = self.plan.source(cell, self.block)
-        direct = source is not None and self.is_direct(cell, source)
-        if source is not None and direct:
-            made = self.data(cell, source, transposed)
-        else:
-            made = self.pure(cell)
+        shows = source is not None and self.is_direct(cell, source)
+        made = self.data(cell, source, transposed) if source is not None and shows else self.pure(cell)
         self.known[cell, transposed] = made
         return made
 

@@ -59,6 +59,7 @@ class Registers:
     # -- variables ----------------------------------------------------------------------------
 
     def find(self, made: Made) -> Made:
+        """The value that stands for all that share its variable."""
         root = self.parent.get(made, made)
         return made if root == made else self.find(root)
 
@@ -123,7 +124,8 @@ def versions(
     stream: Stream, registers: Registers, readings: list[Reading], definers: dict[int, list[EventKey]],
     defined_by: dict[Made, EventKey],
 ) -> dict[tuple[EventKey, Made, int], int]:  # fmt: skip
-    """(event, value, distance) -> the variable that a reader finds. definers: events by variable; defined_by: by value."""
+    """(event, value, distance) -> the variable that a reader finds. definers: events by variable; defined_by:
+    the event that makes a value."""
     found: dict[tuple[EventKey, Made, int], int] = {}
     for reading in readings:
         made = (reading.source.step, reading.source.block)

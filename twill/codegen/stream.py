@@ -20,8 +20,8 @@ from twill.graph.program import Loop
 class Event:
     """time: cycles from the start of an iteration. retires: for a wait, the key of the product waited for.
     multiplies: the event issues a product (its Commit is made whatever the guard says).
-    emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there is
-    an iteration left or not, so that readers find versions where the steady state has them.
+    emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there
+    is an iteration left or not, so that readers find versions where the steady state has them.
     """
 
     key: tuple[str, int]

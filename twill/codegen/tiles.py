@@ -60,6 +60,7 @@ class Tiles:
     # -- layouts ------------------------------------------------------------------------------
 
     def find(self, cell: int) -> int:
+        """The cell that stands for all that are tied to it."""
         root = self.parent.get(cell, cell)
         return cell if root == cell else self.find(root)
 
@@ -72,10 +73,7 @@ class Tiles:
     def infer(self) -> None:
         """Ties first, then what each use says of its class."""
         for step in self.flat.steps:
-            if step.op.kind in ELEMENTWISE:
-                for cell in step.cells():
-                    self.tie(cell, step.results[0])
-            elif step.op.kind in ("broadcast", "expand_dims", "reshape", "splat"):
+            if step.op.kind in ELEMENTWISE or step.op.kind in ("broadcast", "expand_dims", "reshape", "splat"):
                 for cell in step.cells():
                     self.tie(cell, step.results[0])
         for carry in self.flat.carries:

@@ -100,6 +100,7 @@ class Transfers:
         return all(self.is_fixed(symbol) for symbol, _ in term[0])
 
     def is_fixed(self, symbol: int) -> bool:
+        """Whether a scalar is made of arguments alone."""
         return not self.tiles.wired.scalars.varies_with_grid(symbol) and not any(
             v in self.scalars.inductions or v in self.tiles.wired.purity.carries
             for v in self.tiles.wired.scalars.reach(symbol)
