@@ -66,6 +66,7 @@ extern "C" __global__ void copies(const __grid_constant__ TensorMap map, char* g
   store_shared2(dst, load_shared2(dst));
   store_shared4(dst, load_shared4(dst));
   store_shared_u16(dst, load_shared_u16(dst));
+  store_shared_u8(dst, load_shared_u8(dst));
   u32* counter = (u32*)global;
   *counter = atomic_add(counter, 1u) + atomic_add((i32*)global, 1) + (u32)atomic_add((u64*)global, (u64)1);
   *(float*)global = atomic_add((float*)global, 1.f) + (float)atomic_add((double*)global, 1.);
@@ -76,6 +77,12 @@ extern "C" __global__ void copies(const __grid_constant__ TensorMap map, char* g
   reduce_add((double*)global, 1.);
   reduce_add_bf16x2(global, 1);
   reduce_add_f16x2(global, 1);
+  reduce_add_bf16(global, 1);
+  reduce_add_f16(global, 1);
+  i32* narrow = (i32*)global;
+  i64* wide = (i64*)global;
+  reduce_max(narrow, 1), reduce_min(narrow, 1), reduce_and(narrow, 1), reduce_or(narrow, 1), reduce_xor(narrow, 1);
+  reduce_max(wide, 1), reduce_min(wide, 1), reduce_and(wide, 1), reduce_or(wide, 1), reduce_xor(wide, 1);
 }
 
 extern "C" __global__ void fragments(u32* out, float x, float y) {
@@ -93,6 +100,7 @@ extern "C" __global__ void fragments(u32* out, float x, float y) {
   sum += e4m3_to_f16(sum) ^ e5m2_to_f16(sum) ^ round_tf32(x) ^ byte_permute(a, b, 0x5410);
   x = low_bf16(sum) + high_bf16(sum) + low_f16(sum) + high_f16(sum);
   x += ex2(x) + lg2(x) + rcp(x) + rsqrt_fast(x) + sqrt_fast(x) + sin_fast(x) + cos_fast(x) + tanh_fast(x);
+  x += div_full(x, y) + max_nan(x, y) + min_nan(x, y) + truncate_f16(x);
   out[threadIdx.x] = sum ^ __float_as_uint(x);
 }
 
@@ -119,4 +127,26 @@ extern "C" __global__ void __launch_bounds__(128, 1) multiplies(float* out) {
   pin(d);
 #pragma unroll
   for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = d[i];
+}
+
+extern "C" __global__ void tiles(u32* out, float x, i32 n) {
+  extern __shared__ __align__(1024) char smem[];
+  const u32 at = swizzled<128, 128, 64>(smem_u32(smem), threadIdx.x, 32) + swizzle_of<64>(n);
+  write_shared(swizzled_step<128, 128, 64>(at, 64), read_shared<Vector<float, 4>>(at));
+  write_shared(at, read_shared<Vector<float, 2>>(at)), write_shared(at, read_shared<float>(at));
+  write_shared(at, read_shared<u16>(at)), write_shared(at, read_shared<i8>(at));
+  Cursor<1> one;
+  Cursor<2> two;
+  Cursor<3> three;
+  for (i32 i = 0; i < n; ++i) one.advance(), two.advance(), three.advance();
+  u32 pairs[2] = {one.slot + two.slot + three.slot, one.parity + two.parity + three.parity};
+  float d[64] = {};
+  i32 counts[2] = {n, n};
+  pin(part<32>(d, 32));
+  pin(counts);
+  x += get_bf16(pairs, n) + get_f16(pairs, n) + d[33] + counts[1];
+  x = round_bf16(x) + round_f16(x) + round_e4m3(x) + round_e5m2(x) + truncate_bf16(x);
+  x += from_bits_bf16(bits_bf16(x)) + from_bits_f16(bits_f16(x)) + from_bits_e4m3(bits_e4m3(x)) + from_bits_e5m2(bits_e5m2(x));
+  x = x == infinity() ? not_a_number() : x;
+  out[threadIdx.x] = __float_as_uint(x) + wrap_add(wrap_mul(n, n), wrap_sub(n, bound((i64)n - 1)));
 }

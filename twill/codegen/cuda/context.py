@@ -40,11 +40,12 @@ class Context:
     shapes: set[WgmmaShape]
     names: Names
     locals: dict[str, str]
+    multiples: dict[str, int]  # what a local is known to be a multiple of
     block: Callable[[tuple[Stmt, ...], Context], None]
 
     def inside(self) -> Context:
         """A scope within this one."""
-        return replace(self, names=self.names.inside(), locals=dict(self.locals))
+        return replace(self, names=self.names.inside(), locals=dict(self.locals), multiples=dict(self.multiples))
 
     # ------------------------------------------------------------ names
     def expression(self, expr: Expr) -> str:
@@ -64,8 +65,9 @@ class Context:
             case Element():
                 return f"{self.fragments[leaf.fragment]}[0]"
 
-    def define(self, name: str) -> str:
-        """A new C name for a local of this scope."""
+    def define(self, name: str, multiple: int = 1) -> str:
+        """A new C name for a local of this scope, a multiple of `multiple`."""
+        self.multiples[name] = multiple
         self.locals[name] = self.names.fresh(name)
         return self.locals[name]
 

@@ -63,8 +63,21 @@ def _blocked(shape: tuple[int, ...], run: int, i: str) -> tuple[Index, ...]:
     out, element = [], f"(thread * {run} + {flat})"
     for axis, extent in enumerate(shape):
         below = math.prod(shape[axis + 1 :])
-        out.append(Index(f"({element} / {below} % {extent})", "0"))
+        out.append(Index("0", f"{element} / {below} % {extent}"))
     return tuple(out)
+
+
+def owner(layout: Layout) -> str:
+    """C condition that this thread is the one, of all that hold the same elements, that stores them; "" if all are."""
+    match layout:
+        case Along(_, 1):
+            return "lane % 4 == 0"
+        case Along():
+            return "warp == 0 && lane < 4"
+        case Uniform():
+            return "leader"
+        case _:
+            return ""
 
 
 def inside(layout: Layout, i: str = "i") -> str:

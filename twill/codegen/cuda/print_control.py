@@ -5,12 +5,14 @@ from __future__ import annotations
 from twill.codegen.aref import If, Let, Pipeline, Stmt
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import value_type
+from twill.codegen.cuda.multiples import multiple_of
 
 
 def print_let(stmt: Let, ctx: Context) -> None:
     """A constant of the scope."""
     value = ctx.expression(stmt.value)  # before the name changes its meaning
-    ctx.out.line(f"const {value_type(stmt.value.element)} {ctx.define(stmt.name)} = {value};")
+    name = ctx.define(stmt.name, multiple_of(stmt.value, ctx))
+    ctx.out.line(f"const {value_type(stmt.value.element)} {name} = {value};")
 
 
 def print_if(stmt: If, ctx: Context) -> None:

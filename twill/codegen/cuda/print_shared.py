@@ -8,14 +8,14 @@ and `twill.codegen.aref.Buffer` for where it lies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.aref import Buffer, LoadShared, SlotRef, StoreShared
 from twill.codegen.cuda.context import Context
-from twill.codegen.cuda.elements import BYTES, from_memory, is_packed, memory_type, rounded, to_memory
-from twill.codegen.cuda.places import indices, inside
+from twill.codegen.cuda.elements import BYTES, SMALL, from_memory, is_packed, memory_type, to_memory
+from twill.codegen.cuda.places import indices, inside, owner
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
 
 _CHUNK = 16  # bytes that a swizzle moves together
@@ -183,5 +183,105 @@ def _pairs(move: _Move) -> None:
         _vector_access(move, f"Vector<{kind}, 2>", place, 2, register)
 
 
-def _blocks(move: _Move, rows: int):
-    raise NotImplementedError
+def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
+    """A loop over blocks of 64 rows, if there are several."""
+    return move.ctx.out.unrolled(f"i32 m = 0; m < {rows // 64}; ++m") if rows > 64 else nullcontext()
+
+
+def _single_elements(move: _Move) -> None:
+    """Element by element: right for every layout and every place."""
+    out, packed = move.ctx.out, is_packed(move.element, move.layout)
+    step = 2 if packed else 1
+    guard = _columns_guard(move)
+    with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"):
+        with out.block(f"if ({guard})") if guard else nullcontext():
+            places = [_place(move, f"(i + {e})" if e else "i") for e in range(step)]
+            _single_access(move, places)
+
+
+def _single_access(move: _Move, places: list[str]) -> None:
+    """One register, or a packed pair."""
+    out, kind = move.ctx.out, memory_type(move.element)
+    if move.store:
+        for e, place in enumerate(places):
+            value = move.ctx.value(move.fragment, f"(i + {e})" if e else "i")
+            out.line(f"write_shared({place}, ({kind}){to_memory(move.element, value)});")
+        return
+    values = [from_memory(move.element, f"read_shared<{kind}>({place})") for place in places]
+    if len(values) == 2:
+        out.line(f"{move.name}[i / 2] = pack_{SMALL[move.element]}({', '.join(values)});")
+    else:
+        out.line(f"{move.name}[i] = {values[0]};")
+
+
+def _columns_guard(move: _Move) -> str:
+    """C condition that register `i` is among the columns that move (constant once the loop is unrolled); "" for all."""
+    layout = move.layout
+    if not isinstance(layout, Accumulator):
+        return inside(layout)
+    if move.columns == layout.columns:
+        return ""
+    column = f"i % {layout.columns // 2} / 4 * 8"
+    return f"{column} >= {move.first} && {column} < {move.first + move.columns}"
+
+
+def _runs(move: _Move) -> None:
+    """The neighbours of a run, as many at a time as are contiguous, up to 16 bytes."""
+    out, layout, tile = move.ctx.out, move.layout, move.buffer.shape
+    assert isinstance(layout, Blocked)
+    width = layout.run & -layout.run
+    while width * move.size > _CHUNK or (len(tile) == 2 and tile[1] % width):
+        width //= 2
+    guard = inside(layout)
+    kind = memory_type(move.element)
+    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"):
+        with out.block(f"if ({guard})") if guard else nullcontext():
+            _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
+
+
+def _vector(move: _Move) -> None:
+    """A vector of a matrix, or one element: stored by one of the lanes that hold it, loaded by all."""
+    out, kind = move.ctx.out, memory_type(move.element)
+    if len(move.buffer.shape) != 1:
+        raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a matrix, '{move.name}' a vector of one")
+    width = 2 if isinstance(move.layout, Along) and move.layout.axis == 0 else 1
+    with out.block(f"if ({owner(move.layout)})") if move.store else nullcontext():
+        with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}"):
+            _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
+
+
+def _place(move: _Move, i: str) -> str:
+    """C: address of the element in register `i`."""
+    layout, tile, (row, byte) = move.layout, move.buffer.shape, move.origin
+    if len(tile) == 1:
+        first = row * move.size + byte
+        flat = Blocked((math.prod(layout.shape),), layout.run) if isinstance(layout, Blocked) else layout
+        places = indices(flat, i)
+        index = places[0].text() if places else "0"
+        return f"tile + {index} * {move.size}" + (f" + {first}" if first else "")
+    if isinstance(layout, Blocked) and len(layout.shape) != 2:
+        rows, columns = move.ref.rows or (0, tile[0]), move.ref.columns or (0, tile[1])
+        layout = Blocked((rows[1] - rows[0], columns[1] - columns[0]), layout.run)
+    along = [index.text() for index in indices(layout, i)]
+    if move.first:
+        along[1] = f"({along[1]} - {move.first})"
+    if move.transposed:
+        along.reverse()
+    return f"swizzled{move.template}(tile, {along[0]} + {row}, {along[1]} * {move.size} + {byte})"
+
+
+def _vector_access(move: _Move, kind: str, place: str, count: int, register: str) -> None:
+    """`count` registers from `register` on, as one access of C type `kind`."""
+    out, name = move.ctx.out, move.name
+    if is_packed(move.element, move.layout):
+        half = f"{name}[({register}) / 2]"
+        out.line(f"write_shared({place}, {half});" if move.store else f"{half} = read_shared<u32>({place});")
+        return
+    registers = [f"{name}[{register}{f' + {e}' if e else ''}]" for e in range(count)]
+    if move.store:
+        values = ", ".join(to_memory(move.element, r) for r in registers)
+        out.line(f"write_shared({place}, {f'{kind}{{{{{values}}}}}' if count > 1 else f'({kind}){values}'});")
+        return
+    out.line(f"const {kind} held = read_shared<{kind}>({place});")
+    for e, r in enumerate(registers):
+        out.line(f"{r} = {from_memory(move.element, f'held.at[{e}]' if count > 1 else 'held')};")

@@ -232,3 +232,16 @@ TWILL_ATOMIC_ADD(double, "f64", "d")
 // "red", .noftz: two packed 16-bit floats at once.
 DEV void reduce_add_bf16x2(void* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.noftz.bf16x2 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
 DEV void reduce_add_f16x2(void* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.noftz.f16x2 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+// "red" of single 16-bit floats (as bits), and of integers.
+DEV void reduce_add_bf16(void* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.noftz.bf16 [%0], %1;" :: "l"(p), "h"((u16)v) : "memory"); }
+DEV void reduce_add_f16(void* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.noftz.f16 [%0], %1;" :: "l"(p), "h"((u16)v) : "memory"); }
+DEV void reduce_max(i32* p, i32 v) { asm volatile("red.relaxed.gpu.global.max.s32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+DEV void reduce_max(i64* p, i64 v) { asm volatile("red.relaxed.gpu.global.max.s64 [%0], %1;" :: "l"(p), "l"(v) : "memory"); }
+DEV void reduce_min(i32* p, i32 v) { asm volatile("red.relaxed.gpu.global.min.s32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+DEV void reduce_min(i64* p, i64 v) { asm volatile("red.relaxed.gpu.global.min.s64 [%0], %1;" :: "l"(p), "l"(v) : "memory"); }
+DEV void reduce_and(i32* p, i32 v) { asm volatile("red.relaxed.gpu.global.and.b32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+DEV void reduce_and(i64* p, i64 v) { asm volatile("red.relaxed.gpu.global.and.b64 [%0], %1;" :: "l"(p), "l"(v) : "memory"); }
+DEV void reduce_or(i32* p, i32 v) { asm volatile("red.relaxed.gpu.global.or.b32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+DEV void reduce_or(i64* p, i64 v) { asm volatile("red.relaxed.gpu.global.or.b64 [%0], %1;" :: "l"(p), "l"(v) : "memory"); }
+DEV void reduce_xor(i32* p, i32 v) { asm volatile("red.relaxed.gpu.global.xor.b32 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
+DEV void reduce_xor(i64* p, i64 v) { asm volatile("red.relaxed.gpu.global.xor.b64 [%0], %1;" :: "l"(p), "l"(v) : "memory"); }
