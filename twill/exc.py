@@ -403,13 +403,39 @@ class BrokenPromise(TwillError):
 
 
 class StoreUnavailable(TwillError):
-    """A store cannot be opened, read, written or reached. `store`: its place."""
-
-    exit_code = 5
+    """A store cannot be opened, read or written. `store`: its place."""
 
     def __init__(self, store: str, why: str, hint: str = "another place, or --no-store") -> None:
         super().__init__(f"the schedule store {store}: {why}", hint=hint)
         self.store = store
+
+
+class BadServerAddress(TwillError):
+    """What was given as the address of a service is none."""
+
+    def __init__(self, address: str, hint: str) -> None:
+        super().__init__(f"`{address}` is not the address of a service", hint=hint)
+
+
+class ServiceUnavailable(TwillError):
+    """A service does not answer, or with what no service of this version says. `service`: its address."""
+
+    def __init__(self, service: str, why: str) -> None:
+        super().__init__(f"the service {service}: {why}", hint="try again later, or without --server")
+        self.service = service
+        self.why = why
+
+
+class ServiceRefused(TwillError):
+    """A service says no. status: of HTTP. kind: its name for the reason, such as a class of this file."""
+
+    def __init__(
+        self, service: str, status: int, kind: str, message: str, hint: str = "", request_id: str = ""
+    ) -> None:
+        request = f" (request {request_id})" if request_id else ""
+        super().__init__(f"the service {service}: {message}{request}", hint=hint)
+        self.status = status
+        self.kind = kind
 
 
 # The service (twill.server).
@@ -461,3 +487,17 @@ class ScheduleMismatch(TwillError):
 
 class SharedMemoryFull(TwillError):
     """The rings, operands and staging buffers of a warp program exceed shared memory."""
+
+
+# Running programs on the CPU (twill.codegen.sequential, twill.codegen.abstract_machine).
+
+
+class NumpyMissing(TwillError):
+    """NumPy is not installed."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"warp programs are checked with NumPy: {why}", hint='pip install "twill-gpu[emit]"')
+
+
+class UnknownProblem(TwillError):
+    """Nothing says at what sizes a kernel can be run, and none could be made up."""

@@ -1,0 +1,169 @@
+"""One SQLite file shared by processes and threads: opening, connections, transactions, editions of its schema.
+
+The file is in WAL mode: readers do not wait for a writer, and what a killed process had not committed is
+not there. Commits are not forced to the disk one by one (synchronous = NORMAL): a crash of the operating
+system can take back the last of them, and leaves the file whole.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from twill.exc import StoreUnavailable
+
+APPLICATION = 0x5477696C  # "Twil", so that no other program's database is taken for a store
+PAUSE = 0.01  # seconds between attempts to change the journal mode, for which SQLite does not wait itself
+
+Migration = Sequence[str]
+"""The statements that take the schema from one edition to the next."""
+
+
+class Database:
+    """A file at `path` of the newest edition of `migrations`. wait: seconds to wait for another writer.
+
+    Raises StoreUnavailable, here and in every transaction.
+    """
+
+    def __init__(self, path: Path, migrations: Sequence[Migration], wait: float) -> None:
+        self.path = path
+        self.migrations = migrations
+        self.wait = wait
+        self.lock = threading.Lock()
+        self.idle: list[sqlite3.Connection] = []
+        self.process = os.getpid()
+        self.strangers: list[sqlite3.Connection] = []  # of the process that this one was forked from: never touched
+        self.closed = False
+        with self.reporting():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with self.connection() as connection:
+                self.prepare(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one SELECT."""
+        with self.reporting(), self.connection() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A connection in a transaction that is committed whole at the end, or not at all."""
+        with self.reporting(), self.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close what is idle, and from now on every connection that is given back."""
+        with self.lock:
+            self.closed = True
+            idle, self.idle = (self.idle, []) if self.process == os.getpid() else ([], [])
+        for connection in idle:
+            connection.close()
+
+    # -- connections
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else uses meanwhile."""
+        connection = self.take()
+        try:
+            yield connection
+        except sqlite3.Error:
+            connection.close()
+            raise
+        self.give(connection)
+
+    def take(self) -> sqlite3.Connection:
+        """An idle connection of this process, or a new one."""
+        with self.lock:
+            if self.closed:
+                raise sqlite3.ProgrammingError("it is closed")
+            if self.process != os.getpid():
+                self.strangers += self.idle
+                self.idle, self.process = [], os.getpid()
+            if self.idle:
+                return self.idle.pop()
+        connection = sqlite3.connect(self.path, timeout=self.wait, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    def give(self, connection: sqlite3.Connection) -> None:
+        """Back to the idle ones."""
+        with self.lock:
+            if not self.closed:
+                self.idle.append(connection)
+                return
+        connection.close()
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """What SQLite and the operating system refuse, as StoreUnavailable."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            damaged = type(error) is sqlite3.DatabaseError
+            hint = "move the file away (nothing in it is lost that cannot be solved again)" if damaged else ""
+            raise StoreUnavailable(str(self.path), str(error), *([hint] if hint else [])) from error
+        except OSError as error:
+            raise StoreUnavailable(str(self.path), error.strerror or str(error)) from error
+
+    # -- the schema
+
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Bring the file to the newest edition; several processes may do so at once."""
+        edition = self.edition(connection)
+        if edition == len(self.migrations):
+            return
+        if edition == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self.write_ahead(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for migration in self.migrations[self.edition(connection) :]:
+                for statement in migration:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {len(self.migrations)}")
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def edition(self, connection: sqlite3.Connection) -> int:
+        """The file's edition, 0 if it is new; raises StoreUnavailable for a file that is not ours to write."""
+        application = number(connection, "PRAGMA application_id")
+        edition = number(connection, "PRAGMA user_version")
+        tables = number(connection, "SELECT count(*) FROM sqlite_master")
+        if application != APPLICATION and (application or edition or tables):
+            raise StoreUnavailable(str(self.path), "it is the database of another program")
+        if edition > len(self.migrations):
+            why = f"it has schema {edition}, this version of Twill reads up to {len(self.migrations)}"
+            raise StoreUnavailable(str(self.path), why, "a newer Twill, or another place")
+        return edition
+
+    def write_ahead(self, connection: sqlite3.Connection) -> None:
+        """Switch to WAL mode, which the file then stays in."""
+        end = time.monotonic() + self.wait
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(PAUSE)
+
+
+def number(connection: sqlite3.Connection, question: str) -> int:
+    """The one number that answers a question."""
+    return int(connection.execute(question).fetchone()[0])

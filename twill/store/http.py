@@ -1,0 +1,78 @@
+"""The third level: the schedules of a service. It is read; what is solved there comes of jobs (`twill.store.client`).
+
+A service is not believed: an entry counts only if its graph and options give the key that was asked for, its
+loops are those of that graph, and the checker finds nothing (`examine` with proof). So whoever runs the
+service can withhold a schedule, or serve a slower one, and can do no more.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from twill.exc import ServiceRefused, ServiceUnavailable
+from twill.machine import Machine
+from twill.store.client import Client
+from twill.store.examine import examine
+from twill.store.filing import Told, described
+from twill.store.interface import Entry
+
+
+class HttpStore:
+    """Checked look-ups through a client."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.told = Told()
+        self.machines: dict[str, Machine] = {}
+        self.refused: dict[str, str] = {}  # digest of an entry that is not believed -> why
+        self.lock = threading.Lock()
+
+    def get(self, key: str, *, seconds: float | None = None) -> tuple[Entry, Machine] | None:
+        """The entry of a key with its machine, or None; why there is none is logged once.
+
+        seconds: for everything that is asked of the service (None: the client's).
+        """
+        try:
+            entry = self.client.schedule(key, seconds=seconds)
+            if entry is None:
+                return None
+            machine = self.machine(entry, seconds)
+            reason = self.reason(key, entry, machine)
+        except (ServiceUnavailable, ServiceRefused) as error:
+            self.told.tell(error.message)
+            return None
+        if reason or machine is None:
+            self.told.tell(f"the service {self.client.address}: its schedule of key {key[:12]} is not used: {reason}")
+            return None
+        return entry, machine
+
+    def reason(self, key: str, entry: Entry, machine: Machine | None) -> str:
+        """Why an entry is not believed; "" if it is."""
+        if entry.key != key:
+            return f"it has the key {entry.key[:12]}"
+        if machine is None:
+            return f"its machine {entry.machine} is not known"
+        seen = entry.digest()
+        with self.lock:
+            if seen in self.refused:
+                return self.refused[seen]
+        reason = examine(entry, machine, proof=True)
+        if reason:
+            with self.lock:
+                self.refused[seen] = reason
+        return reason
+
+    def machine(self, entry: Entry, seconds: float | None) -> Machine | None:
+        """The machine that an entry names: the described one, or the service's document of that digest."""
+        digest = entry.machine_digest
+        if digest in self.machines:
+            return self.machines[digest]
+        machine = described(entry.machine, digest) or self.client.machine(digest, seconds=seconds)
+        if machine is None or machine.digest() != digest:
+            return None
+        self.machines[digest] = machine
+        return machine
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
