@@ -32,7 +32,7 @@ class Parameter:
 def parameters(program: WarpProgram) -> tuple[Parameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
-    for node in _nodes(tuple((group.body, group.finish) for group in program.groups)):
+    for node in nodes(tuple((group.body, group.finish) for group in program.groups)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
         elif isinstance(node, Window):
@@ -52,12 +52,12 @@ def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str])
             yield Parameter("pointer", argument.name, windows[argument.name], index)
 
 
-def _nodes(node: Any) -> Iterator[Any]:
-    """Every dataclass inside of tuples and fields."""
+def nodes(node: Any) -> Iterator[Any]:
+    """Every frozen dataclass inside of `node`, its tuples and fields: statements, windows, expressions."""
     if isinstance(node, tuple):
         for item in node:
-            yield from _nodes(item)
+            yield from nodes(item)
     elif is_dataclass(node):
         yield node
         for field in fields(node):
-            yield from _nodes(getattr(node, field.name))
+            yield from nodes(getattr(node, field.name))

@@ -63,14 +63,14 @@ def print_reduce(stmt: Reduce, ctx: Context) -> None:
     element = _working_element(operand.element)
     kind, count = value_type(element), elements_of(result.layout)
     with out.block():
-        out.line(f"{kind} all[{count}];")
+        out.line(f"{kind} whole[{count}];")
         with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
             _over_registers(stmt, plan, element, ctx)
             for lanes in plan.lanes:
-                out.line(f"all[r] = {_combined(stmt.combine, element, 'all[r]', f'shuffle_xor(all[r], {lanes})')};")
+                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', f'shuffle_xor(whole[r], {lanes})')};")
         if plan.warps:
             _over_warps(stmt, plan, count, element, ctx)
-        final = "all[r]" if element == result.element else f"({value_type(result.element)})all[r]"
+        final = "whole[r]" if element == result.element else f"({value_type(result.element)})whole[r]"
         with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
             out.line(f"{ctx.fragments[stmt.result]}[r] = {rounded(result.element, final)};")
 
@@ -95,7 +95,7 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: Context) -> No
     total = chains[0]
     for chain in chains[1:]:
         total = _combined(stmt.combine, element, total, chain)
-    out.line(f"all[r] = {total};")
+    out.line(f"whole[r] = {total};")
 
 
 def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Context) -> None:
@@ -108,14 +108,14 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Contex
     out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]} + lane % {plan.lane_slots} * {size};")
     row = plan.lane_slots * size
     with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):
-        out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, all[r]);")
+        out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, whole[r]);")
     out.line(sync)
     with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
-        out.line(f"all[r] = read_shared<{kind}>(scratch + r * {row});")
+        out.line(f"whole[r] = read_shared<{kind}>(scratch + r * {row});")
         with out.unrolled(f"i32 w = 1; w < {_WARPS}; ++w"):
             other = f"read_shared<{kind}>(scratch + (w * {count} + r) * {row})"
             out.line(f"const {kind} other = {other};")
-            out.line(f"all[r] = {_combined(stmt.combine, element, 'all[r]', 'other')};")
+            out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
     out.line(sync)
 
 

@@ -130,10 +130,10 @@ def _matrices(move: _Move) -> None:
         steps = (move.columns - first) // columns
         if steps:
             with _blocks(move, layout.rows), out.unrolled(f"i32 j = 0; j < {steps}; ++j"):
-                start = f"{per_block} * m + " if layout.rows > 64 else ""
+                start = f"{per_block} * mb + " if layout.rows > 64 else ""
                 registers = [f"{move.name}[{start}{count} * j + {(move.first + first) // 4 + q}]" for q in range(count)]
                 place = f"swizzled_step{move.template}(at, j * {2 * columns} + {byte + 2 * first})"
-                place += f" + m * {64 * move.buffer.panel}" if layout.rows > 64 else ""
+                place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
                 out.line(f"{_verb(move)}_x{count}({place}, {', '.join(registers)});")
 
 
@@ -153,10 +153,10 @@ def _transposed_matrices(move: _Move) -> None:
         steps = (move.columns - first) // columns
         if steps:
             with _blocks(move, layout.rows), out.unrolled(f"i32 j = 0; j < {steps}; ++j"):
-                start = f"{per_block} * m + " if layout.rows > 64 else ""
+                start = f"{per_block} * mb + " if layout.rows > 64 else ""
                 registers = [f"{move.name}[{start}{count} * j + {(move.first + first) // 4 + q}]" for q in range(count)]
                 place = f"at + j * {columns * panel} + {(row + first) * panel}"
-                place += f" + m * {block_bytes}" if layout.rows > 64 else ""
+                place += f" + mb * {block_bytes}" if layout.rows > 64 else ""
                 out.line(f"{_verb(move)}_x{count}_trans({place}, {', '.join(registers)});")
 
 
@@ -176,16 +176,16 @@ def _pairs(move: _Move) -> None:
     out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, lane_column * {size});")
     per_block, kind = layout.columns // 2, memory_type(move.element)
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
-        start = f"{per_block} * m + " if layout.rows > 64 else ""
+        start = f"{per_block} * mb + " if layout.rows > 64 else ""
         place = f"swizzled_step{move.template}(at, i / 4 * {8 * size} + {byte}) + (i >> 1 & 1) * {8 * move.buffer.panel}"
-        place += f" + m * {64 * move.buffer.panel}" if layout.rows > 64 else ""
+        place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
         register = f"{start}i + {move.first // 2}" if move.first else f"{start}i"
         _vector_access(move, f"Vector<{kind}, 2>", place, 2, register)
 
 
 def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
     """A loop over blocks of 64 rows, if there are several."""
-    return move.ctx.out.unrolled(f"i32 m = 0; m < {rows // 64}; ++m") if rows > 64 else nullcontext()
+    return move.ctx.out.unrolled(f"i32 mb = 0; mb < {rows // 64}; ++mb") if rows > 64 else nullcontext()
 
 
 def _single_elements(move: _Move) -> None:

@@ -65,8 +65,8 @@ def print_multiply(stmt: Multiply, ctx: Context) -> None:
                 first = block * layout.columns // 2 + column // 2
                 whole = columns * layout.rows == layout.columns * _ROWS
                 target = name if whole else f"part<{columns // 2}>({name}, {first})"
-                start = "true" if stmt.accumulate else "s != 0"
-                with ctx.out.unrolled(f"u32 s = 0; s < {stmt.depth // step}; ++s"):
+                start = "true" if stmt.accumulate else "ks != 0"
+                with ctx.out.unrolled(f"u32 ks = 0; ks < {stmt.depth // step}; ++ks"):
                     ctx.out.line(
                         f"{shape.name}{operands.majors(shape)}({target}, {operands.a(block)}, {operands.b(column)}, {start});"
                     )
@@ -105,18 +105,18 @@ class _Side:
         return f"descriptor_k_major<{swizzle}>({at})"
 
     def advance(self, mn: int) -> str:
-        """C of the bytes from the first element to (`mn` along M or N, step `s` along K)."""
+        """C of the bytes from the first element to (`mn` along M or N, step `ks` along K)."""
         panel = self.buffer.panel
         if self.mn_major:
             if mn * self.size % panel:
                 raise exc.UnsupportedInKernel(f"part {mn} of '{self.buffer.name}' starts within a panel")
             step, offset = _STEP_BYTES // self.size * panel, mn * self.size // panel * self.panel_stride
-            return f"s * {step}" + (f" + {offset}" if offset else "")
+            return f"ks * {step}" + (f" + {offset}" if offset else "")
         steps = panel // _STEP_BYTES
-        s = f"(s + {self.first_step})" if self.first_step else "s"
-        inside = f"{s} % {steps} * {_STEP_BYTES} + {s} / {steps} * {self.panel_stride}"
+        ks = f"(ks + {self.first_step})" if self.first_step else "ks"
+        inside = f"{ks} % {steps} * {_STEP_BYTES} + {ks} / {steps} * {self.panel_stride}"
         if self.buffer.shape[1] * self.size <= panel:
-            inside = f"{s} * {_STEP_BYTES}"
+            inside = f"{ks} * {_STEP_BYTES}"
         return inside + (f" + {mn * panel}" if mn else "")
 
     @property
@@ -151,23 +151,23 @@ class _Operands:
 
     def describe(self) -> None:
         """Print the descriptors."""
-        for name, side in (("a", self._a), ("b", self._b)):
+        for name, side in (("desc_a", self._a), ("desc_b", self._b)):
             if side:
                 offset = self._ctx.part(side.ref) if side.mn_major else side.offset
                 at = self._ctx.slot(side.ref) + (f" + {offset}" if offset else "")
                 self._ctx.out.line(f"const u64 {name} = {side.descriptor(at)};")
 
     def a(self, block: int) -> str:
-        """C of A at step `s`, for a block of 64 rows."""
+        """C of A at step `ks`, for a block of 64 rows."""
         if self._a:
-            return f"descriptor_advance(a, {self._a.advance(block * _ROWS)})"
+            return f"descriptor_advance(desc_a, {self._a.advance(block * _ROWS)})"
         assert self._registers is not None
         offset = block * self._per_block
-        return f"{self._ctx.fragments[self._registers]} + " + (f"({offset} + 4 * s)" if offset else "4 * s")
+        return f"{self._ctx.fragments[self._registers]} + " + (f"({offset} + 4 * ks)" if offset else "4 * ks")
 
     def b(self, column: int) -> str:
-        """C of B at step `s`, for columns from `column`."""
-        return f"descriptor_advance(b, {self._b.advance(column)})"
+        """C of B at step `ks`, for columns from `column`."""
+        return f"descriptor_advance(desc_b, {self._b.advance(column)})"
 
     def majors(self, shape: WgmmaShape) -> str:
         """Template arguments: 1 for what is MN-major."""

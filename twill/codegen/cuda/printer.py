@@ -16,14 +16,16 @@ from twill.codegen.cuda.names import Names, identifier
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
 from twill.codegen.cuda.writer import Writer
+from twill.codegen.expression import ProgramId
 from twill.codegen.layout import text as layout_text
-from twill.codegen.parameters import Parameter, parameters
+from twill.codegen.parameters import Parameter, nodes, parameters
 from twill.machine import Machine
 from twill.machine_file import load_machine
 
 _BARRIER_BYTES = 8
 _WARP = 32
 _MOST_REGISTERS = 255  # that an instruction can name
+_PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
 
 
 @dataclass(frozen=True)
@@ -142,13 +144,13 @@ class _Kernel:
         head = ("if" if number == 0 else "else if" if not last else "else") + condition
         with out.block(head if len(self.program.groups) > 1 else ""):
             self._budget(group)
-            out.line(f"const i32 thread = threadIdx.x - {first}, lane = thread % {_WARP};")
-            out.line(f"const i32 warp = warps_before - {first // _WARP};")
             ctx = self._context(group)
             if group.issuer:
-                with out.block("if (warp == 0 && elect_one())"):
+                with out.block(f"if (warps_before == {first // _WARP} && elect_one())"):
                     self._instances(group, ctx)
             else:
+                out.line(f"const i32 thread = threadIdx.x{f' - {first}' if first else ''}, lane = thread % {_WARP};")
+                out.line(f"const i32 warp = warps_before{f' - {first // _WARP}' if first else ''};")
                 out.line("const i32 lane_row = warp * 16 + lane / 4, lane_column = lane % 4 * 2;")
                 out.line("const bool leader = thread == 0;")
                 self._instances(group, ctx)
@@ -186,8 +188,9 @@ class _Kernel:
             out.line(self._cursor(cursor, ctx))
         out.line("#pragma unroll 1")
         with out.block("for (u32 instance = blockIdx.x; instance < instances; instance += gridDim.x)"):
-            out.line("const i32 program_id_0 = instance % grid0, program_id_1 = instance / grid0 % grid1;")
-            out.line("const i32 program_id_2 = instance / (grid0 * grid1);")
+            used = {node.axis for node in nodes((group.body, group.finish)) if isinstance(node, ProgramId)}
+            for axis in sorted(used):
+                out.line(f"const i32 program_id_{axis} = {_PROGRAM_ID[axis]};")
             for fragment in group.fragments:
                 out.line(f"{ctx.declaration(fragment.id)}  // {_spread(fragment)}")
             print_block(group.body, ctx.inside())
