@@ -1,10 +1,11 @@
-"""Small warp programs, written by hand, for tests of what prints and runs them."""
+"""Warp programs written by hand: a GEMM with a load group and two consumers, with its epilogue through the TMA; and a
+two-group pipeline whose ring is filled from registers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from functools import cache
 
+from tests.conftest import ROOT
 from twill.codegen.aref import (
     Acquire,
     Advance,
@@ -27,6 +28,7 @@ from twill.codegen.aref import (
     NamedBarrier,
     Pipeline,
     ProxyFence,
+    Publish,
     Reg,
     SlotRef,
     Stmt,
@@ -39,130 +41,147 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
-from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, less, multiply
-from twill.codegen.layout import Accumulator, Layout
-from twill.graph.program import Argument, TileProgram, TileType
+from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
+from twill.codegen.layout import Accumulator
+from twill.graph.extract import extract
+from twill.graph.program import TileProgram
 
-SIZES = {"f32": 4, "bf16": 2, "f16": 2, "f8e4m3": 1, "f8e5m2": 1, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f64": 8}
-
-
-def arguments(**kinds: str) -> tuple[Argument, ...]:
-    """Scalars by element type, pointers as "ptr:f32", all divisible by 16."""
-    return tuple(Argument(name, number, TileType((), kind), 16) for number, (name, kind) in enumerate(kinds.items()))
+K_STEP, DEPTH = 64, 3
 
 
-def tile_program(kernel: str, args: Sequence[Argument]) -> TileProgram:
-    """A tile program of which only the arguments matter."""
-    return TileProgram(kernel, "", f"{kernel}.py", tuple(args), (), ())
+@cache
+def tile_program(name: str, spec: str | None = None) -> TileProgram:
+    return extract(str(ROOT / "examples" / f"{name}.py"), spec)[0]
+
+
+def number(value: int) -> Number:
+    return Number(value)
+
+
+def cdiv(value: Expr, divisor: int) -> Expr:
+    return Apply("div", (add(value, number(divisor - 1)), number(divisor)), "i32", (("signed", 1),))
 
 
 def symbol(program: TileProgram, name: str) -> Symbol:
-    """A scalar argument."""
-    argument = next(a for a in program.arguments if a.name == name)
+    argument = next(argument for argument in program.arguments if argument.name == name)
     return Symbol(argument.value, name, argument.type.element)
 
 
-def matrix(number: int, name: str, shape: tuple[int, ...], element: str, slots: int, offset: int, swizzle: int = 128) -> Buffer:
-    """A ring of swizzled matrices, or of vectors (swizzle 0)."""
-    size = SIZES[element]
-    for extent in shape:
-        size *= extent
-    return Buffer(number, name, shape, element, swizzle if len(shape) == 2 else 0, swizzle, slots, -(-size // 1024) * 1024, offset)
+def tensor_map(program: TileProgram, number_: int, argument: str, box: tuple[int, int]) -> TensorMap:
+    sizes = tuple(symbol(program, f"{argument}.shape.{axis}") for axis in range(2))
+    strides = (symbol(program, f"{argument}.stride.0"), number(1))
+    return TensorMap(number_, argument, "bf16", sizes, strides, number(0), box, 128)
 
 
-def place(buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-    """One after the other."""
-    out: list[Buffer] = []
-    at = 0
-    for buffer in buffers:
-        out.append(replace(buffer, offset=at))
-        at += buffer.slots * buffer.bytes
-    return tuple(out)
+def tile(base: int, *block: Stmt) -> tuple[Stmt, ...]:
+    """A body that first finds out which tile the program instance makes (`gemm_bias_gelu` has a grid of two axes)."""
+    return (
+        Let("row", multiply(ProgramId(0), number(128)), line=21),
+        Let("column", multiply(ProgramId(1), number(128)), line=22),
+        *block,
+    )
 
 
-def shared_bytes(buffers: Sequence[Buffer], arefs: Sequence[Aref]) -> int:
-    """Buffers and barriers."""
-    return sum(b.slots * b.bytes for b in buffers) + sum(16 * a.depth for a in arefs)
+def at_least(step: Expr, stage: int, trip: Expr) -> Apply:
+    """stage <= step and step - stage < trip."""
+    return Apply("and", (less(number(stage - 1), step), less(subtract(step, number(stage)), trip)), "i1")
 
 
-def compute(kind: str, result: int, *operands: int | Reg | Expr, **attributes: int | str) -> Compute:
-    """Fragments by number, as they are."""
-    spelled = tuple(Reg(operand) if isinstance(operand, int) else operand for operand in operands)
-    return Compute(kind, spelled, result, tuple(attributes.items()))
-
-
-def simple(kernel: str, args: Sequence[Argument], fragments: Sequence[tuple[str, str, Layout]], body: Sequence[Stmt], *,
-           buffers: Sequence[Buffer] = (), barriers: Sequence[NamedBarrier] = ()) -> WarpProgram:  # fmt: skip
-    """One compute warp group without rings. fragments: (name, element, layout), numbered as they come."""
-    held = tuple(Fragment(number, *fragment) for number, fragment in enumerate(fragments))
-    group = WarpGroup(0, "compute", 128, 0, False, held, (), tuple(body))
-    placed = place(buffers)
-    program = tile_program(kernel, args)
-    return WarpProgram(program, "h100", (), placed, (), tuple(barriers), (group,), shared_bytes(placed, ()))
-
-
-def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
-    """C = A B of bf16, 64 rows for each consumer group, one multiply of 64 deep in flight; one stage."""
-    program = tile_program("gemm", arguments(M="i32", N="i32", K="i32"))
-    rows, block_k = 64 * groups, 64
-    m = multiply(ProgramId(0), Number(rows))
-    n = multiply(ProgramId(1), Number(columns))
-    trip = Apply("div", (symbol(program, "K"), Number(block_k)), "i32", (("signed", 1),))
+def gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
+    """C = A B for the example `dual_gemm`'s neighbour `gemm_bias_gelu` without its epilogue would need a bias; this is
+    the plain product of `tests/warp_kernels.py`. Each consumer makes 128 / consumers rows. Slots are given back
+    `wait` steps after their multiply was issued (stages = wait + 1)."""
+    program = plain_gemm()
+    rows = 128 // consumers
+    trip, step = cdiv(symbol(program, "K"), K_STEP), Local("step")
+    load, groups = consumers, tuple(range(consumers))
+    a_bytes, b_bytes, c_bytes = 128 * 64 * 2, 64 * 128 * 2, rows * 128 * 2
+    slot = a_bytes + b_bytes
+    buffers = (
+        Buffer(0, "a", (128, 64), "bf16", 128, 128, DEPTH, a_bytes, 0),
+        Buffer(1, "b", (64, 128), "bf16", 128, 128, DEPTH, b_bytes, DEPTH * a_bytes),
+        *(
+            Buffer(2 + g, f"c{g}", (rows, 128), "bf16", 128, 128, 1, c_bytes, DEPTH * slot + g * c_bytes)
+            for g in groups
+        ),
+    )
+    ring = Aref(0, "ab", (0, 1), DEPTH, load, groups, "tma", slot, 1, 4 * consumers)
     maps = (
-        TensorMap(0, "A", "bf16", (None, None), (Number(1), Number(1)), Number(0), (rows, block_k), 128),
-        TensorMap(1, "B", "bf16", (None, None), (Number(1), Number(1)), Number(0), (block_k, 64), 128),
-        TensorMap(2, "C", "bf16", (None, None), (Number(1), Number(1)), Number(0), (64, 64), 128),
+        tensor_map(program, 0, "a_desc", (128, 64)),
+        tensor_map(program, 1, "b_desc", (64, 64)),
+        tensor_map(program, 2, "c_desc", (rows, 64)),
     )
-    buffers = place([
-        matrix(0, "a", (rows, block_k), "bf16", depth, 0),
-        matrix(1, "b", (block_k, columns), "bf16", depth, 0),
-        *(matrix(2 + g, f"c_{g}", (64, columns), "bf16", 1, 0) for g in range(groups)),
-    ])  # fmt: skip
-    ring = Aref(0, "a_b", (0, 1), depth, 0, tuple(range(1, groups + 1)), "tma", 2 * (rows + columns) * block_k, 1, 4 * groups)
-    k = multiply(Local("step"), Number(block_k))
-    loads: tuple[Stmt, ...] = (
-        Acquire(0, line=31),
-        Expect(0, ring.bytes, line=31),
-        TmaLoad(0, (m, k), SlotRef(0, 0), 0, line=31, note="a"),
-        *(TmaLoad(1, (k, Apply("add", (n, Number(c)), "i32")), SlotRef(1, 0, columns=(c, c + 64)), 0, line=32, note="b")
-          for c in range(0, columns, 64)),
+
+    k = multiply(step, number(K_STEP))
+    put = (
+        Acquire(0, line=34),
+        Expect(0, slot, line=34),
+        TmaLoad(0, (Local("row"), k), SlotRef(0, 0), 0, line=34),
+        TmaLoad(1, (k, Local("column")), SlotRef(1, 0, None, (0, 64)), 0, line=35),
+        TmaLoad(1, (k, add(Local("column"), number(64))), SlotRef(1, 0, None, (64, 128)), 0, line=35),
         Advance(0),
+    )
+    loads = Pipeline("k", "step", trip, 0, (), put, (), line=33)
+    producer = WarpGroup(load, "load", 128, 40, True, (), (Cursor(0, "put", 0),), tile(load, loads))
+    made = tuple(_consumer(g, rows, wait, trip) for g in groups)
+    barriers = tuple(NamedBarrier(g, f"epilogue {g}", (g,), 128) for g in groups)
+    shared = DEPTH * slot + consumers * c_bytes + 1024
+    return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (*made, producer), shared)
+
+
+def _consumer(group: int, rows: int, wait: int, trip: Expr) -> WarpGroup:
+    acc, c = 10 * group + 10, 10 * group + 11
+    get, done = 10 * group + 10, 10 * group + 11
+    fragments = (
+        Fragment(acc, "acc", "f32", Accumulator(rows, 128)),
+        Fragment(c, "c", "bf16", Accumulator(rows, 128)),
+    )
+    step = Local("step")
+    product = (
+        Get(get, line=36),
+        Fence((acc,), line=36),
+        Multiply(acc, SlotRef(0, get, (group * rows, group * rows + rows)), SlotRef(1, get), False, False, 64, "bf16",
+                 True, line=36),
+        Advance(get),
     )  # fmt: skip
-    load = WarpGroup(0, "load", 128, 40, True, (), (Cursor(0, "put", 0),),
-                     (Pipeline("k", "step", trip, 0, (), loads, ()),))  # fmt: skip
-    consumers = tuple(_gemm_consumer(g, columns, trip) for g in range(1, groups + 1))
-    barriers = tuple(NamedBarrier(g, f"c_{g}", (g + 1,), 128) for g in range(groups))
-    return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (load, *consumers),
-                       shared_bytes(buffers, (ring,)))  # fmt: skip
 
+    def stages(k: int, prologue: bool) -> tuple[Stmt, ...]:
+        """Step k of the prologue, or step k after the steady state: only what is within the loop."""
+        multiply_now = (If(at_least(step, 0, trip), product),) if prologue else ()
+        release_now = (If(at_least(step, wait, trip), (Consumed(done, line=36), Advance(done))),)
+        return (*multiply_now, Commit(line=36), WaitGroups(wait, ()), *(() if prologue and k < wait else release_now))
 
-def _gemm_consumer(g: int, columns: int, trip: Expr) -> WarpGroup:
-    base, cursor, done = 10 * g, 10 * g, 10 * g + 1
-    acc, out = base, base + 1
-    fragments = (Fragment(acc, "acc", "f32", Accumulator(64, columns)), Fragment(out, "c", "bf16", Accumulator(64, columns)))
-    cursors = (Cursor(cursor, "get", 0), Cursor(done, "done", 0))
-    step: tuple[Stmt, ...] = (
-        Get(cursor, line=33),
-        Fence((acc,), line=33),
-        Multiply(acc, SlotRef(0, cursor, rows=(64 * (g - 1), 64 * g)), SlotRef(1, cursor), False, False, 64, "bf16", True, line=33),
-        Commit(line=33),
-        Advance(cursor),
-    )
-    retire: tuple[Stmt, ...] = (Consumed(done, line=33), Advance(done))
-    first = (If(less(Number(0), trip), step),)
-    row = multiply(ProgramId(0), Number(64))
-    body: tuple[Stmt, ...] = (
-        Fill(acc, Number(0.0, "f32"), line=29),
-        Pipeline("k", "step", trip, 1, (first,), (*step, WaitGroups(1, (), line=33), *retire),
-                 ((WaitGroups(0, (acc,)), *retire),), interval=256),  # fmt: skip
-        compute("cast", out, acc),
-        Let("row", row),
+    release = (Consumed(done, line=36), Advance(done))
+    steady = (*product, Commit(line=36), WaitGroups(wait, (), line=36), *release)
+    prologue = tuple(stages(k, True) for k in range(wait))
+    epilogue = tuple(stages(k, False) for k in range(wait))
+    loop = Pipeline("k", "step", trip, wait, prologue, steady, epilogue, line=33)
+    store = (
+        WaitGroups(0, (acc,)),
+        Compute("cast", (Reg(acc),), c, line=37),
         BulkWait(0, True),
-        Sync(g - 1),
-        StoreShared(out, SlotRef(1 + g), line=36),
-        ProxyFence(),
-        Sync(g - 1),
-        *(TmaStore(2, (Local("row"), Number(c)), SlotRef(1 + g, columns=(c, c + 64)), line=36) for c in range(0, columns, 64)),
-        BulkCommit(),
-    )
-    return WarpGroup(g, f"multiply {g}", 128, 232, False, fragments, cursors, body, (BulkWait(0, False),))
+        Sync(group),
+        StoreShared(c, SlotRef(2 + group), line=38),
+        ProxyFence(line=38),
+        Sync(group),
+        *(TmaStore(2, (add(Local("row"), number(group * rows)), add(Local("column"), number(left))),
+                   SlotRef(2 + group, None, None, (left, left + 64)), line=38) for left in (0, 64)),
+        BulkCommit(line=38),
+    )  # fmt: skip
+    body = tile(group, Fill(acc, Number(0.0, "f32"), line=33), loop, *store)
+    return WarpGroup(
+        group, f"compute{group}", 128, 232, False, fragments, (Cursor(get, "get", 0), Cursor(done, "done", 0)), body,
+        (BulkWait(0, True),),
+    )  # fmt: skip
+
+
+def registers() -> WarpProgram:
+    """As `gemm(1, 0)`, with a second compute group that loads A through LoadGlobal and publishes it."""
+    raise NotImplementedError
+
+
+def plain_gemm() -> TileProgram:
+    return extract(str(ROOT / "tests" / "warp_kernels.py") + "::product")[0]
+
+
+_ = (If, Publish)

@@ -410,6 +410,14 @@ class StoreUnavailable(TwillError):
         self.store = store
 
 
+class NoSuchEntry(TwillError):
+    """A key, or the beginning of one, that names no stored schedule or several."""
+
+
+class MalformedArchive(TwillError):
+    """A file of exported schedules is cut, was changed, or is no such file."""
+
+
 class BadServerAddress(TwillError):
     """What was given as the address of a service is none."""
 
@@ -424,6 +432,15 @@ class ServiceUnavailable(TwillError):
         super().__init__(f"the service {service}: {why}", hint="try again later, or without --server")
         self.service = service
         self.why = why
+
+
+class JobFailed(TwillError):
+    """A job of a service ended without a schedule. kind: a class of this file, or the service's own word."""
+
+    def __init__(self, service: str, kind: str, message: str, hint: str = "", exit_code: int = 5) -> None:
+        super().__init__(f"the service {service}: {message}", hint=hint)
+        self.kind = kind
+        self.exit_code = exit_code
 
 
 class ServiceRefused(TwillError):

@@ -1,0 +1,57 @@
+"""Sizes for a kernel whose sidecar names none: made up from its arguments, loops and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twill.codegen.abstract.extent import Scout
+from twill.codegen.sequential import instances
+from twill.graph.problem import Problem
+from twill.graph.program import TileProgram
+
+
+def derived_problem(program: TileProgram) -> Problem:
+    """Every integer argument is a size of its own; tensors are as large as what is accessed.
+
+    Strides in memory are no sizes: they are so large that rows do not overlap. Axis 0 of the grid has three
+    program instances, the others one.
+    """
+    strides = _strides(program)
+    sizes = {
+        argument.name: argument.divisibility
+        for argument in program.arguments
+        if argument.type.element.startswith("i") and "." not in argument.name and argument.value not in strides
+    }
+    scalars = {
+        argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(1 << 14)
+        for argument in program.arguments
+        if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
+    }
+    tensors = {
+        argument.name: ("1 << 14",) for argument in program.arguments if argument.type.element.startswith("desc:")
+    }
+    del tensors  # shapes of descriptors follow from the accesses, see `extents`
+    return Problem({name: str(unit) for name, unit in sizes.items()}, {}, scalars, (), (), ("3",), {}, program.file)
+
+
+def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
+    """Elements that each pointer argument's tensor needs, from the addresses that are touched."""
+    needed: dict[str, int] = {}
+    for index in instances(grid):
+        scout = Scout(program, index, grid, scalars, within=True)
+        scout.run()
+        for op in program.ops():
+            if op.access is None or op.id not in scout.constants:
+                continue
+            last = scout.constants[op.id][1]
+            for number, axis in enumerate(op.access.axes):
+                first, end = scout.ranges.get((op.id, number), (0, 0))
+                last += max(first, end - 1) * scout.number(axis.stride)
+            needed[op.access.base] = max(needed.get(op.access.base, 0), last + 1)
+    return needed
+
+
+def _strides(program: TileProgram) -> set[int]:
+    """Values that are strides of an access."""
+    axes = (axis for op in program.ops() if op.access for axis in op.access.axes)
+    return {symbol for axis in axes for symbol in axis.stride.symbols()}

@@ -1,0 +1,159 @@
+"""Who knows of what: vector clocks, and the accesses of every place in shared memory.
+
+A clock says for each kind of event how many of them have certainly happened before. Events of warp group g:
+
+- ("time", g): statements that its threads executed; ("fence", g): the last of them before its last proxy fence
+- ("wgmma", g): its wgmma groups in order of Commit
+- ("read", g), ("bulk", g): its bulk store groups that have read shared memory, that are complete
+- ("tma", aref, slot): phases of a full barrier, and with them the loads that landed on it
+
+The 128 threads of a warp group know different things: a thread knows what it did itself; what all the others did, only
+after a barrier of theirs. `known` is what every thread of the group knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+Event = tuple[str, *tuple[int, ...]]
+Clock = dict[Event, int]
+
+
+def join(clock: Clock, other: Clock) -> None:
+    """The clock also knows what the other knows."""
+    for event, count in other.items():
+        if clock.get(event, 0) < count:
+            clock[event] = count
+
+
+@dataclass
+class Knowledge:
+    """What a warp group knows. own: each thread of itself. elected: the elected thread, besides.
+
+    single: the group is one thread, which knows all that the group does.
+    """
+
+    group: int
+    single: bool
+    known: Clock = field(default_factory=dict)
+    own: Clock = field(default_factory=dict)
+    elected: Clock = field(default_factory=dict)
+
+    def tick(self) -> int:
+        """The next statement; its time."""
+        event: Event = ("time", self.group)
+        self.own[event] = self.own.get(event, 0) + 1
+        return self.own[event]
+
+    def fence(self) -> None:
+        """A proxy fence of every thread."""
+        self.own[("fence", self.group)] = self.own.get(("time", self.group), 0)
+
+    def released(self) -> Clock:
+        """What a waiter knows after all warps of the group arrived."""
+        clock = dict(self.known)
+        join(clock, self.own)
+        join(clock, self.elected)
+        return clock
+
+    def collective(self) -> Clock:
+        """What every thread knows of all the others: what makes an access by all of them safe."""
+        return self.released() if self.single else self.known
+
+    def of_elected(self) -> Clock:
+        """What the elected thread knows of the others and itself."""
+        if self.single:
+            return self.released()
+        clock = dict(self.known)
+        join(clock, self.elected)
+        return clock
+
+    def learn(self, clock: Clock) -> None:
+        """Every thread waited for something that was released with this clock."""
+        join(self.known, clock)
+
+
+Region = tuple[int, int, int, int]
+"""Half-open rows and columns: (row, row end, column, column end)."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "wgmma", "tma".
+
+    mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
+    touch the same element with the same thread.
+    """
+
+    group: int
+    event: Event
+    time: int
+    proxy: str
+    write: bool
+    region: Region
+    line: int
+    what: str
+    mapping: Hashable = None
+
+    def over(self, clock: Clock) -> bool:
+        """Whether one who knows `clock` comes after it."""
+        return clock.get(self.event, 0) >= self.time
+
+    def fenced(self, clock: Clock) -> bool:
+        """Whether threads that wrote it have fenced it for asynchronous proxies, as far as `clock` knows."""
+        return self.proxy != "generic" or not self.write or clock.get(("fence", self.group), 0) >= self.time
+
+
+def overlap(one: Region, other: Region) -> bool:
+    """Whether two regions have an element in common."""
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def covers(one: Region, other: Region) -> bool:
+    """Whether the first holds all of the second."""
+    return one[0] <= other[0] and one[1] >= other[1] and one[2] <= other[2] and one[3] >= other[3]
+
+
+@dataclass
+class Place:
+    """The accesses of one slot of a buffer that a later one may collide with."""
+
+    accesses: list[Access] = field(default_factory=list)
+
+    def enter(self, access: Access, clock: Clock) -> Iterator[tuple[str, Access]]:
+        """Note an access by one who knows `clock`. Yields (rule, earlier access) for each collision."""
+        kept: list[Access] = []
+        for earlier in self.accesses:
+            if not overlap(earlier.region, access.region):
+                kept.append(earlier)
+                continue
+            if not (earlier.write or access.write):
+                same = earlier.event == access.event and earlier.proxy == access.proxy
+                if not (same and covers(access.region, earlier.region) and earlier.mapping == access.mapping):
+                    kept.append(earlier)
+                continue
+            if self._same_thread(earlier, access):
+                if not (access.write and covers(access.region, earlier.region)):
+                    kept.append(earlier)
+                continue
+            if not earlier.over(clock):
+                yield "order", earlier
+            elif access.proxy != "generic" and not earlier.fenced(clock):
+                yield "proxy-fence", earlier
+            if not (access.write and covers(access.region, earlier.region)):
+                kept.append(earlier)
+        self.accesses = [*kept, access]
+
+    @staticmethod
+    def _same_thread(earlier: Access, access: Access) -> bool:
+        return (
+            earlier.group == access.group
+            and earlier.proxy == access.proxy == "generic"
+            and earlier.mapping is not None
+            and earlier.mapping == access.mapping
+        )
+
+    def pending(self, group: int, clock: Clock) -> Iterator[Access]:
+        """Accesses by a group that one who knows `clock` does not know to be over."""
+        return (access for access in self.accesses if access.group == group and not access.over(clock))

@@ -1,0 +1,53 @@
+"""Whether two runs stored the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from twill.codegen.abstract.inputs import Launch
+from twill.codegen.abstract.violation import Violation
+from twill.codegen.arithmetic import Array
+from twill.codegen.arrays import np
+from twill.graph.program import TileProgram
+
+# Relative to the number itself, and to the largest one of the tensor: sums are added up in another order, and what is
+# rounded in between may then fall on the other side. Two units in the last place, and half of one.
+TOLERANCES: dict[str, tuple[float, float]] = {
+    "f64": (1e-9, 1e-9), "f32": (1e-4, 2e-5), "f16": (2**-9, 2**-11), "bf16": (2**-6, 2**-8), "f8e4m3": (2**-2, 2**-4),
+    "f8e5m2": (2**-1, 2**-3),
+}  # fmt: skip
+
+
+def compare(
+    program: TileProgram, launch: Launch, found: Mapping[str, Array], expected: Mapping[str, Array]
+) -> Iterator[Violation]:
+    """A violation for each tensor that differs, at the line of the statement that stores to it."""
+    for argument in program.arguments:
+        if argument.name not in expected:
+            continue
+        element = argument.type.element.partition(":")[2]
+        ours, theirs = found[argument.name], expected[argument.name]
+        wrong = different(ours, theirs, element)
+        if not wrong.any():
+            continue
+        first = int(np.argmax(wrong))
+        line = next((op.line for op in program.ops() if op.access and op.access.base == argument.name
+                     and op.kind != "tile_load"), 0)  # fmt: skip
+        yield Violation(
+            "values",
+            f"{int(wrong.sum())} of {wrong.size} elements of {argument.name} differ from the sequential program, first "
+            f"element {first}: {ours[first]} instead of {theirs[first]} ({launch.text})",
+            line,
+        )
+
+
+def different(ours: Array, theirs: Array, element: str) -> Array:
+    """Where two tensors differ by more than the order of additions explains."""
+    if element not in TOLERANCES:
+        return ours != theirs
+    relative, absolute = TOLERANCES[element]
+    finite = np.abs(theirs[np.isfinite(theirs)])
+    largest = float(finite.max()) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        near = np.abs(ours - theirs) <= relative * np.abs(theirs) + absolute * min(largest, 1.0)
+    return ~(near | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))

@@ -1,0 +1,147 @@
+"""Runs a warp program on the CPU with real values, and finds what would go wrong on the GPU.
+
+Every warp group is an actor that steps through its statements; TMA copies and wgmma groups do their work as late as the
+program allows, so that a missing wait shows in the values. Beside the values, vector clocks say which accesses of
+shared memory are ordered, through which proxy (`twill.codegen.abstract.order`). Rings are blocking queues with one
+producer, so the program is determinate: one interleaving decides deadlock for all, and the clocks find what another
+interleaving would do.
+
+`run` runs one launch; `verify` makes up launches and compares their results with the sequential tile program;
+`RULES` says what can be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from twill.codegen.abstract.actor import Actor, Machine, Ring, Waiting
+from twill.codegen.abstract.barriers import Named
+from twill.codegen.abstract.inputs import Launch, launches
+from twill.codegen.abstract.memory import Global, Shared
+from twill.codegen.abstract.results import compare
+from twill.codegen.abstract.static import static_violations
+from twill.codegen.abstract.violation import RULES, Findings, Violation
+from twill.codegen.aref import WarpProgram
+from twill.codegen.arithmetic import Array
+from twill.codegen.sequential import instances
+from twill.codegen.sequential import run as run_sequentially
+from twill.graph.problem import Problem
+
+__all__ = ["RULES", "Launch", "Trace", "Violation", "run", "verify"]
+
+ENOUGH = 20  # violations after which a run is not continued
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a run did: the tensors as they are after it, what it broke, and statements executed."""
+
+    arrays: Mapping[str, Array]
+    violations: tuple[Violation, ...]
+    steps: int
+
+
+def run(program: WarpProgram, launch: Launch, ctas: int = 1) -> Trace:
+    """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays."""
+    findings = Findings()
+    arrays = {name: array.copy() for name, array in launch.arrays.items()}
+    grid = (*launch.grid, 1, 1, 1)[:3]
+    indices = list(instances(grid))
+    steps = 0
+    for cta in range(ctas):
+        machine = Machine(
+            program,
+            Shared.of(program.buffers, findings),
+            Global(arrays),
+            [Ring.of(aref) for aref in program.arefs],
+            [Named(barrier.name, barrier.groups) for barrier in program.barriers],
+            findings,
+            launch.scalars,
+            (grid[0], grid[1], grid[2]),
+            {group.id: group.role for group in program.groups},
+        )
+        steps += _run_cta(machine, indices[cta::ctas])
+    return Trace(arrays, findings.all(), steps)
+
+
+def _run_cta(machine: Machine, indices: Sequence[tuple[int, int, int]]) -> int:
+    """All warp groups until they end or none can go on; the statements that they executed."""
+    actors = [Actor(machine, group) for group in machine.program.groups]
+    running = {actor: actor.run(indices) for actor in actors}
+    waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
+    try:
+        while running and len(machine.findings.found) < ENOUGH:
+            moved = False
+            for actor, steps in list(running.items()):
+                wait = waiting[actor]
+                if wait is not None and not wait.ready():
+                    continue
+                moved = True
+                waiting[actor] = next(steps, None)
+                if waiting[actor] is None:
+                    del running[actor]
+            if not moved:
+                _deadlock(machine, {actor: wait for actor, wait in waiting.items() if wait is not None})
+                break
+        else:
+            if not running:
+                _end(machine, actors)
+    except IndexError as error:
+        machine.findings.add("bounds", f"an access outside of a tensor: {error}", *_where(machine))
+    except (KeyError, ValueError, TypeError, ArithmeticError) as error:
+        text = f"the program could not be run further: {type(error).__name__}: {error}"
+        machine.findings.add("failed", text, *_where(machine))
+    return sum(actor.clock.own.get(("time", actor.group.id), 0) for actor in actors)
+
+
+def _where(machine: Machine) -> tuple[int, str]:
+    """Line and role of the actor that executes a statement now."""
+    return (machine.current.line, machine.current.role) if machine.current else (0, "")
+
+
+def _deadlock(machine: Machine, waiting: Mapping[Actor, Waiting]) -> None:
+    parts = [f"{actor.role} at line {wait.line} in {wait.text()}" for actor, wait in waiting.items()]
+    actor, wait = next(iter(waiting.items()))
+    others = [other.role for other in waiting if other is not actor]
+    machine.findings.add("deadlock", "nobody can go on: " + "; ".join(parts), wait.line, actor.role, ", ".join(others))
+
+
+def _end(machine: Machine, actors: Sequence[Actor]) -> None:
+    """What may not be left over, and what completes by itself."""
+    for actor in actors:
+        actor.leave()
+    for barrier in machine.barriers:
+        for group in barrier.arrived:
+            role = machine.roles[group]
+            machine.findings.add("leftover", f"an arrival of {role} on barrier `{barrier.name}` is left over", 0, role)
+    for ring in machine.rings:
+        for slot, full in enumerate(ring.full):
+            actors[ring.aref.producer].settle(full, ("tma", ring.aref.id, slot))
+            if full.arrived or full.issued:
+                role = machine.roles[ring.aref.producer]
+                text = f"at the end {full.missing()}, in slot {slot}"
+                machine.findings.add("bytes" if full.issued else "leftover", text, 0, role)
+
+
+def verify(program: WarpProgram, problem: Problem | None = None) -> tuple[Violation, ...]:
+    """Every broken rule, found at sizes made up for it: see `twill.codegen.abstract.inputs`.
+
+    problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
+    Raises `UnknownProblem` if no launch could be made up.
+    """
+    findings: dict[tuple[str, str, int], Violation] = {}
+    for violation in static_violations(program):
+        findings.setdefault((violation.rule, violation.message, violation.line), violation)
+    for launch in launches(program, problem):
+        trace = run(program, launch, launch.ctas)
+        found = list(trace.violations)
+        if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in found):
+            expected = {name: array.copy() for name, array in launch.arrays.items()}
+            run_sequentially(program.program, launch.grid, expected, launch.scalars)
+            found += compare(program.program, launch, trace.arrays, expected)
+        for violation in found:
+            findings.setdefault((violation.rule, violation.message, violation.line), violation)
+        if len(findings) >= ENOUGH:
+            break
+    return tuple(findings.values())
