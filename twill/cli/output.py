@@ -95,7 +95,7 @@ def refuse_directory(path: Path) -> None:
         raise OutputNotWritable(f"the directory {there} is not writable", file=str(path), hint="another place")
 
 
-def write_all(texts: Mapping[Path, str]) -> None:
+def write_all(texts: Mapping[Path, str | bytes]) -> None:
     """Write complete temporary files first, then rename them all: nothing is ever half-written."""
     finished: list[tuple[str, Path]] = []
     try:
@@ -113,12 +113,13 @@ def write_all(texts: Mapping[Path, str]) -> None:
                 os.unlink(name)
 
 
-def write_temporary(path: Path, text: str) -> str:
+def write_temporary(path: Path, text: str | bytes) -> str:
     """A complete file beside `path`, readable by whom the umask lets."""
+    content = text.encode() if isinstance(text, str) else text
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o666 & ~current_umask())

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twill.codegen.abstract_machine import verify
 from twill.codegen.aref import WarpProgram
+from twill.codegen.budgets import widened
 from twill.codegen.cuda.build import Build, compile_cubin
 from twill.codegen.cuda.facts import KernelFacts
 from twill.codegen.cuda.printer import Printed, print_cuda
@@ -65,13 +65,31 @@ def emit(
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; those of the abstract
     machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
+    from twill.codegen.abstract_machine import verify
+
     told("lowering")
-    warp_program = lower(program, schedule, machine)
+    warp_program = widened(lower(program, schedule, machine), machine)
     told("running on the abstract machine")
     verify(warp_program)
     told("printing and compiling")
-    printed = print_cuda(warp_program)
-    build = compile_cubin(printed.text, machine.architecture, shapes=printed.shapes, lines=printed.lines)
+    return build_kernel(warp_program, specialization, schedule, machine)
+
+
+def build_kernel(
+    warp_program: WarpProgram,
+    specialization: Specialization,
+    schedule: Schedule,
+    machine: Machine,
+    accept_slow: bool = False,
+) -> Emission:
+    """The kernel of a warp program that is known to be right: printed and compiled. Errors as for compiling.
+
+    accept_slow: also one that would run badly, to look at it.
+    """
+    printed = print_cuda(warp_program, machine)
+    build = compile_cubin(
+        printed.text, machine.architecture, shapes=printed.shapes, lines=printed.lines, accept_slow=accept_slow
+    )
     manifest = make_manifest(
         warp_program,
         specialization,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 from triton.runtime.jit import JITFunction
 
@@ -14,6 +15,7 @@ from twill.codegen.parameters import parameters
 from twill.graph.specialization import Specialization
 from twill.runtime.evaluate import Operation, Scalar, evaluable
 from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+from twill.runtime.tensor_map import Swizzle
 
 SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
 
@@ -53,6 +55,9 @@ def make_manifest(
         parameters=tuple(_parameters(program)),
         maps=tuple(map_entry(entry, specialization.file) for entry in program.maps),
         grid=specialization.grid,
+        loads=_accessed(program, "tile_load"),
+        stores=_accessed(program, "tile_store"),
+        reduces=_accessed(program, "tile_reduce"),
         schedule=schedule,
         cubin=sha256(cubin),
     )
@@ -84,7 +89,6 @@ def call_arguments(specialization: Specialization, function: JITFunction) -> tup
 
 def map_entry(entry: TensorMap, file: str) -> MapEntry:
     """A tensor map as the runtime makes it."""
-    assert entry.swizzle in (0, 32, 64, 128)
     return MapEntry(
         argument=entry.argument,
         element=_element(entry.element),
@@ -92,7 +96,7 @@ def map_entry(entry: TensorMap, file: str) -> MapEntry:
         strides=tuple(scalar_of(stride, file) for stride in entry.strides),
         offset=scalar_of(entry.offset, file),
         box=entry.box,
-        swizzle=entry.swizzle,
+        swizzle=cast(Swizzle, entry.swizzle),
     )
 
 
@@ -123,6 +127,12 @@ def _promises(program: WarpProgram) -> Iterator[Promise]:
     for argument in program.program.arguments:
         if argument.divisibility > 1:
             yield Promise(argument.name, argument.divisibility)
+
+
+def _accessed(program: WarpProgram, kind: str) -> tuple[str, ...]:
+    """Arguments whose tensors are accessed so, in order."""
+    found = {op.access.base for op in program.program.ops() if op.kind == kind and op.access is not None}
+    return tuple(argument.name for argument in program.program.arguments if argument.name in found)
 
 
 def _parameters(program: WarpProgram) -> Iterator[KernelParameter]:

@@ -1,7 +1,7 @@
 """A call of an emitted kernel, written as for the Triton kernel: which value is which argument.
 
 `kernel[grid](a, b, M, BLOCK_M=128, num_warps=8)`: positions and names mix as in Python; constexprs may be given and
-must then have the specialization's value; Triton's launch options are accepted and mean nothing, for the schedule decided.
+must then have the specialization's value; Triton's launch options are accepted and mean nothing: the schedule decided.
 """
 
 from __future__ import annotations

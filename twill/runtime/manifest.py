@@ -78,7 +78,8 @@ class KernelParameter:
 @dataclass(frozen=True)
 class Manifest:
     """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
-    the sidecar writes it, for people. schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal."""
+    the sidecar writes it, for people. loads, stores, reduces: tensor arguments that are read, written, combined with
+    (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal."""
 
     schema: str
     kernel: str
@@ -94,6 +95,9 @@ class Manifest:
     parameters: tuple[KernelParameter, ...]
     maps: tuple[MapEntry, ...]
     grid: tuple[str, ...]
+    loads: tuple[str, ...]
+    stores: tuple[str, ...]
+    reduces: tuple[str, ...]
     schedule: str
     cubin: str
     digest: str = ""
