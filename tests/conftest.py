@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import textwrap
 from collections.abc import Callable
@@ -14,8 +15,14 @@ GOLDEN = ROOT / "tests" / "golden"
 
 
 def pytest_configure() -> None:
-    """Ctrl-C works in the tests and in what they start, also in a background job whose shell ignores it."""
+    """Ctrl-C works in the tests and in what they start, also in a background job whose shell ignores it.
+
+    No test looks into the store of whoever runs it, or leaves something there.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["TWILL_STORE"] = "off"
+    os.environ.pop("TWILL_SERVER", None)
+    os.environ.pop("TWILL_TOKEN", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -70,6 +70,9 @@ def solve(commands: Commands) -> None:
     one.add_argument("--json", action="store_true", help="the schedule document on standard output, nothing else")
     outputs(one)
     one.add_argument("--out", metavar="DIR", help="write schedule.json, .html, .trace.json and .txt into DIR")
+    store_place(one)
+    one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
+    one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
     one.set_defaults(command=solving.solve)
 
 
@@ -178,6 +181,11 @@ def outputs(one: argparse.ArgumentParser) -> None:
     """Files that draw a schedule."""
     one.add_argument("--html", metavar="FILE", help="write a self-contained page")
     one.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto or chrome://tracing")
+
+
+def store_place(one: argparse.ArgumentParser) -> None:
+    """Which file of stored schedules."""
+    one.add_argument("--store", metavar="PATH", help="the file of stored schedules (default: TWILL_STORE, or a cache)")
 
 
 def natural(text: str) -> int:

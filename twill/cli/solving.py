@@ -22,6 +22,7 @@ def solve(arguments: Namespace) -> int:
     A budget that ran out with a schedule at hand publishes that one too, as not proven, and
     still ends with the error.
     """
+    from twill.cli import storing
     from twill.cli.output import Outputs
     from twill.exc import BudgetExhausted
     from twill.machine_file import load_machine
@@ -29,9 +30,16 @@ def solve(arguments: Namespace) -> int:
     outputs = Outputs(html=arguments.html, trace=arguments.trace, out=arguments.out)
     outputs.refuse_unwritable()
     machine = load_machine(arguments.machine)
-    graph = graph_of(arguments)
     try:
-        schedule = run(graph, machine, options_of(arguments))
+        with storing.opened(arguments) as store:
+            graph = graph_of(arguments)
+            options = options_of(arguments)
+            schedule = storing.stored(store, graph, machine, options)
+            if schedule is None:
+                schedule = storing.solved_elsewhere(store, graph, machine, options)
+            if schedule is None:
+                schedule = run(graph, machine, options)
+                storing.keep(store, schedule, graph, machine, options)
     except BudgetExhausted as ended:
         from twill.schedule import Schedule
 

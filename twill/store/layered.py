@@ -57,18 +57,20 @@ class LayeredStore:
         self.fetching: dict[str, threading.Event] = {}
         self.missed: dict[str, float] = {}  # key -> when the service may be asked again
         self.impatient_until = 0.0
+        self.closed = False
 
     def get(self, key: str, *, graph: bool = True) -> Entry | None:
         """See `ScheduleStore.get`."""
         entry = self.memory.get(key, graph=graph)
         if entry is not None:
             return entry
+        begun = self.clock()
         if self.sqlite is not None:
             entry = self.quietly(lambda store: store.get(key, graph=graph))
             if entry is not None:
                 self.memory.hold(entry, whole=graph)
                 return entry
-        return self.fetched(key) if self.http is not None else None
+        return self.fetched(key, begun) if self.http is not None else None
 
     def put(
         self,
@@ -113,15 +115,16 @@ class LayeredStore:
         self.memory.put_artifact(key, name, data)
 
     def close(self) -> None:
-        """Close every level; fetches in the background end by themselves and keep nothing."""
+        """Close every level; fetches in the background end by themselves and are not kept."""
+        self.closed = True
         for level in (self.memory, self.sqlite, self.http):
             if level is not None:
                 level.close()
 
     # -- the service
 
-    def fetched(self, key: str) -> Entry | None:
-        """What the service has under a key, if it says so in time."""
+    def fetched(self, key: str, begun: float) -> Entry | None:
+        """What the service has under a key, if it says so in time for a look-up that began then."""
         with self.lock:
             running = self.fetching.get(key)
             if running is None:
@@ -132,7 +135,7 @@ class LayeredStore:
             waits = self.budget is None or self.clock() >= self.impatient_until
         if not waits:
             return None
-        if running.wait(self.budget):
+        if running.wait(None if self.budget is None else max(0.0, begun + self.budget - self.clock())):
             return self.memory.get(key)
         with self.lock:
             self.impatient_until = self.clock() + PATIENCE
@@ -146,7 +149,7 @@ class LayeredStore:
         found = None
         try:
             found = self.http.get(key)
-            if found is not None:
+            if found is not None and not self.closed:
                 entry, machine = found
                 self.memory.hold(entry)
                 self.quietly(lambda store: store.keep(entry, machine))

@@ -273,23 +273,22 @@ class SqliteStore:
                     "UPDATE artifacts SET used = ? WHERE key = ? AND name = ? AND used < ?", (at, key, artifact, at)
                 )
 
-    def make_room(self, c: sqlite3.Connection, limit: int | None = None) -> int:
-        """Remove what was used least recently if there is more than the limit; the bytes removed."""
+    def make_room(self, c: sqlite3.Connection, limit: int | None = None, room: float = ROOM) -> None:
+        """If there is more than the limit, remove what was used least recently until `room` of it is taken."""
         limit = self.limit if limit is None else limit
         (total,) = c.execute("SELECT sum(bytes) FROM totals WHERE name IN ('schedules', 'artifacts')").fetchone()
         if total <= limit:
-            return 0
+            return
         self.write_touches(c)
         removed, leaving = 0, []
         for row in c.execute(OLDEST):
-            if total - removed <= int(limit * ROOM):
+            if total - removed <= int(limit * room):
                 break
             removed += row[3]
             leaving.append(row)
         for table, key, name, *_ in leaving:
             where, given = ("key = ?", (key,)) if table == "schedules" else ("key = ? AND name = ?", (key, name))
             c.execute(f"DELETE FROM {table} WHERE {where}", given)
-        return removed
 
     def write_mark(self, row: Row, expected: str) -> None:
         """Remember that a content passed; where that cannot be written it is examined again next time."""

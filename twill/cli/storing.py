@@ -1,0 +1,145 @@
+"""How `twill solve` uses the store: look up before, keep after, and say plainly where an answer came from."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine import Machine
+    from twill.pipeline import SolveOptions
+    from twill.schedule import Schedule
+    from twill.store.api import Job, SolveRequest
+    from twill.store.interface import Entry
+    from twill.store.layered import LayeredStore
+
+
+@contextmanager
+def opened(arguments: Namespace) -> Iterator[LayeredStore | None]:
+    """The store that the arguments ask for, closed at the end; None for no store at all."""
+    if arguments.no_store:
+        yield None
+        return
+    from twill.store.places import open_store
+
+    store = open_store(arguments.store, arguments.server, budget=None)
+    if store.sqlite is None and store.http is None:
+        yield None
+        return
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def stored(
+    store: LayeredStore | None, graph: DependenceGraph, machine: Machine, options: SolveOptions
+) -> Schedule | None:
+    """The schedule of this kernel, if the store or the service behind it has it."""
+    if store is None or not storable(options):
+        return None
+    from twill.key import schedule_key
+    from twill.store.spelling import spelled
+
+    key = schedule_key(graph, machine.digest(), options.asked)
+    entry = store.get(key)
+    if entry is None:
+        return None
+    schedule = spelled(entry, graph, machine)
+    if schedule is None:
+        say(f"the store has key {key[:12]} for another spelling of this kernel; it is solved again")
+        return None
+    say(f"from the store, solved at {entry.created[:19]}Z in {schedule.solve_seconds:.1f} s (--no-store solves again)")
+    return schedule
+
+
+def solved_elsewhere(
+    store: LayeredStore | None, graph: DependenceGraph, machine: Machine, options: SolveOptions
+) -> Schedule | None:
+    """The schedule as the service solves it; None if there is no service, or it is not there."""
+    if store is None or store.http is None or not storable(options):
+        return None
+    from twill.exc import ServiceUnavailable
+    from twill.store.remote import solve_at
+    from twill.store.spelling import spelled
+
+    try:
+        entry = solve_at(store.http, graph, machine, request_of(options), Follower().tell)
+    except ServiceUnavailable as error:
+        say(f"{error.message}; the kernel is solved here")
+        return None
+    keep_entry(store, entry, machine)
+    schedule = spelled(entry, graph, machine)
+    if schedule is None:
+        say(f"the service has key {entry.key[:12]} for another spelling of this kernel; it is solved here")
+    else:
+        say(f"solved by the service {store.http.client.address} in {schedule.solve_seconds:.1f} s")
+    return schedule
+
+
+def keep(
+    store: LayeredStore | None, schedule: Schedule, graph: DependenceGraph, machine: Machine, options: SolveOptions
+) -> None:
+    """Store a schedule that is proven optimal; another answer could depend on the budget."""
+    if store is None or not storable(options) or not all(loop.certificate.optimal for loop in schedule.loops):
+        return
+    from twill.exc import InvalidSchedule
+
+    try:
+        store.put(schedule, graph, asked=options.asked, machine=machine)
+    except InvalidSchedule as error:
+        say(error.message)
+
+
+def keep_entry(store: LayeredStore, entry: Entry, machine: Machine) -> None:
+    """Store what the service solved."""
+    store.memory.hold(entry)
+    store.quietly(lambda sqlite: sqlite.keep(entry, machine))
+
+
+def storable(options: SolveOptions) -> bool:
+    """Whether an answer has one key and is one: a joint solve for the best I."""
+    return options.strategy == "joint" and options.ii is None
+
+
+def request_of(options: SolveOptions) -> SolveRequest:
+    """The options as they are sent."""
+    from twill.store.api import SolveRequest
+
+    return SolveRequest(
+        normalize=options.normalize,
+        budget=options.budget,
+        resource_limit=options.resource_limit,
+        seed=options.seed,
+        pins=options.pins,
+        blocks=options.blocks,
+        ii=options.ii,
+        strategy=options.strategy,
+    )
+
+
+class Follower:
+    """Says on a terminal how far a job has come, every time that something is new."""
+
+    def __init__(self) -> None:
+        self.said = ""
+
+    def tell(self, job: Job) -> None:
+        """A job as it is now."""
+        bounds = job.bounds
+        text = f"job {job.id}: {job.state}"
+        if bounds is not None and job.state == "running":
+            upper = "" if bounds.upper is None else f" <= {bounds.upper}"
+            text += f", {bounds.lower} <= {'I' if bounds.phase == 'ii' else bounds.phase}{upper}"
+        if sys.stderr.isatty() and text != self.said:
+            say(text)
+        self.said = text
+
+
+def say(text: str) -> None:
+    """A line for people, on the error stream: standard output is the answer's."""
+    print(f"twill: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,46 @@
+"""A solve at a service: submit, follow, fetch, check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twill.exc import JobFailed, ServiceUnavailable
+from twill.graph.dependence import DependenceGraph
+from twill.key import schedule_key
+from twill.machine import Machine
+from twill.store.api import Job, SolveRequest
+from twill.store.http import HttpStore
+from twill.store.interface import Entry
+
+SPARE = 600.0  # seconds that a job may wait in the queue, beyond its budget
+
+
+def solve_at(
+    http: HttpStore,
+    graph: DependenceGraph,
+    machine: Machine,
+    options: SolveRequest,
+    tell: Callable[[Job], None] = lambda job: None,
+) -> Entry:
+    """The checked entry of a solve that the service did; an interrupted wait leaves the job to others.
+
+    Raises JobFailed with the service's reason, ServiceUnavailable, ServiceRefused.
+    """
+    client = http.client
+    key = schedule_key(graph, machine.digest(), options.asked())
+    job = client.submit(graph, machine, options)
+    if job.key != key:
+        raise ServiceUnavailable(client.address, "it computes other keys: it is of another version of Twill")
+    tell(job)
+    if job.state not in ("done", "failed", "cancelled"):
+        for job in client.events(job.id, SPARE + (options.budget or 86_400.0)):
+            tell(job)
+    if job.state == "failed" and job.problem is not None:
+        problem = job.problem
+        raise JobFailed(client.address, problem.kind, problem.message, problem.hint, problem.exit_code)
+    if job.state != "done":
+        raise JobFailed(client.address, job.state, f"the job was {job.state}")
+    found = http.get(key)
+    if found is None:
+        raise ServiceUnavailable(client.address, "it solved the kernel, but its schedule cannot be used (the reason is above)")
+    return found[0]
