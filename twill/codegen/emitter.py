@@ -193,7 +193,7 @@ class Emitter:
                 events.append(
                     Event(("retire", number), self.retire_time(task, tasks, interval),
                           partial(self.retire_event, plan, task, number), retires=("issue", number),
-                          ready=self.touched(task))
+                          ready=self.touched(task), matters=self.matters(task, tasks))
                 )  # fmt: skip
         events += self.receive_events(plan, tasks)
         plan.stream = arrange(events, interval)
@@ -201,17 +201,31 @@ class Emitter:
         return plan
 
     def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
-        """When a product is waited for: at its latency, but before it or what makes its fragment A runs again."""
+        """When a product is waited for: at its latency, but before it runs again, and before other instructions write
+        an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513, C7515)."""
+        operands = {fragment for other in tasks if other.node.kind == "mma" for fragment in self.touched(other)}
         limits = [task.start + interval - 1]
-        a = self.plan.source(self.plan.flat.steps[task.steps[-1]].operands[0], task.block)
-        if a is not None and not self.a_in_slot(task):
-            for other in tasks:
-                if other.place == self.plan.place_of(a):
-                    later = other.start + a.distance * interval
-                    while later <= task.start:
-                        later += interval
-                    limits.append(later)
+        for other in tasks:
+            if other.node.kind == "elementwise" and self.result_of(other) in operands:
+                limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
         return min(task.start + task.latency, *limits)
+
+    def result_of(self, task: Task) -> int:
+        """The variable that a task defines."""
+        return self.registers.of((task.steps[-1], task.block))
+
+    def matters(self, task: Task, tasks: list[Task]) -> bool:
+        """Whether anything but products touches a product's registers in the loop."""
+        mine = set(self.touched(task))
+        for other in tasks:
+            if other.node.kind == "mma":
+                continue
+            read = {self.registers.of((s.step, s.block)) for s in self.plan.register_sources(other)}
+            if other.node.kind == "elementwise":
+                read.add(self.result_of(other))
+            if read & mine:
+                return True
+        return task.place in self.plan.rings
 
     def a_in_slot(self, task: Task) -> bool:
         """Whether a product reads A from shared memory."""

@@ -129,7 +129,27 @@ class Plan:
                 busy.append(set())
             busy[number] |= mine
             self.group_of[w.id] = number
-        self.groups = tuple(made)
+        self.groups = self.with_registers(made)
+
+    def with_registers(self, groups: list[Group]) -> tuple[Group, ...]:
+        """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
+        the compiler needs some for addresses. Load groups first, then compute groups evenly."""
+        contexts = {w.context: self.machine.context(w.context) for w in self.schedule.warp_groups}
+        granule = self.machine.register_file.granule
+        left = int(self.machine.register_file.registers.value) - sum(g.threads * g.registers for g in groups)
+        raised = {g.id: g.registers for g in groups}
+        for issuer in (True, False):
+            mine = [g for g in groups if g.issuer == issuer]
+            most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
+            while any(raised[g.id] < most for g in mine):
+                growing = [g for g in mine if raised[g.id] < most]
+                need = sum(g.threads for g in growing) * granule
+                if need > left:
+                    break
+                left -= need
+                for g in growing:
+                    raised[g.id] += granule
+        return tuple(replace(g, registers=raised[g.id]) for g in groups)
 
     def blocks_of(self, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""

@@ -18,7 +18,8 @@ from twill.graph.program import Loop
 
 @dataclass(frozen=True)
 class Event:
-    """time: cycles from the start of an iteration. retires: for a wait, the key of the product waited for.
+    """time: cycles from the start of an iteration. retires: for a wait, the key of the product waited for; ready: its
+    accumulator and fragment A; matters: whether anything but products touches those inside the loop.
     multiplies: the event issues a product (its Commit is made whatever the guard says).
     emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there
     is an iteration left or not, so that readers find versions where the steady state has them.
@@ -30,6 +31,7 @@ class Event:
     multiplies: bool = False
     retires: tuple[str, int] | None = None
     ready: tuple[int, ...] = ()
+    matters: bool = True
     keep: Callable[[], list[Stmt]] = list
     stage: int = 0
     row: int = 0
@@ -59,17 +61,34 @@ class Stream:
 
 
 def arrange(events: Sequence[Event], interval: int) -> Stream:
-    """Rows and stages from times; retire events lag at most one stage behind the last issue."""
-    begin = min(event.time for event in events if event.retires is None)
-    stages = max((event.time - begin) // interval for event in events if event.retires is None)
-    placed = []
-    for event in events:
-        stage, row = divmod(event.time - begin, interval)
-        if stage > stages + 1:
-            stage, row = stages + 1, interval - 1
-        placed.append(replace(event, stage=stage, row=row))
-    placed.sort(key=lambda e: (e.row, e.retires is None, e.time))
-    return Stream(tuple(placed), stages, interval)
+    """The order of the steady state, and where it is cut into steps.
+
+    Any event may come first. ptxas serializes products that are in flight over the back edge of a loop and whose registers
+    other instructions touch (C7514), so the cut is where fewest of those are; then with the fewest stages.
+    """
+    cyclic = sorted(events, key=lambda e: (e.time % interval, e.retires is None, e.time))
+    first = next(i for i, e in enumerate(cyclic) if e.time == min(x.time for x in events if x.retires is None))
+    cuts = [cut_at(cyclic, (first + i) % len(cyclic), interval) for i in range(len(cyclic))]
+    return min(cuts, key=cost_of_cut)
+
+
+def cut_at(cyclic: Sequence[Event], cut: int, interval: int) -> Stream:
+    """Steps that begin with event `cut` of the cyclic order; retire events lag at most one stage behind the last issue."""
+    steps = [event.time // interval - (index < cut) for index, event in enumerate(cyclic)]
+    begin = min(step for step, event in zip(steps, cyclic, strict=True) if event.retires is None)
+    stages = max(step for step, event in zip(steps, cyclic, strict=True) if event.retires is None) - begin
+    placed = [
+        replace(event, stage=min(step - begin, stages + 1), row=(event.time - cyclic[cut].time) % interval)
+        for step, event in zip(steps, cyclic, strict=True)
+    ]
+    return Stream((*placed[cut:], *placed[:cut]), stages, interval)
+
+
+def cost_of_cut(stream: Stream) -> tuple[int, int, int]:
+    """Products in flight over the back edge that other instructions touch; stages; all products in flight there."""
+    issued = {event.key: event.stage for event in stream.events if event.multiplies}
+    over = [event for event in stream.events if event.retires is not None and event.stage > issued[event.retires]]
+    return sum(event.matters for event in over), stream.stages, len(over)
 
 
 class Printer:
@@ -159,6 +178,12 @@ class Printer:
     def wait(self, event: Event) -> WaitGroups:
         """Wait for the product that the event retires; younger ones stay in flight."""
         assert event.retires is not None
-        products = [e.key for e in self.stream.events if e.multiplies]
-        pending = sum(self.stream.executions(event.retires, event.key, product) for product in products)
-        return WaitGroups(pending, event.ready)
+        younger: set[int] = set()
+        pending = 0
+        for other in self.stream.events:
+            if other.retires is not None:
+                count = self.stream.executions(event.retires, event.key, other.retires)
+                pending += count
+                younger |= set(other.ready) if count else set()
+        ready = tuple(f for f in event.ready if f not in younger) if event.matters else ()
+        return WaitGroups(pending, ready)
