@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from twill import exc
 from twill.codegen.aref import Aref, Buffer, Cursor, Fragment, Operand, Reg, SlotRef, Stmt, WarpGroup, WarpProgram
 from twill.codegen.cuda.elements import BYTES, SMALL, is_packed, value_type
+from twill.codegen.cuda.index_fragments import Coefficients, constant, spread_constant
 from twill.codegen.cuda.names import Names
 from twill.codegen.cuda.places import register
 from twill.codegen.cuda.print_expression import print_expression
@@ -36,6 +37,7 @@ class Context:
     shared: Shared
     arguments: Mapping[str, str]
     fragments: Mapping[int, str]
+    indices: Mapping[int, Coefficients]
     cursors: Mapping[int, str]
     shapes: set[WgmmaShape]
     names: Names
@@ -85,6 +87,8 @@ class Context:
     def value(self, number: int, index: str) -> str:
         """C of the value in register `index` of a fragment."""
         fragment, name = self.fragment(number), self.fragments[number]
+        if number in self.indices:
+            return f"({name} + {constant(fragment.layout, self.indices[number], index)})"
         if is_packed(fragment.element, fragment.layout):
             return f"get_{SMALL[fragment.element]}({name}, {index})"
         return f"{name}[{index}]"
@@ -94,6 +98,9 @@ class Context:
         if not isinstance(operand, Reg):
             return self.expression(operand)
         source = self.fragment(operand.fragment)
+        if coefficients := self.indices.get(operand.fragment):
+            place = spread_constant(layout, source.layout, operand.axes, coefficients, i)
+            return f"({self.fragments[operand.fragment]} + {place})"
         return self.value(operand.fragment, register(layout, source.layout, operand.axes, i))
 
     def hoisted(self, operand: Operand) -> Operand:
@@ -109,6 +116,8 @@ class Context:
         """C that declares a fragment."""
         fragment, name = self.fragment(number), self.fragments[number]
         count = elements_of(fragment.layout)
+        if number in self.indices:
+            return f"i32 {name};"
         if is_packed(fragment.element, fragment.layout):
             return f"u32 {name}[{count // 2}];"
         return f"{value_type(fragment.element)} {name}[{count}];"

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from twill import exc
-from twill.codegen.aref import Compute, Copy, Fill, Range
+from twill.codegen.aref import Compute, Copy, Fill, Operand, Range, Reg
 from twill.codegen.cuda.context import Context, is_simple
 from twill.codegen.cuda.elements import SMALL, is_packed, rounded
+from twill.codegen.cuda.index_fragments import lane, spread_constant
 from twill.codegen.cuda.places import indices
 from twill.codegen.cuda.print_elementwise import Computed, Operation, print_elementwise
-from twill.codegen.layout import elements_of
+from twill.codegen.layout import Layout, elements_of
 
 
 def assign(result: int, element_at: Callable[[str], Computed], ctx: Context) -> None:
@@ -36,6 +37,9 @@ def _value(element: str, computed: Computed) -> str:
 def print_fill(stmt: Fill, ctx: Context) -> None:
     """Every register gets the same value."""
     value = ctx.expression(stmt.value)
+    if stmt.result in ctx.indices:
+        ctx.out.line(f"{ctx.fragments[stmt.result]} = {value};")
+        return
     assign(stmt.result, lambda i: Computed(value), ctx)
 
 
@@ -43,6 +47,9 @@ def print_range(stmt: Range, ctx: Context) -> None:
     """start + the index of the element."""
     layout = ctx.fragment(stmt.result).layout
     start = f" + {stmt.start}" if stmt.start else ""
+    if stmt.result in ctx.indices:
+        ctx.out.line(f"{ctx.fragments[stmt.result]} = {lane(layout, ctx.indices[stmt.result])}{start};")
+        return
     assign(stmt.result, lambda i: Computed(indices(layout, i)[0].text() + start), ctx)
 
 
@@ -50,6 +57,14 @@ def print_compute(stmt: Compute, ctx: Context) -> None:
     """One operation for each element. Scalars are computed once, before the loop."""
     result = ctx.fragment(stmt.result)
     elements = tuple(ctx.element_of(operand) for operand in stmt.operands)
+    if stmt.result in ctx.indices:
+        bases = tuple(_base(operand, ctx) for operand in stmt.operands)
+        base = print_elementwise(Operation(stmt.kind, bases, elements, "i32", dict(stmt.attributes)))
+        ctx.out.line(f"{ctx.fragments[stmt.result]} = {base.text};")
+        return
+    if stmt.kind == "compare" and _compares_indices(stmt, ctx):
+        _print_index_comparison(stmt, ctx)
+        return
     with nullcontext() if all(map(is_simple, stmt.operands)) else ctx.out.block():
         inner = ctx.inside()
         operands = [inner.hoisted(operand) for operand in stmt.operands]
@@ -61,11 +76,52 @@ def print_compute(stmt: Compute, ctx: Context) -> None:
         assign(stmt.result, element_at, inner)
 
 
+def _base(operand: Operand, ctx: Context) -> str:
+    """C: the part of an index or a scalar that is the same for all registers."""
+    return ctx.fragments[operand.fragment] if isinstance(operand, Reg) else ctx.expression(operand)
+
+
+def _compares_indices(stmt: Compute, ctx: Context) -> bool:
+    """Whether both operands are indices or scalars, as signed numbers; at least one an index."""
+    regs = [operand for operand in stmt.operands if isinstance(operand, Reg)]
+    signed = dict(stmt.attributes).get("signed", 1)
+    return bool(signed and regs and all(reg.fragment in ctx.indices for reg in regs))
+
+
+def _print_index_comparison(stmt: Compute, ctx: Context) -> None:
+    """The difference of the bases once, then with a constant for each register."""
+    layout, inner = ctx.fragment(stmt.result).layout, ctx.inside()
+    left, right = (_base(operand, ctx) for operand in stmt.operands)
+    with ctx.out.block():
+        apart = inner.names.fresh("apart")
+        ctx.out.line(f"const i32 {apart} = bound((i64){left} - (i64){right});")
+
+        def element_at(i: str) -> Computed:
+            less, more = (_constant(operand, layout, i, ctx) for operand in stmt.operands)
+            pair = (apart, f"({more}) - ({less})")
+            return print_elementwise(Operation("compare", pair, ("i32", "i32"), "i1", dict(stmt.attributes)))
+
+        assign(stmt.result, element_at, inner)
+
+
+def _constant(operand: Operand, layout: Layout, i: str, ctx: Context) -> str:
+    """C: the part of an index that the register decides."""
+    if not isinstance(operand, Reg):
+        return "0"
+    own = ctx.fragment(operand.fragment).layout
+    return spread_constant(layout, own, operand.axes, ctx.indices[operand.fragment], i)
+
+
 def print_copy(stmt: Copy, ctx: Context) -> None:
     """Register by register."""
+    if stmt.result in ctx.indices:
+        ctx.out.line(f"{ctx.fragments[stmt.result]} = {ctx.fragments[stmt.source]};")
+        return
     source, result = ctx.fragment(stmt.source), ctx.fragment(stmt.result)
     if (source.element, source.layout) != (result.element, result.layout):
         raise exc.LayoutConflict(f"'{source.name}' and '{result.name}' are not spread alike")
     count = elements_of(source.layout) // (2 if is_packed(source.element, source.layout) else 1)
+    packed = count < elements_of(source.layout)
     with ctx.out.unrolled(f"i32 i = 0; i < {count}; ++i"):
-        ctx.out.line(f"{ctx.fragments[stmt.result]}[i] = {ctx.fragments[stmt.source]}[i];")
+        value = f"{ctx.fragments[stmt.source]}[i]" if packed else ctx.value(stmt.source, "i")
+        ctx.out.line(f"{ctx.fragments[stmt.result]}[i] = {value};")

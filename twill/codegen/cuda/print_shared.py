@@ -277,11 +277,11 @@ def _vector_access(move: _Move, kind: str, place: str, count: int, register: str
         half = f"{name}[({register}) / 2]"
         out.line(f"write_shared({place}, {half});" if move.store else f"{half} = read_shared<u32>({place});")
         return
-    registers = [f"{name}[{register}{f' + {e}' if e else ''}]" for e in range(count)]
     if move.store:
-        values = ", ".join(to_memory(move.element, r) for r in registers)
+        held = [move.ctx.value(move.fragment, f"({register} + {e})" if e else register) for e in range(count)]
+        values = ", ".join(to_memory(move.element, value) for value in held)
         out.line(f"write_shared({place}, {f'{kind}{{{{{values}}}}}' if count > 1 else f'({kind}){values}'});")
         return
     out.line(f"const {kind} held = read_shared<{kind}>({place});")
-    for e, r in enumerate(registers):
-        out.line(f"{r} = {from_memory(move.element, f'held.at[{e}]' if count > 1 else 'held')};")
+    for e in range(count):
+        out.line(f"{name}[{register}{f' + {e}' if e else ''}] = {from_memory(move.element, f'held.at[{e}]' if count > 1 else 'held')};")

@@ -40,6 +40,8 @@ def print_wait_groups(stmt: WaitGroups, ctx: Context) -> None:
 def _pin(fragments: tuple[int, ...], ctx: Context) -> None:
     for number in fragments:
         fragment = ctx.fragment(number)
+        if number in ctx.indices:
+            continue
         if fragment.element not in ("f32", "i32") and not is_packed(fragment.element, fragment.layout):
             raise exc.UnsupportedInKernel(f"'{fragment.name}' of {fragment.element} cannot take part in a product")
         ctx.out.line(f"pin({ctx.fragments[number]});")

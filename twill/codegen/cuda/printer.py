@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import Buffer, Cursor, Fragment, WarpGroup, WarpProgram
+from twill.codegen.aref import Buffer, Cursor, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context, Shared
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
+from twill.codegen.cuda.index_fragments import find_index_fragments
 from twill.codegen.cuda.names import Names, identifier
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
@@ -172,6 +173,7 @@ class _Kernel:
             out=self.out,
             shared=self.shared,
             arguments=self.arguments,
+            indices=find_index_fragments(group),
             fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
             cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},
             shapes=self.shapes,
@@ -192,7 +194,8 @@ class _Kernel:
             for axis in sorted(used):
                 out.line(f"const i32 program_id_{axis} = {_PROGRAM_ID[axis]};")
             for fragment in group.fragments:
-                out.line(f"{ctx.declaration(fragment.id)}  // {_spread(fragment)}")
+                kind = "indices" if fragment.id in ctx.indices else fragment.element
+                out.line(f"{ctx.declaration(fragment.id)}  // {kind}, {layout_text(fragment.layout)}")
             print_block(group.body, ctx.inside())
         if group.finish:
             out.line("// ---- after the last instance")
@@ -211,7 +214,3 @@ def barriers_at(program: WarpProgram) -> int:
 def _describe(buffer: Buffer) -> str:
     shape = " x ".join(map(str, buffer.shape))
     return f"{buffer.name}: {buffer.slots} x {shape} {buffer.element}, swizzle {buffer.swizzle}"
-
-
-def _spread(fragment: Fragment) -> str:
-    return f"{fragment.element}, {layout_text(fragment.layout)}"

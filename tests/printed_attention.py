@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.warp_programs import arguments, compute, matrix, place, shared_bytes, symbol, tile_program
+from tests.printed_programs import arguments, compute, matrix, place, shared_bytes, symbol, tile_program
 from twill.codegen.aref import (
     Acquire,
     Advance,

@@ -1,0 +1,168 @@
+"""Small warp programs, written by hand, for tests of what prints and runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twill.codegen.aref import (
+    Acquire,
+    Advance,
+    Aref,
+    Buffer,
+    BulkCommit,
+    BulkWait,
+    Commit,
+    Compute,
+    Consumed,
+    Cursor,
+    Expect,
+    Fence,
+    Fill,
+    Fragment,
+    Get,
+    If,
+    Let,
+    Multiply,
+    NamedBarrier,
+    Pipeline,
+    ProxyFence,
+    Reg,
+    SlotRef,
+    Stmt,
+    StoreShared,
+    Sync,
+    TensorMap,
+    TmaLoad,
+    TmaStore,
+    WaitGroups,
+    WarpGroup,
+    WarpProgram,
+)
+from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, less, multiply
+from twill.codegen.layout import Accumulator, Layout
+from twill.graph.program import Argument, TileProgram, TileType
+
+SIZES = {"f32": 4, "bf16": 2, "f16": 2, "f8e4m3": 1, "f8e5m2": 1, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f64": 8}
+
+
+def arguments(**kinds: str) -> tuple[Argument, ...]:
+    """Scalars by element type, pointers as "ptr:f32", all divisible by 16."""
+    return tuple(Argument(name, number, TileType((), kind), 16) for number, (name, kind) in enumerate(kinds.items()))
+
+
+def tile_program(kernel: str, args: Sequence[Argument]) -> TileProgram:
+    """A tile program of which only the arguments matter."""
+    return TileProgram(kernel, "", f"{kernel}.py", tuple(args), (), ())
+
+
+def symbol(program: TileProgram, name: str) -> Symbol:
+    """A scalar argument."""
+    argument = next(a for a in program.arguments if a.name == name)
+    return Symbol(argument.value, name, argument.type.element)
+
+
+def matrix(number: int, name: str, shape: tuple[int, ...], element: str, slots: int, offset: int, swizzle: int = 128) -> Buffer:
+    """A ring of swizzled matrices, or of vectors (swizzle 0)."""
+    size = SIZES[element]
+    for extent in shape:
+        size *= extent
+    return Buffer(number, name, shape, element, swizzle if len(shape) == 2 else 0, swizzle, slots, -(-size // 1024) * 1024, offset)
+
+
+def place(buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
+    """One after the other."""
+    out: list[Buffer] = []
+    at = 0
+    for buffer in buffers:
+        out.append(replace(buffer, offset=at))
+        at += buffer.slots * buffer.bytes
+    return tuple(out)
+
+
+def shared_bytes(buffers: Sequence[Buffer], arefs: Sequence[Aref]) -> int:
+    """Buffers and barriers."""
+    return sum(b.slots * b.bytes for b in buffers) + sum(16 * a.depth for a in arefs)
+
+
+def compute(kind: str, result: int, *operands: int | Reg | Expr, **attributes: int | str) -> Compute:
+    """Fragments by number, as they are."""
+    spelled = tuple(Reg(operand) if isinstance(operand, int) else operand for operand in operands)
+    return Compute(kind, spelled, result, tuple(attributes.items()))
+
+
+def simple(kernel: str, args: Sequence[Argument], fragments: Sequence[tuple[str, str, Layout]], body: Sequence[Stmt], *,
+           buffers: Sequence[Buffer] = (), barriers: Sequence[NamedBarrier] = ()) -> WarpProgram:  # fmt: skip
+    """One compute warp group without rings. fragments: (name, element, layout), numbered as they come."""
+    held = tuple(Fragment(number, *fragment) for number, fragment in enumerate(fragments))
+    group = WarpGroup(0, "compute", 128, 0, False, held, (), tuple(body))
+    placed = place(buffers)
+    program = tile_program(kernel, args)
+    return WarpProgram(program, "h100", (), placed, (), tuple(barriers), (group,), shared_bytes(placed, ()))
+
+
+def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
+    """C = A B of bf16, 64 rows for each consumer group, one multiply of 64 deep in flight; one stage."""
+    program = tile_program("gemm", arguments(M="i32", N="i32", K="i32"))
+    rows, block_k = 64 * groups, 64
+    m = multiply(ProgramId(0), Number(rows))
+    n = multiply(ProgramId(1), Number(columns))
+    trip = Apply("div", (symbol(program, "K"), Number(block_k)), "i32", (("signed", 1),))
+    maps = (
+        TensorMap(0, "A", "bf16", (None, None), (Number(1), Number(1)), Number(0), (rows, block_k), 128),
+        TensorMap(1, "B", "bf16", (None, None), (Number(1), Number(1)), Number(0), (block_k, 64), 128),
+        TensorMap(2, "C", "bf16", (None, None), (Number(1), Number(1)), Number(0), (64, 64), 128),
+    )
+    buffers = place([
+        matrix(0, "a", (rows, block_k), "bf16", depth, 0),
+        matrix(1, "b", (block_k, columns), "bf16", depth, 0),
+        *(matrix(2 + g, f"c_{g}", (64, columns), "bf16", 1, 0) for g in range(groups)),
+    ])  # fmt: skip
+    ring = Aref(0, "a_b", (0, 1), depth, 0, tuple(range(1, groups + 1)), "tma", 2 * (rows + columns) * block_k, 1, 4 * groups)
+    k = multiply(Local("step"), Number(block_k))
+    loads: tuple[Stmt, ...] = (
+        Acquire(0, line=31),
+        Expect(0, ring.bytes, line=31),
+        TmaLoad(0, (m, k), SlotRef(0, 0), 0, line=31, note="a"),
+        *(TmaLoad(1, (k, Apply("add", (n, Number(c)), "i32")), SlotRef(1, 0, columns=(c, c + 64)), 0, line=32, note="b")
+          for c in range(0, columns, 64)),
+        Advance(0),
+    )  # fmt: skip
+    load = WarpGroup(0, "load", 128, 40, True, (), (Cursor(0, "put", 0),),
+                     (Pipeline("k", "step", trip, 0, (), loads, ()),))  # fmt: skip
+    consumers = tuple(_gemm_consumer(g, columns, trip) for g in range(1, groups + 1))
+    barriers = tuple(NamedBarrier(g, f"c_{g}", (g + 1,), 128) for g in range(groups))
+    return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (load, *consumers),
+                       shared_bytes(buffers, (ring,)))  # fmt: skip
+
+
+def _gemm_consumer(g: int, columns: int, trip: Expr) -> WarpGroup:
+    base, cursor, done = 10 * g, 10 * g, 10 * g + 1
+    acc, out = base, base + 1
+    fragments = (Fragment(acc, "acc", "f32", Accumulator(64, columns)), Fragment(out, "c", "bf16", Accumulator(64, columns)))
+    cursors = (Cursor(cursor, "get", 0), Cursor(done, "done", 0))
+    step: tuple[Stmt, ...] = (
+        Get(cursor, line=33),
+        Fence((acc,), line=33),
+        Multiply(acc, SlotRef(0, cursor, rows=(64 * (g - 1), 64 * g)), SlotRef(1, cursor), False, False, 64, "bf16", True, line=33),
+        Commit(line=33),
+        Advance(cursor),
+    )
+    retire: tuple[Stmt, ...] = (Consumed(done, line=33), Advance(done))
+    first = (If(less(Number(0), trip), step),)
+    row = multiply(ProgramId(0), Number(64))
+    body: tuple[Stmt, ...] = (
+        Fill(acc, Number(0.0, "f32"), line=29),
+        Pipeline("k", "step", trip, 1, (first,), (*step, WaitGroups(1, (), line=33), *retire),
+                 ((WaitGroups(0, (acc,)), *retire),), interval=256),  # fmt: skip
+        compute("cast", out, acc),
+        Let("row", row),
+        BulkWait(0, True),
+        Sync(g - 1),
+        StoreShared(out, SlotRef(1 + g), line=36),
+        ProxyFence(),
+        Sync(g - 1),
+        *(TmaStore(2, (Local("row"), Number(c)), SlotRef(1 + g, columns=(c, c + 64)), line=36) for c in range(0, columns, 64)),
+        BulkCommit(),
+    )
+    return WarpGroup(g, f"multiply {g}", 128, 232, False, fragments, cursors, body, (BulkWait(0, False),))
