@@ -23,12 +23,14 @@ def widened(program: WarpProgram, machine: Machine) -> WarpProgram:
     free = int(machine.register_file.registers.value) - sum(g.threads * g.registers for g in program.groups)
     for growing in (_groups(program, issuer=False), _groups(program, issuer=True)):
         while True:
-            fitting = [g for g in growing if budgets[g.id] < _limit(g, machine) and g.threads * granule <= free]
-            if not fitting:
+            below = [group for group in growing if budgets[group.id] + granule <= _limit(group, machine)]
+            least = min((budgets[group.id] for group in below), default=0)
+            poorest = [group for group in below if budgets[group.id] == least]
+            taken = sum(group.threads for group in poorest) * granule
+            if not poorest or taken > free:
                 break
-            poorest = min(fitting, key=lambda group: (budgets[group.id], group.id))
-            budgets[poorest.id] += granule
-            free -= poorest.threads * granule
+            budgets |= {group.id: least + granule for group in poorest}
+            free -= taken
     return replace(program, groups=tuple(replace(group, registers=budgets[group.id]) for group in program.groups))
 
 

@@ -1,0 +1,158 @@
+"""A CUDA driver for tests: answers as one does on a machine with two H200, and notes what it is asked to launch."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cuda.bindings import driver as real
+
+from twill.runtime import device, driver, launch, module, plan, tensor_map
+
+SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
+ATTRIBUTES = {
+    "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448, "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_GRID_DIM_X": (1 << 31) - 1, "MAX_GRID_DIM_Y": 65535, "MAX_GRID_DIM_Z": 65535,
+}  # fmt: skip
+
+
+class Code(int):
+    """A result code."""
+
+    name = "CUDA_SUCCESS"
+
+
+OK = Code(0)
+
+
+@dataclass
+class Launch:
+    """What cuLaunchKernelEx was given. values: the parameters' bytes (None: a tensor map)."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    stream: int
+    values: tuple[bytes, ...]
+
+
+@dataclass
+class FakeDriver:
+    """sizes: of the kernel's parameters, in bytes."""
+
+    sizes: list[int]
+    capability: tuple[int, int] = (9, 0)
+    current: int = 0
+    launches: list[Launch] = field(default_factory=list)
+    encoded: list[dict[str, Any]] = field(default_factory=list)
+    loaded: int = 0
+    pushed: list[int] = field(default_factory=list)
+
+    def namespace(self) -> Any:
+        """What stands for `cuda.bindings.driver`."""
+        functions = {name: getattr(self, name) for name in dir(self) if name.startswith("cu")}
+        types = {name: getattr(real, name) for name in dir(real) if name.startswith("CU") or name.startswith("cuu")}
+        return SimpleNamespace(**types, **functions)
+
+    def cuCtxGetDevice(self) -> tuple[Code, int]:
+        return OK, self.current
+
+    def cuCtxPushCurrent(self, context: int) -> tuple[Code]:
+        self.pushed.append(context)
+        return (OK,)
+
+    def cuCtxPopCurrent(self) -> tuple[Code, int]:
+        return OK, self.pushed[-1]
+
+    def cuDevicePrimaryCtxRetain(self, index: int) -> tuple[Code, int]:
+        return OK, index
+
+    def cuDeviceGet(self, index: int) -> tuple[Code, int]:
+        return OK, index
+
+    def cuDeviceGetName(self, length: int, handle: int) -> tuple[Code, bytes]:
+        return OK, b"NVIDIA H200\0"
+
+    def cuDeviceGetAttribute(self, kind: Any, handle: int) -> tuple[Code, int]:
+        name = kind.name.removeprefix("CU_DEVICE_ATTRIBUTE_")
+        major, minor = self.capability
+        return OK, {**ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR": major, "COMPUTE_CAPABILITY_MINOR": minor}[name]
+
+    def cuLibraryLoadData(self, *arguments: Any) -> tuple[Code, str]:
+        self.loaded += 1
+        return OK, "library"
+
+    def cuLibraryGetKernel(self, library: str, name: bytes) -> tuple[Code, int]:
+        return OK, 77
+
+    def cuKernelGetParamCount(self, kernel: int) -> tuple[Code, int]:
+        return OK, len(self.sizes)
+
+    def cuKernelGetParamInfo(self, kernel: int, index: int) -> tuple[Code, int, int]:
+        return OK, 0, self.sizes[index]
+
+    def cuKernelSetAttribute(self, *arguments: Any) -> tuple[Code]:
+        return (OK,)
+
+    def cuKernelGetAttribute(self, kind: Any, kernel: int, handle: int) -> tuple[Code, int]:
+        return OK, 384 if "MAX_THREADS" in kind.name else 0
+
+    def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[Code, Any]:
+        names = ("type", "rank", "pointer", "sizes", "strides", "box")
+        plain = [[int(entry) for entry in a] if isinstance(a, list) else a for a in arguments]
+        self.encoded.append(dict(zip(names, plain, strict=False)))
+        storage = (ctypes.c_char * 128)()
+        return OK, SimpleNamespace(storage=storage, getPtr=lambda: ctypes.addressof(storage))
+
+    def cuLaunchKernelEx(self, config: Any, kernel: int, parameters: int, extra: int) -> tuple[Code]:
+        pointers = (ctypes.c_void_p * len(self.sizes)).from_address(parameters)
+        values = tuple(ctypes.string_at(address or 0, size) for address, size in zip(pointers, self.sizes, strict=True))
+        grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
+        block = (config.blockDimX, config.blockDimY, config.blockDimZ)
+        self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream), values))
+        return (OK,)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
+    """Every module of the runtime talks to `fake`; nothing is remembered from another."""
+    namespace = fake.namespace()
+    for user in (driver, device, module, launch, plan, tensor_map):
+        monkeypatch.setattr(user, "bindings", lambda: namespace)
+    forget()
+    return fake
+
+
+def forget() -> None:
+    """The runtime remembers nothing of a driver."""
+    for remembered in (device.device, module.prepare, module._attribute, tensor_map.encode, driver._primary_context):
+        remembered.cache_clear()
+
+
+def fake_torch(
+    pointer: int,
+    dtype: str = "torch.bfloat16",
+    shape: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+    gpu: int = 0,
+) -> Any:
+    """What the runtime asks of a PyTorch tensor."""
+
+    class Tensor:
+        def data_ptr(self) -> int:
+            return pointer
+
+        def get_device(self) -> int:
+            return gpu
+
+        def stride(self) -> tuple[int, ...]:
+            return strides
+
+    Tensor.__module__ = "torch"
+    tensor: Any = Tensor()
+    tensor.dtype, tensor.shape = dtype, shape
+    tensor.device = SimpleNamespace(type="cuda" if gpu >= 0 else "cpu", index=gpu if gpu >= 0 else None)
+    return tensor

@@ -1,0 +1,273 @@
+"""Promises of an emitted kernel: called as the Triton kernel, refused by name before the driver is asked."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.fake_driver import FakeDriver, fake_torch, forget, install
+from twill import exc
+from twill.runtime.evaluate import Operation
+from twill.runtime.kernel import CUBIN, MANIFEST, MOST_PLANS, EmittedKernel
+from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+
+CODE = b"the cubin"
+KERNEL = Manifest(
+    schema=SCHEMA, kernel="scale", spec="bf16", file="scale.py", machine="h200", architecture="sm_90a",
+    function="twill_scale", threads=384, shared=1024,
+    arguments=(
+        CallArgument("a_desc", "descriptor", "tensordesc<bf16[128, 64]>", "bf16", (128, 64)),
+        CallArgument("x", "pointer", "*fp32", "f32"),
+        CallArgument("M", "number", "i32"),
+        CallArgument("N", "number", "i32"),
+        CallArgument("scale", "number", "fp32", optional=True, default=0.5),
+        CallArgument("BLOCK", "constant", value=128),
+        CallArgument("dtype", "constant", value="tl.bfloat16", optional=True, default="tl.bfloat16"),
+    ),
+    promises=(Promise("a_desc", 16), Promise("a_desc.stride.0", 8), Promise("x", 16), Promise("N", 16)),
+    parameters=(
+        KernelParameter("map", "map0", "bf16", 0), KernelParameter("map", "map1", "f32", 1),
+        KernelParameter("scalar", "M", "i32", 6), KernelParameter("pointer", "x", "f32", 5),
+        KernelParameter("scalar", "scale", "f32", 8), KernelParameter("scalar", "a_desc.stride.0", "i64", 3),
+        *(KernelParameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
+    ),
+    maps=(
+        MapEntry("a_desc", "bf16", ("a_desc.shape.0", "a_desc.shape.1"), ("a_desc.stride.0", 1), 0, (64, 64), 128),
+        MapEntry("x", "f32", (None, "N"), (Operation("mul", "i32", ("N", 2)), 1), "N", (64, 32), 128),
+    ),
+    grid=("cdiv(M, BLOCK)",), loads=("a_desc",), stores=("x",), reduces=(), schedule="key", cubin=sha256(CODE),
+)  # fmt: skip
+SIZES = [128, 128, 4, 8, 4, 8, 4, 4, 4]
+GPU_STREAM = 5555
+
+
+def descriptor(pointer: int = 0x10000, shape: tuple[int, ...] = (1000, 512), **other: Any) -> Any:
+    base = fake_torch(pointer, shape=shape, strides=(shape[1], 1), **other)
+    return SimpleNamespace(base=base, shape=list(shape), strides=[shape[1], 1], block_shape=[128, 64], padding="zero")
+
+
+def vector(pointer: int = 0x20000, dtype: str = "torch.float32", gpu: int = 0) -> Any:
+    return fake_torch(pointer, dtype, (4096,), (1,), gpu)
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    raw = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: GPU_STREAM + index)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=raw))
+    yield install(monkeypatch, FakeDriver(SIZES))
+    forget()
+
+
+@pytest.fixture
+def kernel() -> EmittedKernel:
+    return EmittedKernel(KERNEL, CODE)
+
+
+def numbers(driver: FakeDriver) -> tuple[int, int, float, int, tuple[int, ...]]:
+    """M, x, scale, stride and grid of the last launch."""
+    values = driver.launches[-1].values
+    grid = tuple(struct.unpack("<I", value)[0] for value in values[6:])
+    m, x, scale, stride = (struct.unpack(f, v)[0] for f, v in zip(("<i", "<Q", "<f", "<q"), values[2:6], strict=True))
+    return m, x, scale, stride, grid
+
+
+def test_a_call_gives_the_kernel_what_it_takes(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(4, 3)](descriptor(), vector(), 1000, 512, 2.0, BLOCK=128, num_warps=8)
+    launch = driver.launches[0]
+    assert (launch.grid, launch.block, launch.shared) == ((12, 1, 1), (384, 1, 1), 1024)
+    assert launch.stream == GPU_STREAM
+    assert numbers(driver) == (1000, 0x20000, 2.0, 512, (4, 3, 1))
+
+
+def test_there_are_no_more_ctas_than_sms(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(1000,)](descriptor(), vector(), 1000, 512)
+    assert driver.launches[0].grid == (132, 1, 1)
+    assert numbers(driver)[-1] == (1000, 1, 1)
+
+
+def test_names_defaults_and_grids_of_functions_work_as_in_triton(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[lambda meta: (meta["M"] // meta["BLOCK"],)](descriptor(), vector(), N=512, M=1280, BLOCK=128)
+    assert numbers(driver) == (1280, 0x20000, 0.5, 512, (10, 1, 1))
+
+
+def test_tensor_maps_are_made_from_the_arguments(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(1,)](descriptor(), vector(), 1000, 512)
+    first, second = driver.encoded
+    assert (first["pointer"], first["sizes"], first["strides"], first["box"]) == (
+        0x10000,
+        [512, 1000],
+        [1024],
+        [64, 64],
+    )
+    assert (second["pointer"], second["sizes"]) == (0x20000 + 512 * 4, [512, 1 << 32])
+    assert second["strides"] == [512 * 2 * 4]
+
+
+def test_an_equal_launch_is_not_looked_at_again(
+    driver: FakeDriver, kernel: EmittedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = descriptor(), vector()
+    kernel[(1,)](*arguments, 1000, 512)
+    monkeypatch.setattr("twill.runtime.kernel.make_plan", None)
+    kernel[(1,)](*arguments, 1000, 512)
+    kernel[(1,)](*arguments, -3, 512, 7)  # M and scale are in no tensor map
+    assert numbers(driver) == (-3, 0x20000, 7.0, 512, (1, 1, 1))
+    assert (len(driver.launches), len(driver.encoded), driver.loaded) == (3, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: (descriptor(0x40000), vector(), 1000, 512),
+        lambda: (descriptor(shape=(1000, 1024)), vector(), 1000, 512),
+        lambda: (descriptor(), vector(0x80000), 1000, 512),
+        lambda: (descriptor(), vector(), 1000, 256),
+    ],
+)
+def test_what_a_map_is_made_of_makes_another_one(
+    driver: FakeDriver, kernel: EmittedKernel, change: Callable[[], tuple[Any, ...]]
+) -> None:
+    kernel[(1,)](descriptor(), vector(), 1000, 512)
+    kernel[(1,)](*change())
+    assert len(driver.encoded) == 3
+
+
+def test_a_grid_with_a_zero_launches_nothing(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(0,)](descriptor(0, (0, 64)), vector(0), 0, 512)
+    assert driver.launches == []
+
+
+def test_another_stream_is_taken(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    arguments = descriptor(), vector(), 1000, 512
+    kernel[(1,)](*arguments)
+    kernel[(1,)](*arguments, stream=99)
+    kernel[(1,)](*arguments)
+    assert [launch.stream for launch in driver.launches] == [GPU_STREAM, 99, GPU_STREAM]
+
+
+def test_tensors_on_another_gpu_are_launched_there(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(1,)](descriptor(gpu=1), vector(gpu=1), 1000, 512)
+    kernel[(1,)](descriptor(gpu=1), vector(gpu=1), 1000, 512)
+    assert driver.pushed and set(driver.pushed) == {1}
+    assert driver.launches[1].stream == GPU_STREAM + 1
+
+
+def _padded() -> Any:
+    found = descriptor()
+    found.padding = "nan"
+    return found
+
+
+def _blocked() -> Any:
+    found = descriptor()
+    found.block_shape = [64, 64]
+    return found
+
+
+def _strided() -> Any:
+    found = descriptor()
+    found.strides = [512, 2]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (lambda: (vector(), vector(), 1, 512), exc.WrongArgument, "pass a TensorDescriptor with blocks [128, 64]"),
+        (lambda: (_blocked(), vector(), 1, 512), exc.WrongArgument, "blocks [64, 64]"),
+        (lambda: (_padded(), vector(), 1, 512), exc.WrongArgument, "padding 'nan'"),
+        (lambda: (_strided(), vector(), 1, 512), exc.MisalignedTensor, "stride 2 in its last dimension"),
+        (lambda: (descriptor(dtype="torch.float16"), vector(), 1, 512), exc.WrongArgument, "a tensor of f16"),
+        (lambda: (descriptor(0x10008), vector(), 1, 512), exc.MisalignedTensor, "`a_desc` starts at address 0x10008"),
+        (lambda: (descriptor(shape=(1000, 516)), vector(), 1, 512), exc.BrokenPromise, "`a_desc.stride.0` is 516"),
+        (lambda: (descriptor(shape=(0, 512)), vector(), 1, 512), exc.WrongArgument, "of size 0 in dimension 0"),
+        (lambda: (descriptor(), 3, 1, 512), exc.WrongArgument, "`x` is a int"),
+        (lambda: (descriptor(), vector(dtype="torch.int32"), 1, 512), exc.WrongArgument, "`x` is a tensor of i32"),
+        (lambda: (descriptor(), vector(0x20004), 1, 512), exc.MisalignedTensor, "`x` starts at address 0x20004"),
+        (lambda: (descriptor(), vector(gpu=-1), 1, 512), exc.WrongArgument, "`x` is a tensor in host memory"),
+        (lambda: (descriptor(), vector(gpu=1), 1, 512), exc.WrongArgument, "`x` is on GPU 1"),
+        (lambda: (descriptor(), vector(), 1, 500), exc.BrokenPromise, "`N` is 500, which is not a multiple of 16"),
+        (lambda: (descriptor(), vector(), 1 << 31, 512), exc.WrongArgument, "fits i32"),
+        (lambda: (descriptor(), vector(), 1.5, 512), exc.WrongArgument, "`M` is a float"),
+        (lambda: (descriptor(), vector(), True, 512), exc.WrongArgument, "`M` is a bool"),
+        (lambda: (descriptor(), vector(), 1, 512, "1"), exc.WrongArgument, "`scale` is a str"),
+        (lambda: (descriptor(), vector(), 1, 1 << 30), exc.WrongArgument, "cannot be computed"),
+        (lambda: (descriptor(), vector(), 1), exc.WrongArgument, "`N` is missing"),
+        (lambda: (descriptor(), vector(), 1, 512, 1.0, 64), exc.WrongConstant, "emitted for BLOCK = 128"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name_every_time(
+    driver: FakeDriver, kernel: EmittedKernel, arguments: Callable[[], tuple[Any, ...]],
+    error: type[exc.TwillError], words: str,
+) -> None:  # fmt: skip
+    kernel[(1,)](descriptor(), vector(), 1000, 512)
+    for _ in range(2):
+        with pytest.raises(error) as caught:
+            kernel[(1,)](*arguments())
+        assert words in str(caught.value)
+    assert len(driver.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"), [(3, "`grid` is 3"), ((), "one to three"), ((1, 1, 1, 1), "one to three"), ((-1,), "from 0")]
+)
+def test_a_grid_that_is_none_is_refused(driver: FakeDriver, kernel: EmittedKernel, grid: Any, words: str) -> None:
+    with pytest.raises(exc.WrongArgument, match="grid") as caught:
+        kernel[grid](descriptor(), vector(), 1000, 512)
+    assert words in str(caught.value)
+
+
+def test_more_program_instances_than_the_kernel_counts_are_refused(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    with pytest.raises(exc.LaunchTooLarge, match="program instances"):
+        kernel[(1 << 16, 1 << 15)](descriptor(), vector(), 1000, 512)
+
+
+def test_another_architecture_is_refused_before_the_code_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, kernel: EmittedKernel, driver: FakeDriver
+) -> None:
+    old = install(monkeypatch, FakeDriver(SIZES, capability=(8, 0)))
+    with pytest.raises(exc.WrongArchitecture, match="compiled for sm_90a"):
+        kernel[(1,)](descriptor(), vector(), 1000, 512)
+    assert (old.loaded, old.launches) == (0, [])
+
+
+def test_a_missing_driver_is_said(monkeypatch: pytest.MonkeyPatch, kernel: EmittedKernel, driver: FakeDriver) -> None:
+    def missing() -> Any:
+        raise exc.DriverMissing("no libcuda")
+
+    monkeypatch.setattr("twill.runtime.plan.bindings", missing)
+    with pytest.raises(exc.DriverMissing):
+        kernel[(1,)](descriptor(), vector(), 1000, 512)
+
+
+def test_remembered_launches_are_bounded(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    for i in range(MOST_PLANS + 5):
+        kernel[(1,)](descriptor(), vector(0x20000 + 64 * i), 1000, 512)
+    assert len(kernel._plans) == MOST_PLANS
+
+
+def test_a_kernel_with_a_parameter_called_stream_gets_it(driver: FakeDriver) -> None:
+    renamed = tuple(replace(a, name="stream") if a.name == "scale" else a for a in KERNEL.arguments)
+    parameters = tuple(replace(p, name="stream") if p.name == "scale" else p for p in KERNEL.parameters)
+    kernel = EmittedKernel(replace(KERNEL, arguments=renamed, parameters=parameters), CODE)
+    kernel[(1,)](descriptor(), vector(), 1000, 512, stream=3.0)
+    assert numbers(driver)[2] == 3.0
+
+
+def test_a_directory_is_loaded_if_its_files_belong_together(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text(KERNEL.text())
+    with pytest.raises(exc.FileMissing, match=CUBIN):
+        EmittedKernel.load(tmp_path)
+    (tmp_path / CUBIN).write_bytes(b"other code")
+    with pytest.raises(exc.MalformedManifest, match="is not that of kernel.cubin"):
+        EmittedKernel.load(tmp_path)
+    (tmp_path / CUBIN).write_bytes(CODE)
+    loaded = EmittedKernel.load(tmp_path)
+    assert replace(loaded.manifest, digest="") == KERNEL
