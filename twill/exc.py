@@ -375,6 +375,22 @@ class LaunchTooLarge(TwillError):
         super().__init__(f"kernel `{kernel}` is launched with {asked} {what}", hint=f"at most {limit} here")
 
 
+class WarpProgramBroken(TwillError):
+    """The abstract machine found a lowered kernel wrong; it is not emitted. The mistake is Twill's own."""
+
+    exit_code = 5
+
+    def __init__(self, kernel: str, violations: list[str], *, file: str = "", line: int = 0) -> None:
+        more = f"\n  and {len(violations) - 5} more" if len(violations) > 5 else ""
+        told = "".join(f"\n  {violation}" for violation in violations[:5])
+        super().__init__(
+            f"the warp program made for {kernel} is wrong and was not emitted:{told}{more}",
+            file=file,
+            line=line,
+            hint="another schedule (--blocks, --pin); and please report it with the kernel file",
+        )
+
+
 class MalformedManifest(TwillError):
     """The manifest of an emitted kernel is cut, edited, of another schema version, or not that of the code beside it."""
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from twill import exc
 from twill.cli.output import write_all
-from twill.codegen.budgets import widened
 from twill.codegen.emit import Emission, build_kernel, emit
 from twill.codegen.lower import lower
 from twill.graph.access import resolve_accesses
@@ -57,7 +56,7 @@ def emit_example(
     if verified and not slow:
         emission = emit(program, specialization, schedule, machine)
     else:
-        warp_program = widened(lower(program, schedule, machine), machine)
+        warp_program = lower(program, schedule, machine)
         emission = build_kernel(warp_program, specialization, schedule, machine, slow)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from twill import exc
+from twill.codegen.abstract_machine import verify
 from twill.codegen.aref import WarpProgram
-from twill.codegen.budgets import widened
 from twill.codegen.cuda.build import Build, compile_cubin
 from twill.codegen.cuda.facts import KernelFacts
 from twill.codegen.cuda.printer import Printed, print_cuda
@@ -62,15 +63,17 @@ def emit(
 ) -> Emission:
     """The kernel of `schedule`, compiled. told: gets the name of each step before it begins.
 
-    Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; those of the abstract
-    machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
+    Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
+    UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
-    from twill.codegen.abstract_machine import verify
-
     told("lowering")
-    warp_program = widened(lower(program, schedule, machine), machine)
+    warp_program = lower(program, schedule, machine)
     told("running on the abstract machine")
-    verify(warp_program)
+    violations = verify(warp_program)
+    if violations:
+        raise exc.WarpProgramBroken(
+            program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
+        )
     told("printing and compiling")
     return build_kernel(warp_program, specialization, schedule, machine)
 
