@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twill.cli import comparing, machines, schedules, serving, solving
+from twill.cli import comparing, machines, schedules, serving, solving, stores
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -17,7 +17,7 @@ DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified
 STRATEGIES = ("joint", "paper", "heuristic", "none")
 BUDGET = 120.0  # seconds; long enough for every example that is proven at all on two cores
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
-4 budget exhausted; 5 internal error"""
+4 budget exhausted; 5 internal error; 6 not as it should be (store verify, store import, ci)"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     check(commands)
     show(commands)
     machine_files(commands)
+    stored(commands)
     serve(commands)
     return top
 
@@ -153,6 +154,44 @@ def serve(commands: Commands) -> None:
     one.add_argument("--memory-limit", metavar="MB", type=positive, default=4096, help="of one solve (default: 4096)")
     one.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default: info")
     one.set_defaults(command=serving.serve)
+
+
+def stored(commands: Commands) -> None:
+    """`twill store ls | show | export | import | gc | verify`."""
+    group = new(commands, "store", "the schedules that are stored")
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    one = new(actions, "ls", "stored schedules, newest first")
+    filters(one)
+    one.add_argument("--limit", metavar="N", type=positive, default=100, help="at most N of them (default 100)")
+    one.add_argument("--quarantine", action="store_true", help="what is not believed, and why")
+    one.add_argument("--json", action="store_true", help="the list as a document")
+    one.set_defaults(command=stores.ls)
+    one = new(actions, "show", "one stored schedule")
+    one.add_argument("key", metavar="KEY", help="a key, or its beginning")
+    one.add_argument("--json", action="store_true", help="the entry as a document")
+    one.set_defaults(command=stores.show)
+    one = new(actions, "export", "write stored schedules into one file")
+    one.add_argument("file", metavar="FILE")
+    one.add_argument("keys", metavar="KEY", nargs="*", help="only these keys (default: all)")
+    filters(one)
+    one.set_defaults(command=stores.export)
+    one = new(actions, "import", "keep what is good in a file that was exported")
+    one.add_argument("file", metavar="FILE")
+    one.set_defaults(command=stores.bring_in)
+    one = new(actions, "gc", "remove what was used least recently, and the quarantine")
+    one.add_argument("--max-bytes", metavar="N", type=natural, help="until at most N bytes are left (default: 1 GiB)")
+    one.add_argument("--older-than", metavar="DAYS", type=seconds, help="and what was not used for so many days")
+    one.set_defaults(command=stores.gc)
+    one = new(actions, "verify", "check every stored schedule and artifact")
+    one.set_defaults(command=stores.verify)
+    for one in actions.choices.values():
+        store_place(one)
+
+
+def filters(one: argparse.ArgumentParser) -> None:
+    """Which stored schedules."""
+    one.add_argument("--kernel", metavar="NAME", help="only of this kernel")
+    one.add_argument("--machine", metavar="NAME", help="only for this machine")
 
 
 def kernel(one: argparse.ArgumentParser) -> None:

@@ -1,0 +1,185 @@
+"""`twill store ls | show | export | import | gc | verify`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twill.cli import codes
+
+if TYPE_CHECKING:
+    from twill.store.interface import Summary
+    from twill.store.sqlite import SqliteStore
+
+SHORT = 12  # characters of a key that lists have
+
+
+@contextmanager
+def opened(arguments: Namespace, *, make: bool = False) -> Iterator[SqliteStore]:
+    """The store's file, closed at the end. make: a file that was named and is not there is made."""
+    from twill.exc import FileMissing, StoreUnavailable
+    from twill.store.places import STORE, store_path
+    from twill.store.sqlite import SqliteStore
+
+    path = Path(arguments.store) if arguments.store else store_path()
+    if path is None:
+        raise StoreUnavailable("(none)", f"there is none: {STORE} says so", "--store PATH")
+    if arguments.store and not make and not path.exists():
+        raise FileMissing(str(path), "no such file", "the path of a store, or no --store for the default one")
+    store = SqliteStore(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def ls(arguments: Namespace) -> int:
+    """One line an entry, newest first; or what is in quarantine, with the reasons."""
+    from twill.store.api import ScheduleList
+    from twill.store.care import quarantined, size
+
+    with opened(arguments) as store:
+        if arguments.quarantine:
+            for bad in quarantined(store):
+                print(f"{bad.found[:19]}Z  {bad.key[:SHORT]}  {bad.what}: {bad.reason}")
+            return codes.SOLVED
+        found = store.find(arguments.kernel, arguments.machine, arguments.limit)
+        if arguments.json:
+            print(ScheduleList(schedules=found).canonical())
+            return codes.SOLVED
+        for line in table(found):
+            print(line)
+        total = size(store)
+        things = f"{total.schedules} schedules, {total.artifacts} artifacts, {total.quarantined} in quarantine"
+        print(f"{store.path}: {things}, {mib(total.bytes)}", file=sys.stderr)
+    return codes.SOLVED
+
+
+def table(found: tuple[Summary, ...]) -> Iterator[str]:
+    """Lines of equal columns, under a heading."""
+    heading = ("key", "kernel", "spec", "machine", "I", "L", "copies", "registers", "created")
+    rows = [heading] + [
+        (
+            s.key[:SHORT],
+            s.kernel,
+            s.spec,
+            s.machine,
+            f"{s.ii}",
+            f"{s.length}",
+            f"{s.copies}",
+            f"{s.registers}",
+            s.created[:19],
+        )
+        for s in found
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
+    for row in rows if found else ():
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def show(arguments: Namespace) -> int:
+    """An entry: as a document, or where it comes from and the schedule drawn."""
+    from twill.exc import NoSuchEntry
+    from twill.show.text import print_schedule
+    from twill.store.care import artifact_names
+
+    with opened(arguments) as store:
+        key = key_of(store, arguments.key)
+        entry = store.get(key)
+        if entry is None:
+            raise NoSuchEntry(
+                f"the entry {key[:SHORT]} is bad, and was put into quarantine", hint="twill store ls --quarantine"
+            )
+        if arguments.json:
+            print(entry.canonical())
+            return codes.SOLVED
+        print(f"key       {entry.key}")
+        print(f"stored    {entry.created[:19]}Z")
+        print(f"machine   {entry.machine} (digest {entry.machine_digest[:SHORT]})")
+        names = artifact_names(store, key)
+        print(f"artifacts {', '.join(names) or 'none'}")
+        sys.stdout.flush()
+        print_schedule(entry.schedule)
+    return codes.SOLVED
+
+
+def export(arguments: Namespace) -> int:
+    """Write entries into one file."""
+    from twill.cli.output import refuse_file, write_all
+    from twill.store.archive import export_lines
+    from twill.store.care import keys
+
+    refuse_file(Path(arguments.file))
+    with opened(arguments) as store:
+        every = keys(store, kernel=arguments.kernel, machine=arguments.machine)
+        chosen = tuple(key_of(store, key) for key in arguments.keys) or every
+        lines = list(export_lines(store, chosen))
+        entries = sum(line.startswith('{"entry"') for line in lines)
+        write_all({Path(arguments.file): "".join(lines)})
+        print(f"{arguments.file}: {entries} schedules")
+        if entries < len(chosen):
+            print(f"twill: {len(chosen) - entries} were bad, and were put into quarantine", file=sys.stderr)
+            return codes.NOT_GOOD
+    return codes.SOLVED
+
+
+def bring_in(arguments: Namespace) -> int:
+    """Keep what is good in a file of exported entries; say what is not."""
+    from twill.store.archive import import_archive
+
+    with opened(arguments, make=True) as store:
+        done = import_archive(store, arguments.file)
+        print(f"{store.path}: {done.kept} schedules kept, {done.known} known already, {done.artifacts} artifacts kept")
+    for refused in done.refused:
+        print(f"{arguments.file}: {refused.what} {refused.key[:SHORT]} is not kept: {refused.reason}", file=sys.stderr)
+    return codes.NOT_GOOD if done.refused else codes.SOLVED
+
+
+def gc(arguments: Namespace) -> int:
+    """Make the file smaller."""
+    from twill.store.care import collect, size
+
+    with opened(arguments) as store:
+        removed = collect(store, arguments.max_bytes, arguments.older_than)
+        left = size(store)
+        kept = f"{left.schedules} schedules and {mib(left.file)} on the disk are left"
+        print(f"{store.path}: {mib(removed)} removed, {kept}")
+    return codes.SOLVED
+
+
+def verify(arguments: Namespace) -> int:
+    """Examine everything, whatever was examined before."""
+    from twill.store.care import verify as examine_all
+
+    good = bad = 0
+    with opened(arguments) as store:
+        for finding in examine_all(store):
+            good += not finding.reason
+            bad += bool(finding.reason)
+            if finding.reason:
+                print(f"{finding.what} {finding.key[:SHORT]}: {finding.reason}")
+        print(f"{store.path}: {good} good, {bad} bad" + (" (twill store ls --quarantine)" if bad else ""))
+    return codes.NOT_GOOD if bad else codes.SOLVED
+
+
+def key_of(store: SqliteStore, prefix: str) -> str:
+    """The key that begins so; raises NoSuchEntry."""
+    from twill.exc import NoSuchEntry
+    from twill.store.care import keys
+
+    found = keys(store, prefix)
+    if len(found) != 1:
+        what = f"{len(found)} keys begin with" if found else "no key begins with"
+        raise NoSuchEntry(
+            f"{what} `{prefix}`", hint="a key of `twill store ls`, or as much of it as tells it from others"
+        )
+    return found[0]
+
+
+def mib(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 2**20:.1f} MiB"
