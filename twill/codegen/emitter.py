@@ -188,7 +188,8 @@ class Emitter:
         for task in tasks:
             number = tasks.index(task)
             events.append(Event(("issue", number), task.start, partial(self.issue_event, plan, task, number),
-                                multiplies=task.node.kind == "mma", keep=partial(self.keep, task)))  # fmt: skip
+                                multiplies=task.node.kind == "mma", keep=partial(self.keep, task),
+                                carried=self.is_carried(task)))  # fmt: skip
             if task.node.kind == "mma":
                 events.append(
                     Event(("retire", number), self.retire_time(task, tasks, interval),
@@ -358,6 +359,13 @@ class Emitter:
             return SlotRef(ring.buffer.id, plan.uses[key][ring.aref.id].cursor)
 
         return Scope(self.tools, at, task.block, find, slot, made)
+
+    def is_carried(self, task: Task) -> bool:
+        """Whether what a task makes has a value before the loop."""
+        stretch = self.plan.wired.stretch[task.region]
+        carries = [c for c in self.plan.flat.carries if c.stretch == stretch and not c.pure]
+        sources = [self.plan.source(c.yielded, task.block) for c in carries]
+        return any(s is not None and s.step == task.steps[-1] for s in sources)
 
     def keep(self, task: Task) -> list[Stmt]:
         """Copies of older versions of what a task defines."""

@@ -231,7 +231,8 @@ class Scope:
         assert step is not None
         made = self.temporary(cell)
         if step.op.kind == "range":
-            self.made.append(Range(made, int(str(step.op.attribute("start"))), line=step.op.line))
+            before = self.tiles.shape(cell)[0] * max(self.block, 0) if self.tiles.is_split(cell) else 0
+            self.made.append(Range(made, int(str(step.op.attribute("start"))) + before, line=step.op.line))
         elif step.op.kind in ELEMENTWISE:
             self.compute(step, made)
         else:

@@ -22,7 +22,8 @@ class Event:
     accumulator and fragment A; matters: whether anything but products touches those inside the loop.
     multiplies: the event issues a product (its Commit is made whatever the guard says).
     emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there
-    is an iteration left or not, so that readers find versions where the steady state has them.
+    is an iteration left or not, so that readers find versions where the steady state has them; not in front of the
+    first, unless the value is `carried` into the loop.
     """
 
     key: tuple[str, int]
@@ -33,6 +34,7 @@ class Event:
     ready: tuple[int, ...] = ()
     matters: bool = True
     keep: Callable[[], list[Stmt]] = list
+    carried: bool = False
     stage: int = 0
     row: int = 0
 
@@ -138,7 +140,8 @@ class Printer:
         made: list[Stmt] = []
         for event in self.stream.events:
             if event.stage <= k:
-                made.extend(self.run(event, less(Number(k - event.stage), self.trip) if k > event.stage else None))
+                guard = less(Number(k - event.stage), self.trip) if k > event.stage else None
+                made.extend(self.run(event, guard, kept=k > event.stage or event.carried))
             else:
                 made.extend(self.skip(event))
         return made
@@ -159,9 +162,9 @@ class Printer:
             made.extend(self.run(event, guard))
         return made
 
-    def run(self, event: Event, guard: Expr | None) -> list[Stmt]:
-        """The event under a guard; waits and commits are made whatever it says."""
-        made: list[Stmt] = event.keep()
+    def run(self, event: Event, guard: Expr | None, *, kept: bool = True) -> list[Stmt]:
+        """The event under a guard; waits, commits and (if `kept`) copies are made whatever it says."""
+        made: list[Stmt] = event.keep() if kept else []
         if event.retires is not None:
             made.append(self.wait(event))
         body = tuple(event.emit(Iteration(self.loop, self.step, event.stage)))
