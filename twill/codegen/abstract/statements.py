@@ -112,7 +112,11 @@ def _exchange(actor: Actor, scratch: SlotRef) -> None:
 
 
 def _copy(actor: Actor, stmt: Copy) -> None:
-    actor.fragments.write(stmt.result, actor.fragments.read(stmt.source, actor.line), actor.line)
+    # What is not defined yet may be copied, as long as nobody uses it.
+    if stmt.source in actor.fragments.values:
+        actor.fragments.write(stmt.result, actor.fragments.read(stmt.source, actor.line), actor.line)
+    else:
+        actor.fragments.values.pop(stmt.result, None)
 
 
 # ---------------------------------------------------------------- shared memory by all threads
