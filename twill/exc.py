@@ -534,3 +534,14 @@ class NumpyMissing(TwillError):
 
 class UnknownProblem(TwillError):
     """Nothing says at what sizes a kernel can be run, and none could be made up."""
+
+
+# Continuous integration (twill.cli.ci).
+
+
+class MalformedLock(TwillError):
+    """A lock file is cut, edited, or of another version."""
+
+
+class NoKernels(TwillError):
+    """There is nothing for `twill ci` to look at."""

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from twill.cli import ci as continuously
 from twill.cli import comparing, machines, schedules, serving, solving, stores
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     show(commands)
     machine_files(commands)
     stored(commands)
+    continuous(commands)
     serve(commands)
     return top
 
@@ -71,9 +73,7 @@ def solve(commands: Commands) -> None:
     one.add_argument("--json", action="store_true", help="the schedule document on standard output, nothing else")
     outputs(one)
     one.add_argument("--out", metavar="DIR", help="write schedule.json, .html, .trace.json and .txt into DIR")
-    store_place(one)
-    one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
-    one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
+    answers(one)
     one.set_defaults(command=solving.solve)
 
 
@@ -188,6 +188,25 @@ def stored(commands: Commands) -> None:
         store_place(one)
 
 
+def continuous(commands: Commands) -> None:
+    """`twill ci`."""
+    one = new(commands, "ci", "hold the schedules of all kernels of a repository against its lock file")
+    one.add_argument(
+        "paths", metavar="PATH", nargs="+", help="directories of kernel files with sidecars, or such files"
+    )
+    one.add_argument("--lock", metavar="FILE", default="schedules.lock", help="the lock file (default: schedules.lock)")
+    one.add_argument("--update", action="store_true", help="write the lock file as it is now, worse or not")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", action="append", help="a machine; repeatable (default: h100)")
+    one.add_argument("--junit", metavar="FILE", help="write the result as JUnit XML")
+    one.add_argument("--annotations", action="store_true", help="print GitHub annotations (default: in its workflows)")
+    one.add_argument(
+        "--budget", metavar="S", type=seconds, default=BUDGET, help=f"seconds for each (default {BUDGET:g})"
+    )
+    one.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the solver (default 0)")
+    answers(one)
+    one.set_defaults(command=continuously.ci)
+
+
 def filters(one: argparse.ArgumentParser) -> None:
     """Which stored schedules."""
     one.add_argument("--kernel", metavar="NAME", help="only of this kernel")
@@ -220,6 +239,13 @@ def outputs(one: argparse.ArgumentParser) -> None:
     """Files that draw a schedule."""
     one.add_argument("--html", metavar="FILE", help="write a self-contained page")
     one.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto or chrome://tracing")
+
+
+def answers(one: argparse.ArgumentParser) -> None:
+    """Where schedules may come from that are not solved now and here."""
+    store_place(one)
+    one.add_argument("--no-store", action="store_true", help="neither look a schedule up nor keep it")
+    one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
 
 
 def store_place(one: argparse.ArgumentParser) -> None:

@@ -34,12 +34,10 @@ def solve(arguments: Namespace) -> int:
         with storing.opened(arguments) as store:
             graph = graph_of(arguments)
             options = options_of(arguments)
-            schedule = storing.stored(store, graph, machine, options)
-            if schedule is None:
-                schedule = storing.solved_elsewhere(store, graph, machine, options)
+            schedule = storing.answer(store, graph, machine, options, storing.say)
             if schedule is None:
                 schedule = run(graph, machine, options)
-                storing.keep(store, schedule, graph, machine, options)
+                storing.keep(store, schedule, graph, machine, options, storing.say)
     except BudgetExhausted as ended:
         from twill.schedule import Schedule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from twill.pipeline import SolveOptions
     from twill.schedule import Schedule
     from twill.store.api import Job, SolveRequest
+    from twill.store.http import HttpStore
     from twill.store.interface import Entry
     from twill.store.layered import LayeredStore
+
+Say = Callable[[str], None]
 
 
 @contextmanager
@@ -36,12 +39,22 @@ def opened(arguments: Namespace) -> Iterator[LayeredStore | None]:
         store.close()
 
 
-def stored(
-    store: LayeredStore | None, graph: DependenceGraph, machine: Machine, options: SolveOptions
+def answer(
+    store: LayeredStore | None, graph: DependenceGraph, machine: Machine, options: SolveOptions, say: Say
 ) -> Schedule | None:
-    """The schedule of this kernel, if the store or the service behind it has it."""
+    """The schedule of this kernel without solving it here, if the store has it or a service solves it."""
     if store is None or not storable(options):
         return None
+    schedule = stored(store, graph, machine, options, say)
+    if schedule is not None or store.http is None:
+        return schedule
+    return solved_elsewhere(store, store.http, graph, machine, options, say)
+
+
+def stored(
+    store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions, say: Say
+) -> Schedule | None:
+    """The schedule of this kernel, if the store has it."""
     from twill.key import schedule_key
     from twill.store.spelling import spelled
 
@@ -58,17 +71,20 @@ def stored(
 
 
 def solved_elsewhere(
-    store: LayeredStore | None, graph: DependenceGraph, machine: Machine, options: SolveOptions
+    store: LayeredStore,
+    http: HttpStore,
+    graph: DependenceGraph,
+    machine: Machine,
+    options: SolveOptions,
+    say: Say,
 ) -> Schedule | None:
-    """The schedule as the service solves it; None if there is no service, or it is not there."""
-    if store is None or store.http is None or not storable(options):
-        return None
+    """The schedule as the service solves it; None if it is not there."""
     from twill.exc import ServiceUnavailable
     from twill.store.remote import solve_at
     from twill.store.spelling import spelled
 
     try:
-        entry = solve_at(store.http, graph, machine, request_of(options), Follower().tell)
+        entry = solve_at(http, graph, machine, request_of(options), Follower(say).tell)
     except ServiceUnavailable as error:
         say(f"{error.message}; the kernel is solved here")
         return None
@@ -77,12 +93,17 @@ def solved_elsewhere(
     if schedule is None:
         say(f"the service has key {entry.key[:12]} for another spelling of this kernel; it is solved here")
     else:
-        say(f"solved by the service {store.http.client.address} in {schedule.solve_seconds:.1f} s")
+        say(f"solved by the service {http.client.address} in {schedule.solve_seconds:.1f} s")
     return schedule
 
 
 def keep(
-    store: LayeredStore | None, schedule: Schedule, graph: DependenceGraph, machine: Machine, options: SolveOptions
+    store: LayeredStore | None,
+    schedule: Schedule,
+    graph: DependenceGraph,
+    machine: Machine,
+    options: SolveOptions,
+    say: Say,
 ) -> None:
     """Store a schedule that is proven optimal; another answer could depend on the budget."""
     if store is None or not storable(options) or not all(loop.certificate.optimal for loop in schedule.loops):
@@ -125,7 +146,8 @@ def request_of(options: SolveOptions) -> SolveRequest:
 class Follower:
     """Says on a terminal how far a job has come, every time that something is new."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Say) -> None:
+        self.say = say
         self.said = ""
 
     def tell(self, job: Job) -> None:
@@ -136,7 +158,7 @@ class Follower:
             upper = "" if bounds.upper is None else f" <= {bounds.upper}"
             text += f", {bounds.lower} <= {'I' if bounds.phase == 'ii' else bounds.phase}{upper}"
         if sys.stderr.isatty() and text != self.said:
-            say(text)
+            self.say(text)
         self.said = text
 
 

@@ -1,0 +1,247 @@
+"""`twill ci`: the schedules of all kernels of a repository, held against its lock file (docs/ci.md)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twill.cli import codes, storing
+
+if TYPE_CHECKING:
+    from twill.graph.dependence import DependenceGraph
+    from twill.lock import Lock
+    from twill.lock_diff import Change, Found, Problem
+    from twill.machine import Machine
+    from twill.pipeline import SolveOptions
+    from twill.schedule import Schedule
+    from twill.store.layered import LayeredStore
+
+DEFAULT_MACHINE = "h100"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One specialization of a kernel file. kernel: "" if its sidecar leaves it to the file."""
+
+    path: Path
+    kernel: str
+    spec: str
+
+    @property
+    def target(self) -> str:
+        """As `twill solve` takes it."""
+        return f"{self.path}::{self.kernel}" if self.kernel else str(self.path)
+
+
+def ci(arguments: Namespace) -> int:
+    """Solve or fetch everything, compare, report; exit code NOT_GOOD if a schedule is worse or missing."""
+    from twill.cli.ci_report import junit, report, workflow_commands
+    from twill.cli.output import refuse_file, write_all
+    from twill.lock import load_lock
+    from twill.lock_diff import changes
+
+    path = Path(arguments.lock)
+    for file in (path, *([Path(arguments.junit)] if arguments.junit else [])):
+        refuse_file(file)
+    lock = load_lock(path)
+    machines = machines_of(arguments, lock)
+    wanted = kernels(arguments.paths)
+    with storing.opened(arguments) as store:
+        results = Run(arguments, path.parent, machines, store, lock).results(wanted)
+    past = tuple(one for one in lock.schedules if inside(path.parent / one.file, arguments.paths)) if lock else ()
+    found = changes(tuple(one for one in past if one.machine in machines), results)
+    for line in report(found):
+        print(line)
+    if annotated(arguments):
+        for line in workflow_commands(found, path):
+            print(line)
+    if arguments.junit:
+        write_all({Path(arguments.junit): junit(found)})
+    return conclude(arguments, lock, found, path)
+
+
+def conclude(arguments: Namespace, lock: Lock | None, found: Sequence[Change], path: Path) -> int:
+    """Write the lock file if there is none or it is to be updated, and say how it ended."""
+    from twill.cli.output import write_all
+    from twill.lock import Lock
+
+    failed = any(change.verdict == "failed" for change in found)
+    if (arguments.update or lock is None) and not failed:
+        here = {change.name for change in found}
+        others = tuple(one for one in lock.schedules if one.name not in here) if lock else ()
+        now = tuple(change.now.figures for change in found if change.now is not None)
+        text = Lock(schedules=tuple(sorted((*others, *now), key=lambda one: one.name))).text()
+        write_all({path: text})
+        print(f"{path}: {len(others) + len(now)} schedules written")
+        return codes.SOLVED
+    if any(change.bad for change in found):
+        return codes.NOT_GOOD
+    if any(change.verdict != "same" for change in found):
+        print(f"{path} is not up to date; `twill ci --update` writes it")
+    return codes.SOLVED
+
+
+def machines_of(arguments: Namespace, lock: Lock | None) -> dict[str, Machine]:
+    """The machines asked for, else those of the lock file, else the default one, by the name they have in it."""
+    from twill.machine_file import load_machine
+
+    named = arguments.machine or sorted({one.machine for one in lock.schedules} if lock else ()) or [DEFAULT_MACHINE]
+    machines = [load_machine(name) for name in named]
+    return {machine.name: machine for machine in machines}
+
+
+def kernels(paths: Sequence[str]) -> tuple[Wanted, ...]:
+    """Every specialization of every sidecar under `paths` (directories, or kernel files), by name."""
+    from twill.exc import NoKernels
+    from twill.graph.sidecar import read_sidecar
+
+    files = sorted({file for path in paths for file in kernel_files(Path(path))})
+    found = []
+    for file in files:
+        sidecar = read_sidecar(str(file))
+        found += [Wanted(file, table.kernel, table.name) for table in sidecar.tables] if sidecar else []
+    if not found:
+        hint = "a directory with kernel files that have a sidecar, <stem>.twill.toml (docs/ci.md)"
+        raise NoKernels(f"no specialization of a kernel in {', '.join(paths)}", hint=hint)
+    return tuple(found)
+
+
+def kernel_files(path: Path) -> Iterator[Path]:
+    """The kernel files with a sidecar in a directory and below (hidden ones left out), or the file itself."""
+    from twill.exc import FileMissing
+
+    if path.is_file():
+        yield path
+        return
+    if not path.is_dir():
+        raise FileMissing(str(path), "no such file or directory", "a directory, or a kernel file")
+    for sidecar in path.rglob("*.twill.toml"):
+        file = sidecar.with_name(sidecar.name.removesuffix(".twill.toml") + ".py")
+        if file.is_file() and not any(part.startswith(".") for part in sidecar.relative_to(path).parts):
+            yield file
+
+
+def inside(file: Path, paths: Sequence[str]) -> bool:
+    """Whether a kernel file is one of those that were asked about."""
+    return any(file.resolve().is_relative_to(Path(path).resolve()) for path in paths)
+
+
+def annotated(arguments: Namespace) -> bool:
+    """Whether annotations are asked for: by --annotations, or by running in a workflow of GitHub."""
+    return bool(arguments.annotations) or os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The solves of one run. base: what files are named relative to."""
+
+    arguments: Namespace
+    base: Path
+    machines: dict[str, Machine]
+    store: LayeredStore | None
+    lock: Lock | None = None
+
+    def results(self, wanted: Sequence[Wanted]) -> dict[tuple[str, str, str, str], Found | Problem]:
+        """A schedule, or why there is none, for every kernel and machine."""
+        from twill.exc import TwillError
+        from twill.lock_diff import Problem
+
+        graphs: dict[Wanted, DependenceGraph] = {}
+        found: dict[tuple[str, str, str, str], Found | Problem] = {}
+        for one in wanted:
+            begun = time.perf_counter()
+            try:
+                graphs[one] = self.graph(one)
+            except TwillError as error:
+                problem = Problem(error.message + hinted(error), error.line, time.perf_counter() - begun)
+                found |= {(self.file(one), self.kernel(one), one.spec, name): problem for name in self.machines}
+        self.announce(graphs)
+        for one, graph in graphs.items():
+            for machine in self.machines.values():
+                self.progress(f"{one.path} {graph.kernel}[{graph.spec}] on {machine.name}")
+                found[self.file(one), graph.kernel, graph.spec, machine.name] = self.result(one, graph, machine)
+        return found
+
+    def graph(self, one: Wanted) -> DependenceGraph:
+        """The dependence graph of a specialization."""
+        from twill.graph.extract import extract
+
+        return extract(one.target, spec=one.spec)[1]
+
+    def announce(self, graphs: dict[Wanted, DependenceGraph]) -> None:
+        """Submit everything that nobody has to the service at once, so that it can solve several at a time."""
+        from twill.exc import TwillError
+        from twill.key import schedule_key
+
+        if self.store is None or self.store.http is None:
+            return
+        options = self.options()
+        for graph in graphs.values():
+            for machine in self.machines.values():
+                if self.store.get(schedule_key(graph, machine.digest(), options.asked)) is None:
+                    try:
+                        self.store.http.client.submit(graph, machine, storing.request_of(options))
+                    except TwillError:
+                        return  # each is submitted once more when its turn comes, and then the reason is said
+
+    def result(self, one: Wanted, graph: DependenceGraph, machine: Machine) -> Found | Problem:
+        """The schedule of one kernel for one machine, or why there is none."""
+        from twill.exc import TwillError
+        from twill.lock import locked
+        from twill.lock_diff import Found, Problem
+
+        begun = time.perf_counter()
+        try:
+            schedule, origin = self.schedule(graph, machine)
+        except TwillError as error:
+            return Problem(error.message + hinted(error), error.line, time.perf_counter() - begun)
+        main = next((loop.line for loop in schedule.loops if loop.certificate == schedule.certificate), 0)
+        return Found(locked(self.file(one), schedule), main, time.perf_counter() - begun, origin)
+
+    def schedule(self, graph: DependenceGraph, machine: Machine) -> tuple[Schedule, str]:
+        """The schedule, and where it is from."""
+        from twill import pipeline
+
+        options = self.options()
+        notes: list[str] = []
+        schedule = storing.answer(self.store, graph, machine, options, notes.append)
+        if schedule is not None:
+            return schedule, "service" if any("by the service" in note for note in notes) else "store"
+        for note in notes:
+            storing.say(note)
+        schedule = pipeline.solve(graph, machine, options)
+        storing.keep(self.store, schedule, graph, machine, options, storing.say)
+        return schedule, "solved"
+
+    def options(self) -> SolveOptions:
+        """The options of every solve."""
+        from twill.pipeline import SolveOptions
+
+        return SolveOptions(budget=self.arguments.budget, seed=self.arguments.seed)
+
+    def file(self, one: Wanted) -> str:
+        """A kernel file as the lock file names it."""
+        return Path(os.path.relpath(one.path, self.base or ".")).as_posix()
+
+    def kernel(self, one: Wanted) -> str:
+        """The name of a kernel that cannot be read: the sidecar's, or the one that the lock file has for it."""
+        known = self.lock.schedules if self.lock else ()
+        mine = (past.kernel for past in known if (past.file, past.spec) == (self.file(one), one.spec))
+        return one.kernel or next(mine, "")
+
+    def progress(self, text: str) -> None:
+        """Say what is being worked on, to whoever watches."""
+        if sys.stderr.isatty():
+            storing.say(text)
+
+
+def hinted(error: Exception) -> str:
+    """An error's hint, to be added to its message."""
+    hint = getattr(error, "hint", "")
+    return f" (instead: {hint})" if hint else ""
