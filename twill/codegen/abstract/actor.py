@@ -228,8 +228,8 @@ class Actor:
             yield Waiting(ready, lambda: f"{verb}: {barrier.missing()}", line)
         if barrier.phase != wanted + 1:
             self.line = line
-            self.report("phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name}, and passes in phase "
-                                 f"{barrier.phase}")  # fmt: skip
+            self.report("phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name}, and passes in "
+                                 f"phase {barrier.phase}")  # fmt: skip
         if 0 <= wanted < len(barrier.done):
             self.clock.learn(barrier.done[wanted])
             barrier.waits.append((self.group.id, self.clock.own[("time", self.group.id)], wanted, line))

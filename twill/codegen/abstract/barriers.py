@@ -12,8 +12,8 @@ from twill.codegen.abstract.order import Clock, Event, join
 class Mbarrier:
     """One mbarrier. phase: the one that is not complete yet, counted from 0; its parity is what hardware shows.
 
-    expected, issued: bytes of this phase that were announced, and that loads bring. loads: what they do when they land. done[p]: what is known after phase
-    p. waits: (group, time, phase, line) of waits that passed.
+    expected, issued: bytes of this phase that were announced, and that loads bring. loads: what they do when they land.
+    done[p]: what is known after phase p. waits: (group, time, phase, line) of waits that passed.
     """
 
     name: str

@@ -13,8 +13,8 @@ from twill.graph.program import TileProgram
 # Relative to the number itself, and to the largest one of the tensor: sums are added up in another order, and what is
 # rounded to 16 bits in between may then fall on the other side.
 TOLERANCES: dict[str, tuple[float, float]] = {
-    "f64": (1e-9, 1e-9), "f32": (1e-3, 2**-10), "f16": (2**-9, 2**-11), "bf16": (2**-6, 2**-8), "f8e4m3": (2**-2, 2**-4),
-    "f8e5m2": (2**-1, 2**-3),
+    "f64": (1e-9, 1e-9), "f32": (1e-3, 2**-10), "f16": (2**-9, 2**-11), "bf16": (2**-6, 2**-8),
+    "f8e4m3": (2**-2, 2**-4), "f8e5m2": (2**-1, 2**-3),
 }  # fmt: skip
 
 

@@ -295,7 +295,7 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Copy: _copy, LoadShared: _load_shared,
-    StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence, Multiply: _multiply,
-    Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit,
+    StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
+    Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit,
     BulkWait: _bulk_wait, ProxyFence: _proxy_fence,
 }  # fmt: skip

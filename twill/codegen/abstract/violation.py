@@ -31,6 +31,7 @@ RULES: dict[str, str] = {
     "phase": "a wait or an arrival that is not in the phase that its cursor says",
     "deadlock": "warp groups wait for each other for ever",
     "side": "a ring is used by a warp group or in a way that it is not made for",
+    "counts": "a barrier counts other arrivals than its warp groups make",
     "slots": "a buffer has fewer slots than its ring",
     "barrier": "a named barrier is used by others than it counts, or twice in one phase",
     "leftover": "arrivals, multiplies or stores are left over at the end of the kernel",

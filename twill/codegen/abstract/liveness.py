@@ -1,0 +1,104 @@
+"""How many registers the fragments of a warp group need at once, about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from twill.codegen.aref import (
+    Compute,
+    Copy,
+    Fill,
+    Fragment,
+    If,
+    LoadGlobal,
+    LoadShared,
+    Multiply,
+    Pipeline,
+    Range,
+    Reduce,
+    Reg,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    WarpGroup,
+)
+from twill.codegen.expression import Apply, Element
+from twill.codegen.layout import elements_of
+
+BITS = {"i1": 1, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i64": 64, "f64": 64}
+
+
+def registers_of(fragment: Fragment) -> int:
+    """32-bit registers of each thread; small elements are packed, truth values are bits."""
+    return -(-elements_of(fragment.layout) * BITS.get(fragment.element, 32) // 32)
+
+
+def peak(group: WarpGroup) -> tuple[int, int]:
+    """The most registers that fragments need at once, and the kernel line of that place.
+
+    Backwards over the body with every steady state twice, as every block would run; a conditional block kills nothing.
+    """
+    size = {fragment.id: registers_of(fragment) for fragment in group.fragments}
+    live: set[int] = set()
+    most, where = 0, 0
+    for stmt, sure in reversed([*_flat(group.body, True)]):
+        written, read = effects(stmt)
+        if sure:
+            live -= written
+        live |= read
+        now = sum(size.get(fragment, 0) for fragment in live)
+        if now > most:
+            most, where = now, stmt.line
+    return most, where
+
+
+def _flat(stmts: tuple[Stmt, ...], sure: bool) -> Iterator[tuple[Stmt, bool]]:
+    for stmt in stmts:
+        if isinstance(stmt, If):
+            yield from _flat(stmt.body, False)
+        elif isinstance(stmt, Pipeline):
+            for block in (*stmt.prologue, stmt.steady, stmt.steady, *stmt.epilogue):
+                yield from _flat(block, sure)
+        else:
+            yield stmt, sure
+
+
+def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
+    """Fragments that a statement overwrites whole, and those that it reads."""
+    read = set(_elements(stmt))
+    match stmt:
+        case Multiply(accumulator=accumulator, a=a):
+            read |= {a} if isinstance(a, int) else set()
+            return (set(), read | {accumulator}) if stmt.accumulate else ({accumulator}, read)
+        case Fill(result=result) | Range(result=result) | LoadShared(result=result):
+            return {result}, read
+        case Compute(operands=operands, result=result):
+            return {result}, read | {operand.fragment for operand in operands if isinstance(operand, Reg)}
+        case Reduce(operand=operand, result=result):
+            return {result}, read | {operand}
+        case Copy(source=source, result=result):
+            return {result}, read | {source}
+        case LoadGlobal(result=result, mask=mask):
+            return {result}, read | ({mask} if mask is not None else set())
+        case StoreShared(operand=operand):
+            return set(), read | {operand}
+        case StoreGlobal(operand=value, mask=mask):
+            read |= {value.fragment} if isinstance(value, Reg) else set()
+            return set(), read | ({mask} if mask is not None else set())
+    return set(), read
+
+
+def _elements(thing: object) -> Iterator[int]:
+    """Fragments that expressions anywhere in a statement read."""
+    if isinstance(thing, Element):
+        yield thing.fragment
+    elif isinstance(thing, Apply):
+        for operand in thing.operands:
+            yield from _elements(operand)
+    elif isinstance(thing, tuple):
+        for item in thing:
+            yield from _elements(item)
+    elif hasattr(thing, "__dataclass_fields__") and not isinstance(thing, If | Pipeline):
+        for field in fields(thing):  # type: ignore[arg-type]
+            yield from _elements(getattr(thing, field.name))
