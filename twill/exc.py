@@ -286,6 +286,13 @@ class OutputNotWritable(TwillError):
     """A file that was asked for cannot be written where it was asked for."""
 
 
+class NothingToEmit(TwillError):
+    """`twill emit` was asked for neither files nor the warp program."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing was asked for", hint="--out DIR for the files, --ir for the warp program, or both")
+
+
 # Building emitted CUDA (twill.codegen.cuda).
 
 
@@ -392,7 +399,7 @@ class WarpProgramBroken(TwillError):
 
 
 class MalformedManifest(TwillError):
-    """The manifest of an emitted kernel is cut, edited, of another schema version, or not that of the code beside it."""
+    """The manifest of an emitted kernel is cut, edited, of another schema, or not that of the code beside it."""
 
 
 class WrongConstant(TwillError):

@@ -23,7 +23,8 @@ from twill.runtime.kernel import EmittedKernel
 def launcher(manifest: Manifest) -> str:
     """The text of launch.py."""
     given = [argument for argument in manifest.arguments if argument.kind != "constant"]
-    grid = f"grid = ({', '.join(manifest.grid)})" if manifest.grid else "on the same grid"
+    comma = "," if len(manifest.grid) == 1 else ""
+    grid = f"grid = ({', '.join(manifest.grid)}{comma})" if manifest.grid else "on the same grid"
     return _TEXT.format(
         kernel=manifest.kernel,
         spec=manifest.spec,

@@ -1,0 +1,126 @@
+"""`twill emit`: from a kernel file to a directory with everything that a launch needs."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twill.cli import codes
+
+if TYPE_CHECKING:
+    from twill.codegen.emit import Emission
+    from twill.emission import Extracted
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine import Machine
+    from twill.schedule import Schedule
+
+
+def emit(arguments: Namespace) -> int:
+    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out."""
+    from twill import exc
+    from twill.cli.output import refuse_directory
+    from twill.emission import extract
+    from twill.machine_file import load_machine
+
+    if arguments.out is None and not arguments.ir:
+        raise exc.NothingToEmit()
+    if arguments.out is not None:
+        refuse_directory(Path(arguments.out))
+    machine = load_machine(arguments.machine)
+    kernel = extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const))
+    if arguments.out is None:
+        sys.stdout.write(lowered(kernel, machine, arguments))
+        return codes.SOLVED
+    emission = emitted(kernel, machine, arguments)
+    write(emission, Path(arguments.out))
+    if arguments.ir:
+        sys.stdout.write(emission.files()["program.txt"])  # type: ignore[arg-type]
+    else:
+        print(summary(emission, arguments.out))
+    return codes.SOLVED
+
+
+def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emission:
+    """Emitted with the schedule that was given, or solved now."""
+    from twill.emission import emit_scheduled, emit_solved
+
+    if arguments.schedule is not None:
+        return emit_scheduled(kernel, machine, given(arguments), say_more)
+    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), say_more)
+
+
+def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
+    """The warp program's text; nothing is compiled, so no compiler is needed."""
+    from twill.codegen.lower import lower
+    from twill.codegen.text import text
+    from twill.emission import refuse_foreign
+
+    if arguments.schedule is None:
+        schedule = solved(kernel.graph, machine, arguments)
+    else:
+        schedule = given(arguments)
+        refuse_foreign(schedule, kernel.graph, machine)
+    return text(lower(kernel.program, schedule, machine))
+
+
+def given(arguments: Namespace) -> Schedule:
+    """The schedule of --schedule."""
+    from twill.schedule_file import load_schedule
+
+    return load_schedule(Path(arguments.schedule))
+
+
+def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
+    """The best schedule that the budget allows, proven or not: a kernel of either is right."""
+    from twill.cli import solving, storing
+    from twill.exc import BudgetExhausted
+    from twill.schedule import Schedule
+
+    options = solving.options_of(arguments)
+    with storing.opened(arguments) as store:
+        try:
+            schedule = storing.answer(store, graph, machine, options, storing.say)
+            if schedule is None:
+                schedule = solving.run(graph, machine, options)
+                storing.keep(store, schedule, graph, machine, options, storing.say)
+            return schedule
+        except BudgetExhausted as ended:
+            if not isinstance(ended.schedule, Schedule):
+                raise
+            storing.say(f"{ended.message}; that schedule is emitted")
+            return ended.schedule
+
+
+def write(emission: Emission, directory: Path) -> None:
+    """All files, whole or not at all; the manifest comes last, and without it nothing is launched."""
+    from twill.cli.output import reporting, write_all
+
+    with reporting(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    write_all({directory / name: content for name, content in emission.files().items()})
+
+
+def summary(emission: Emission, directory: str) -> str:
+    """A few lines for people."""
+    facts, schedule, manifest = emission.facts, emission.schedule, emission.manifest
+    proven = "optimal" if schedule.certificate.optimal else "not proven optimal"
+    groups = ", ".join(f"{group.role} ({group.registers})" for group in emission.program.groups)
+    multiplies = "; ".join(
+        " + ".join(f"{count} {shape}" for shape, count in sorted(loop.counts.items())) for loop in facts.wgmma_loops
+    )
+    return "\n".join(
+        (
+            f"{manifest.kernel} ({manifest.spec}) for {manifest.machine}, I = {schedule.ii}, {proven}",
+            f"  {manifest.threads} threads, {manifest.shared} bytes of shared memory, registers: {groups}",
+            f"  multiplies of a loop: {multiplies or 'none'}",
+            f"  {directory}: {', '.join(emission.files())}",
+        )
+    )
+
+
+def say_more(step: str) -> None:
+    """What is being done, for somebody who watches."""
+    if sys.stderr.isatty():
+        print(f"twill: {step}", file=sys.stderr, flush=True)
