@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twill.cli import ci as continuously
-from twill.cli import comparing, machines, schedules, serving, solving, stores
+from twill.cli import comparing, emitting, machines, schedules, serving, solving, stores
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     compare(commands)
     extract(commands)
     explain(commands)
+    emit(commands)
     check(commands)
     show(commands)
     machine_files(commands)
@@ -108,6 +109,21 @@ def explain(commands: Commands) -> None:
     one.add_argument("--copies", metavar="N", type=positive, help="ask for at most N iterations in flight")
     one.add_argument("--groups", metavar="N", type=positive, help="ask for at most N warp groups")
     one.set_defaults(command=solving.explain, strategy="joint")
+
+
+def emit(commands: Commands) -> None:
+    """`twill emit`."""
+    one = new(commands, "emit", "the kernel in CUDA, compiled, as its schedule says")
+    kernel(one)
+    options(one)
+    one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
+    one.add_argument("--ir", action="store_true", help="print the warp program")
+    one.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
+    store_place(one)
+    one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
+    one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
+    one.set_defaults(command=emitting.emit)
 
 
 def check(commands: Commands) -> None:
