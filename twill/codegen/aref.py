@@ -3,9 +3,9 @@
 Grammar::
 
     WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup*
-    WarpGroup   ::= role threads registers Fragment* Cursor* body finish
+    WarpGroup   ::= role threads registers Fragment* Cursor* start body finish
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
-    finish      ::= Stmt*            (run once, after the last instance)
+    start, finish ::= Stmt*          (run once, before the first and after the last instance)
     Pipeline    ::= trip stages prologue steady epilogue        (each a list of Stmt)
 
     Stmt ::= Let | If | Pipeline                                              control
@@ -479,6 +479,7 @@ class WarpGroup:
     cursors: tuple[Cursor, ...]
     body: tuple[Stmt, ...]
     finish: tuple[Stmt, ...] = ()
+    start: tuple[Stmt, ...] = ()
 
     def fragment(self, number: int) -> Fragment:
         """The fragment of that id; KeyError if there is none."""

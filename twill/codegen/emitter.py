@@ -38,6 +38,7 @@ from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.stores import Stores
 from twill.codegen.stream import Event, Printer, Stream, arrange
 from twill.codegen.transfers import Part, Transfers
+from twill.codegen.turns import Turn, begin, end, give, turns, wait
 from twill.graph.flat import FlatCarry
 from twill.graph.program import Loop
 from twill.graph.purity import stretches
@@ -87,11 +88,14 @@ class Emitter:
                 body += self.straight(region.id)
             body += self.held(region.id, first=False)
         group = self.plan.groups[self.group]
+        given = [(p, t) for p in plans.values() for t in self.turns(p)]
+        start = [stmt for p, t in given if t.of == self.group for stmt in begin(t, self.turn(p, t))]
+        finish = [stmt for p, t in given if t.to == self.group for stmt in end(t, self.turn(p, t))]
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            body=(*lets, *body), finish=tuple(self.stores.finish()),
+            start=tuple(start), body=(*lets, *body), finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 
     def tasks(self, region: int) -> list[Task]:
@@ -385,7 +389,10 @@ class Emitter:
             return made + (self.put_load(task, ring, at) if ring is not None else [])
         scope = self.scope(plan, key, task, at, made)
         if task.node.kind == "mma":
+            trip = self.scalars.trip(plan.loop)
+            made += [wait(t, self.turn(plan, t), at, trip) for t in self.turns(plan) if t.first == task.place]
             made += self.issue(task, scope)
+            made += [give(t, self.turn(plan, t), at) for t in self.turns(plan) if t.last == task.place]
         elif task.node.kind in ("store", "reduce_store"):
             self.stores.store(task, scope)
         else:
@@ -396,6 +403,16 @@ class Emitter:
         if ring is not None and task.node.kind == "elementwise":
             made += self.put_registers(task, ring)
         return made
+
+    def turns(self, plan: LoopPlan) -> tuple[Turn, ...]:
+        """The turns at the tensor core in a loop."""
+        products = [t for t in self.plan.tasks.values() if t.region == plan.region and t.node.kind == "mma"]
+        return turns(products, self.plan.interval(plan.region))
+
+    def turn(self, plan: LoopPlan, turn: Turn) -> int:
+        """The named barrier by which one group gives its turn to another in a loop."""
+        name = f"turn {turn.of} to {turn.to} in loop{plan.region}"
+        return self.plan.memory.barrier(name, (turn.of, turn.to)).id
 
     def retire_event(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
         """What follows the wait for a product: its operands' slots go back, its result goes to other groups."""

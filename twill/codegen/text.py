@@ -159,6 +159,9 @@ def _group(group: aref.WarpGroup, names: _Names) -> Iterator[str]:
         yield f"{INDENT}fragment {names.fragments[fragment.id]}: {kind} {layout.text(fragment.layout)}"
     for cursor in group.cursors:
         yield f"{INDENT}cursor {names.cursors[cursor.id]} in {names.arefs[cursor.aref]}"
+    if group.start:
+        yield f"{INDENT}start"
+        yield from _block(group.start, names, INDENT * 2)
     yield f"{INDENT}body"
     yield from _block(group.body, names, INDENT * 2)
     if group.finish:

@@ -112,7 +112,8 @@ class Actor:
         self.line = 0
 
     def run(self, instances: Iterable[tuple[int, int, int]]) -> Iterator[Waiting]:
-        """The body for each program instance, then the finish."""
+        """The start, the body for each program instance, then the finish."""
+        yield from self.block(self.group.start)
         for index in instances:
             self.scope.index, self.scope.names = index, {}
             self.fragments.forget()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twill.codegen.abstract.liveness import registers_of
 from twill.codegen.abstract.statements import BITS
 from twill.codegen.abstract.violation import Violation
 from twill.codegen.aref import (
@@ -32,6 +31,7 @@ from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, s
 
 MOST_COLUMNS = 256  # of one wgmma
 LARGEST_BOX = 256  # elements of a box along one axis
+WARPS = 4  # of a warp group
 K_BYTES = 32  # of one wgmma along k
 
 
@@ -39,7 +39,7 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
     """Every statement of a group whose operands do not fit."""
     fragments = {fragment.id: fragment for fragment in group.fragments}
     context = (program, fragments)
-    for stmt in (*walk(group.body), *walk(group.finish)):
+    for stmt in (*walk(group.start), *walk(group.body), *walk(group.finish)):
         rule = _RULES.get(type(stmt))
         if rule is None:
             continue
@@ -215,8 +215,9 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
     crosses = not isinstance(result.layout, Along) or stmt.axis == 0
     if crosses and (stmt.scratch is None or stmt.barrier is None):
         yield f"`{operand.name}` is reduced across warps without scratch memory and a barrier"
-    if stmt.scratch is not None and program.buffers[stmt.scratch].bytes < 512 * registers_of(result):
-        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {512 * registers_of(result)}"
+    needed = WARPS * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
+    if stmt.scratch is not None and program.buffers[stmt.scratch].bytes < needed:
+        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a result of every warp"
 
 
 def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:

@@ -72,7 +72,7 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
 def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
     """Rings are used by those who they are made for."""
     cursors = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
-    for stmt in (*walk(group.body), *walk(group.finish)):
+    for stmt in (*walk(group.start), *walk(group.body), *walk(group.finish)):
         match stmt:
             case Acquire(cursor) | Expect(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
                 wanted, meant = "producer", cursors.get(cursor)

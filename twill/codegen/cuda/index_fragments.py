@@ -24,7 +24,7 @@ def find_index_fragments(group: WarpGroup) -> dict[int, Coefficients]:
     layouts: dict[int, Layout] = {
         f.id: f.layout for f in group.fragments if f.element == "i32" and not isinstance(f.layout, Uniform)
     }
-    stmts = [stmt for stmt in walk((*group.body, *group.finish)) if _result(stmt) in layouts]
+    stmts = [stmt for stmt in walk((*group.start, *group.body, *group.finish)) if _result(stmt) in layouts]
     found: dict[int, Coefficients] = {}
     changed = True
     while changed:

@@ -188,6 +188,9 @@ class _Kernel:
         out = self.out
         for cursor in group.cursors:
             out.line(self._cursor(cursor, ctx))
+        if group.start:
+            out.line("// ---- before the first instance")
+            print_block(group.start, ctx.inside())
         out.line("#pragma unroll 1")
         with out.block("for (u32 instance = blockIdx.x; instance < instances; instance += gridDim.x)"):
             used = {node.axis for node in nodes((group.body, group.finish)) if isinstance(node, ProgramId)}
