@@ -14,40 +14,44 @@ from .service import Service
 LOOK = 0.25  # seconds between two looks for news
 SILENCE = 15.0  # seconds after which a comment keeps the connection alive
 AGAIN = "retry: 2000\n\n"  # milliseconds after which a browser that was cut off comes again
-MOST_BUSY = 503
 
 
-def take_stream(service: Service) -> None:
-    """Count a stream; raises Refused if there are too many. `stream` gives it back."""
-    open_streams = service.streams
-    if open_streams >= service.settings.streams:
-        raise Refused(MOST_BUSY, "TooManyStreams", f"{open_streams} event streams are open", "GET the job instead")
-    service.streams += 1
-    service.metrics.streams.set(service.streams)
+def refuse_more_streams(service: Service) -> None:
+    """Raise Refused if as many streams are open as may be."""
+    if service.streams >= service.settings.streams:
+        hint = "GET the job itself, now and then"
+        headers = {"Retry-After": "5"}
+        raise Refused(503, "TooManyStreams", f"{service.streams} event streams are open", hint, headers)
 
 
 async def stream(service: Service, job: str, after: int) -> AsyncIterator[str]:
     """The job's events after number `after`, as text, until the job has ended."""
+    service.count_stream(1)  # here, as a stream whose client left before it began never comes to its end
     try:
         yield AGAIN
-        quiet = 0.0
-        while not service.stopping.is_set():
-            events = await asyncio.to_thread(service.queue.events, job, after)
-            for event in events:
-                yield written(event)
-                after = event.sequence
-            if events and Job.parse(events[-1].job).state in ENDED:
-                return
-            if not events and await asyncio.to_thread(has_ended, service, job):
-                return
-            quiet = 0.0 if events else quiet + LOOK
-            if quiet >= SILENCE:
-                yield ": still at work\n\n"
-                quiet = 0.0
-            await asyncio.sleep(LOOK)
+        async for text in news(service, job, after):
+            yield text
     finally:
-        service.streams -= 1
-        service.metrics.streams.set(service.streams)
+        service.count_stream(-1)
+
+
+async def news(service: Service, job: str, after: int) -> AsyncIterator[str]:
+    """Each event as it happens, and a sign of life when nothing does."""
+    quiet = 0.0
+    while not service.stopping.is_set():
+        events = await asyncio.to_thread(service.queue.events, job, after)
+        for event in events:
+            yield written(event)
+            after = event.sequence
+        if events and Job.parse(events[-1].job).state in ENDED:
+            return
+        if not events and await asyncio.to_thread(has_ended, service, job):
+            return
+        quiet = 0.0 if events else quiet + LOOK
+        if quiet >= SILENCE:
+            yield ": still at work\n\n"
+            quiet = 0.0
+        await asyncio.sleep(LOOK)
 
 
 def has_ended(service: Service, job: str) -> bool:

@@ -18,7 +18,7 @@ from twill.store.interface import Entry
 from .access import Reader, Solver, service_of
 from .admission import read_body
 from .answers import Answer
-from .events import last_seen, stream, take_stream
+from .events import last_seen, refuse_more_streams, stream
 from .refusals import Refused, responses
 
 JSON = "application/json"
@@ -103,7 +103,7 @@ async def job_events(
     """
     service = service_of(request)
     await asyncio.to_thread(service.job, job)
-    take_stream(service)
+    refuse_more_streams(service)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream(service, job, last_seen(last_event_id)), 200, headers, "text/event-stream")
 

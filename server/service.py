@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 
 from twill.machine import Machine
 from twill.machine_file import load_machine
@@ -45,7 +48,7 @@ class Service:
         self.settings = settings
         self.store = store
         self.queue = queue
-        self.machines: dict[str, Machine] = {name: load_machine(name) for name in list_machines()}
+        self.machines = described_machines()
         self.listed = MachineList(machines=tuple(summary_of(machine) for machine in self.machines.values()))
         self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
         self.rate = RateLimit(settings.rate, 2 * settings.rate)
@@ -95,6 +98,11 @@ class Service:
             self.pool.wake()
         return Submitted(job, solved)
 
+    def count_stream(self, more: int) -> None:
+        """An event stream was opened (1) or has ended (-1)."""
+        self.streams += more
+        self.metrics.streams.set(self.streams)
+
     def longest_budget(self) -> float:
         """Seconds that a solve is told it has: it ends with what it found before its process is killed."""
         limit = self.settings.solve.seconds
@@ -123,6 +131,12 @@ class Service:
             return "not every worker is running"
         self.store.find(limit=1)
         return ""
+
+
+@cache
+def described_machines() -> Mapping[str, Machine]:
+    """Every described machine by its name."""
+    return MappingProxyType({name: load_machine(name) for name in list_machines()})
 
 
 def summary_of(machine: Machine) -> MachineSummary:

@@ -1,0 +1,97 @@
+"""Promises of the token file: only hashes are kept, scopes include each other, a mistake lets nobody in."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from server import tokens
+from server.tokens import Tokens, add_token, read_tokens, scopes_of
+from twill.exc import MalformedTokenFile
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tokens"
+
+
+def test_a_token_is_told_once_and_only_its_hash_is_kept(path: Path) -> None:
+    token = add_token(path, "ci", scopes_of(["solve", "read"]))
+    assert token.startswith("twill_") and len(token) > 40
+    assert token not in path.read_text(encoding="utf-8")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    client = Tokens(path).client(token)
+    assert client is not None and client.name == "ci"
+    assert Tokens(path).client(token + "x") is None and Tokens(path).client("") is None
+
+
+def test_tokens_differ_and_are_appended(path: Path) -> None:
+    first, second = (add_token(path, name, scopes_of(["read"])) for name in ("a", "b"))
+    known = Tokens(path)
+    assert first != second
+    assert [c and c.name for c in (known.client(first), known.client(second))] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("held", "may"), [("read", {"read"}), ("solve", {"read", "solve"}), ("admin", {"read", "solve", "admin"})]
+)
+def test_each_scope_includes_the_smaller_ones(path: Path, held: str, may: set[str]) -> None:
+    token = add_token(path, "x", scopes_of([held]))
+    client = Tokens(path).client(token)
+    assert client is not None
+    assert {scope for scope in tokens.SCOPES if client.may(scope)} == may
+
+
+def test_comments_and_empty_lines_are_skipped(path: Path) -> None:
+    token = add_token(path, "ci", scopes_of(["read"]))
+    path.write_text(f"# who may ask\n\n{path.read_text(encoding='utf-8').strip()}  # until spring\n", encoding="utf-8")
+    assert Tokens(path).client(token) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ci read", "ci read 12ab", f"ci everything {'0' * 64}", f"c:i read {'0' * 64}", f"ci read {'0' * 64} more"],
+)
+def test_a_line_that_is_none_is_refused_with_its_number(path: Path, line: str) -> None:
+    path.write_text(f"# tokens\n{line}\n", encoding="utf-8")
+    with pytest.raises(MalformedTokenFile) as refused:
+        read_tokens(path)
+    assert refused.value.line == 2 and refused.value.file == str(path) and refused.value.hint
+
+
+def test_a_file_that_cannot_be_read_is_refused(path: Path) -> None:
+    with pytest.raises(MalformedTokenFile, match="No such file"):
+        Tokens(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(MalformedTokenFile, match="not UTF-8"):
+        Tokens(path)
+
+
+def test_names_and_scopes_of_new_tokens_are_checked_before_anything_is_written(path: Path) -> None:
+    with pytest.raises(MalformedTokenFile, match="no name"):
+        add_token(path, "two words", scopes_of(["read"]))
+    with pytest.raises(MalformedTokenFile, match="no scope 'write'"):
+        scopes_of(["read", "write"])
+    assert not path.exists()
+
+
+def test_a_changed_file_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LOOK_AGAIN", 0.0)
+    old = add_token(path, "old", scopes_of(["read"]))
+    known = Tokens(path)
+    new = add_token(path, "new", scopes_of(["read"]))
+    assert known.client(new) is not None and known.client(old) is not None
+    path.write_text("", encoding="utf-8")
+    assert known.client(new) is None
+
+
+@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("nonsense", "utf-8")])
+def test_a_file_that_is_broken_later_lets_nobody_in(path: Path, spoil: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LOOK_AGAIN", 0.0)
+    token = add_token(path, "ci", scopes_of(["read"]))
+    known = Tokens(path)
+    assert callable(spoil)
+    spoil(path)
+    assert known.client(token) is None
