@@ -26,9 +26,10 @@ from twill.codegen.aref import WarpProgram
 from twill.codegen.arithmetic import Array
 from twill.codegen.sequential import instances
 from twill.codegen.sequential import run as run_sequentially
+from twill.exc import WarpProgramWrong
 from twill.graph.problem import Problem
 
-__all__ = ["RULES", "Launch", "Trace", "Violation", "run", "verify"]
+__all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "require", "run", "trials", "verify"]
 
 ENOUGH = 20  # violations after which a run is not continued
 
@@ -42,8 +43,11 @@ class Trace:
     steps: int
 
 
-def run(program: WarpProgram, launch: Launch, ctas: int = 1) -> Trace:
-    """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays."""
+def run(program: WarpProgram, launch: Launch, ctas: int = 1, enough: int = ENOUGH) -> Trace:
+    """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays.
+
+    enough: violations after which it ends.
+    """
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     grid = (*launch.grid, 1, 1, 1)[:3]
@@ -61,17 +65,17 @@ def run(program: WarpProgram, launch: Launch, ctas: int = 1) -> Trace:
             (grid[0], grid[1], grid[2]),
             {group.id: group.role for group in program.groups},
         )
-        steps += _run_cta(machine, indices[cta::ctas])
+        steps += _run_cta(machine, indices[cta::ctas], enough)
     return Trace(arrays, findings.all(), steps)
 
 
-def _run_cta(machine: Machine, indices: Sequence[tuple[int, int, int]]) -> int:
+def _run_cta(machine: Machine, indices: Sequence[tuple[int, int, int]], enough: int) -> int:
     """All warp groups until they end or none can go on; the statements that they executed."""
     actors = [Actor(machine, group) for group in machine.program.groups]
     running = {actor: actor.run(indices) for actor in actors}
     waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
     try:
-        while running and len(machine.findings.found) < ENOUGH:
+        while running and len(machine.findings.found) < enough:
             moved = False
             for actor, steps in list(running.items()):
                 wait = waiting[actor]
@@ -124,24 +128,50 @@ def _end(machine: Machine, actors: Sequence[Actor]) -> None:
                 machine.findings.add("bytes" if full.issued else "leftover", text, 0, role)
 
 
-def verify(program: WarpProgram, problem: Problem | None = None) -> tuple[Violation, ...]:
-    """Every broken rule, found at sizes made up for it: see `twill.codegen.abstract.inputs`.
+@dataclass(frozen=True)
+class Trial:
+    """A launch, and the tensors as the sequential tile program leaves them."""
+
+    launch: Launch
+    expected: Mapping[str, Array]
+
+
+def trials(program: WarpProgram, problem: Problem | None = None) -> tuple[Trial, ...]:
+    """Launches at sizes made up for the program: see `twill.codegen.abstract.inputs`.
 
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
     Raises `UnknownProblem` if no launch could be made up.
     """
-    findings: dict[tuple[str, str, int], Violation] = {}
-    for violation in static_violations(program):
-        findings.setdefault((violation.rule, violation.message, violation.line), violation)
+    made = []
     for launch in launches(program, problem):
-        trace = run(program, launch, launch.ctas)
-        found = list(trace.violations)
-        if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in found):
-            expected = {name: array.copy() for name, array in launch.arrays.items()}
-            run_sequentially(program.program, launch.grid, expected, launch.scalars)
-            found += compare(program.program, launch, trace.arrays, expected)
-        for violation in found:
-            findings.setdefault((violation.rule, violation.message, violation.line), violation)
-        if len(findings) >= ENOUGH:
+        expected = {name: array.copy() for name, array in launch.arrays.items()}
+        run_sequentially(program.program, launch.grid, expected, launch.scalars)
+        made.append(Trial(launch, expected))
+    return tuple(made)
+
+
+def verify(
+    program: WarpProgram, problem: Problem | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH
+) -> tuple[Violation, ...]:
+    """Every broken rule, in the order in which they are found; () if the program is right.
+
+    problem, and what is raised: as for `trials`. given: trials instead of made-up ones. enough: violations after which
+    the search ends.
+    """
+    found = dict.fromkeys(static_violations(program))
+    for trial in () if len(found) >= enough else given or trials(program, problem):
+        trace = run(program, trial.launch, trial.launch.ctas, enough)
+        found.update(dict.fromkeys(trace.violations))
+        if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
+            found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, trial.expected)))
+        if len(found) >= enough:
             break
-    return tuple(findings.values())
+    return tuple(found)
+
+
+def require(program: WarpProgram, problem: Problem | None = None) -> None:
+    """Raises `WarpProgramWrong`, with everything that `verify` finds, unless the program is right."""
+    found = verify(program, problem)
+    if found:
+        file = program.program.file
+        raise WarpProgramWrong(program.program.kernel, file, tuple(violation.describe(file) for violation in found))

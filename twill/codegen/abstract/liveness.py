@@ -37,31 +37,29 @@ def registers_of(fragment: Fragment) -> int:
 def peak(group: WarpGroup) -> tuple[int, int]:
     """The most registers that fragments need at once, and the kernel line of that place.
 
-    Backwards over the body with every steady state twice, as every block would run; a conditional block kills nothing.
+    Backwards over the body with every steady state twice, as if every condition held.
     """
     size = {fragment.id: registers_of(fragment) for fragment in group.fragments}
     live: set[int] = set()
     most, where = 0, 0
-    for stmt, sure in reversed([*_flat(group.body, True)]):
+    for stmt in reversed([*_flat(group.body)]):
         written, read = effects(stmt)
-        if sure:
-            live -= written
-        live |= read
+        live = live - written | read
         now = sum(size.get(fragment, 0) for fragment in live)
         if now > most:
             most, where = now, stmt.line
     return most, where
 
 
-def _flat(stmts: tuple[Stmt, ...], sure: bool) -> Iterator[tuple[Stmt, bool]]:
+def _flat(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for stmt in stmts:
         if isinstance(stmt, If):
-            yield from _flat(stmt.body, False)
+            yield from _flat(stmt.body)
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, stmt.steady, stmt.steady, *stmt.epilogue):
-                yield from _flat(block, sure)
+                yield from _flat(block)
         else:
-            yield stmt, sure
+            yield stmt
 
 
 def effects(stmt: Stmt) -> tuple[set[int], set[int]]:

@@ -215,6 +215,8 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
     crosses = not isinstance(result.layout, Along) or stmt.axis == 0
     if crosses and (stmt.scratch is None or stmt.barrier is None):
         yield f"`{operand.name}` is reduced across warps without scratch memory and a barrier"
+    if stmt.barrier is not None and len(program.barriers[stmt.barrier].groups) > 1:
+        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
     needed = WARPS * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
     if stmt.scratch is not None and program.buffers[stmt.scratch].bytes < needed:
         yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a result of every warp"

@@ -104,10 +104,10 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
 
 
 def _exchange(actor: Actor, scratch: SlotRef) -> None:
-    """Values cross warps through scratch memory, between barriers of the warp group."""
+    """Values cross warps through scratch memory: all write, Sync, all read, Sync."""
     for write in (True, False):
-        actor.clock.learn(actor.clock.released())
         _generic(actor, scratch, write, "the exchange of a reduction", None)
+        actor.clock.learn(actor.clock.released())
         actor.clock.tick()
 
 
@@ -296,6 +296,6 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Copy: _copy, LoadShared: _load_shared,
     StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
-    Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit,
-    BulkWait: _bulk_wait, ProxyFence: _proxy_fence,
+    Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
+    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence,
 }  # fmt: skip
