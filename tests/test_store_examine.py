@@ -1,0 +1,67 @@
+"""Promises of `twill.store.examine`: a good entry passes, and none that is not what it says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.kernels import H100, example
+from tests.stores import entry_of, poisons
+from twill.key import Asked, schedule_key
+from twill.pipeline import SolveOptions, solve
+from twill.store.examine import RUNS, checker, examine, mark
+from twill.store.filing import file
+
+POISONS = tuple(poisons())
+
+
+def test_a_good_entry_has_nothing_wrong() -> None:
+    assert examine(entry_of(), H100, proof=True) == ""
+
+
+@pytest.mark.parametrize("options", [SolveOptions(normalize=60), SolveOptions(strategy="heuristic")])
+def test_entries_of_every_way_to_solve_pass(options: SolveOptions) -> None:
+    entry, _ = file(solve(example("gemm"), H100, options), example("gemm"), options.asked, H100)
+    assert examine(entry, H100, proof=True) == ""
+
+
+@pytest.mark.parametrize("which", POISONS)
+def test_an_entry_that_is_not_what_it_says_is_found_out(which: str) -> None:
+    poison = poisons()[which]
+    assert poison.key != entry_of().key or examine(poison, H100, proof=True)
+
+
+def test_a_graph_and_options_are_needed_as_proof() -> None:
+    bare = entry_of().model_copy(update={"graph": None})
+    assert examine(bare, H100) == ""
+    assert "does not bring the graph" in examine(bare, H100, proof=True)
+
+
+def test_the_reason_names_rule_and_line() -> None:
+    assert "its schedule breaks the rules: line " in examine(poisons()["illegal"], H100)
+
+
+def test_the_mark_depends_on_key_and_contents() -> None:
+    assert len({mark("a", "b", "c"), mark("a", "c", "b"), mark("b", "b", "c"), mark("a", "b")}) == 4
+    assert len(checker()) == 64
+
+
+def test_the_checker_that_a_mark_names_is_everything_that_examine_runs() -> None:
+    code = (
+        "import sys, twill.store.examine\n"
+        "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('twill.') and m.__file__), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {path.split("/twill/", 1)[1] for path in done.stdout.split()}
+    covered = {str(p.relative_to(ROOT / "twill")) for pattern in RUNS for p in (ROOT / "twill").glob(pattern)}
+    beside = {"exc.py", "schedule_file.py", "store/__init__.py", "graph/__init__.py"}  # decide nothing
+    assert loaded - covered <= beside
+
+
+def test_the_key_is_that_of_the_solve() -> None:
+    schedule = entry_of().schedule
+    assert schedule_key(example("gemm"), H100.digest()) == schedule.key
+    assert schedule_key(example("gemm"), H100.digest(), Asked(ii=7)) != schedule.key
