@@ -398,6 +398,24 @@ class WarpProgramBroken(TwillError):
         )
 
 
+class TorchMissing(TwillError):
+    """Trying a kernel needs PyTorch with CUDA."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"cannot try a kernel here: {why}", hint="a machine with an NVIDIA GPU, and PyTorch for it")
+
+
+class NoSizes(TwillError):
+    """Nothing says at what sizes a kernel is to be tried."""
+
+    def __init__(self, kernel: str, spec: str, *, file: str) -> None:
+        super().__init__(
+            f"nothing says at what sizes {kernel} ({spec}) is run",
+            file=file,
+            hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
+        )
+
+
 class MalformedManifest(TwillError):
     """The manifest of an emitted kernel is cut, edited, of another schema, or not that of the code beside it."""
 

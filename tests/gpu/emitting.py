@@ -7,12 +7,12 @@ from pathlib import Path
 
 from twill import exc
 from twill.cli.output import write_all
-from twill.codegen.emit import Emission, build_kernel, emit
+from twill.codegen.emit import Emission, build_kernel
 from twill.codegen.lower import lower
-from twill.graph.access import resolve_accesses
-from twill.graph.build import dependence_graph
-from twill.graph.specialization import list_specializations, resolve
-from twill.graph.translate import tile_program
+from twill.emission import emit_solved, extract
+from twill.graph.dependence import DependenceGraph
+from twill.graph.specialization import list_specializations
+from twill.machine import Machine
 from twill.machine_file import load_machine
 from twill.options import SolveOptions
 from twill.pipeline import solve
@@ -39,38 +39,34 @@ def emit_example(
 ) -> str:
     """Writes the kernel's directory; says what was made. Errors: those of the compiler."""
     machine = load_machine(machine_name)
-    specialization = resolve(file, spec=spec)
-    program = resolve_accesses(tile_program(specialization))
-    graph = dependence_graph(program)
+    kernel = extract(file, spec)
     schedules.mkdir(parents=True, exist_ok=True)
-    stored = schedules / f"{Path(file).stem}-{spec}-{machine.name}.json"
-    schedule = _stored(stored, machine.digest())
-    if schedule is None:
+
+    def solved(graph: DependenceGraph, on: Machine) -> Schedule:
+        """As an earlier build had it, or solved now."""
+        stored = schedules / f"{Path(file).stem}-{spec}-{on.name}-{on.digest()[:8]}.json"
+        if stored.is_file():
+            return load_schedule(stored)
         try:
-            schedule = solve(graph, machine, SolveOptions(budget=budget))
+            schedule = solve(graph, on, SolveOptions(budget=budget))
         except exc.BudgetExhausted as ended:
             if not isinstance(ended.schedule, Schedule):
                 raise
             schedule = ended.schedule
         write_all({stored: schedule.canonical() + "\n"})
+        return schedule
+
     if verified and not slow:
-        emission = emit(program, specialization, schedule, machine)
+        emission = emit_solved(kernel, machine, solved, lambda step: print(f"  {step}", flush=True))
     else:
-        warp_program = lower(program, schedule, machine)
-        emission = build_kernel(warp_program, specialization, schedule, machine, slow)
+        schedule = solved(kernel.graph, machine)
+        warp_program = lower(kernel.program, schedule, machine)
+        emission = build_kernel(warp_program, kernel.specialization, schedule, machine, slow)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
     write_all({folder / name: content for name, content in emission.files().items()})
     return _said(emission)
-
-
-def _stored(path: Path, digest: str) -> Schedule | None:
-    """A schedule of an earlier build, if it is for the machine as it is now."""
-    if not path.is_file():
-        return None
-    schedule = load_schedule(path)
-    return schedule if schedule.machine_digest == digest else None
 
 
 def _said(emission: Emission) -> str:

@@ -63,15 +63,16 @@ def _softmax(scores: Tensor, visible: Tensor | None, v: Tensor) -> tuple[Tensor,
     return scores.softmax(-1) @ v, scores.logsumexp(-1) / math.log(2)
 
 
-def _visible(length: int, window: int = 0) -> Tensor:
-    index = torch.arange(length, device="cuda")
+def _visible(like: Tensor, window: int = 0) -> Tensor:
+    """Which keys each query of [heads, length, columns] sees."""
+    index = torch.arange(like.shape[1], device=like.device)
     distance = index[:, None] - index[None, :]
     return (distance >= 0) & (distance < window) if window else distance >= 0
 
 
 def _attention(data: Data, q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
     outs, sums = [], []
-    visible = _visible(q.shape[1]) if causal else None
+    visible = _visible(q) if causal else None
     for one in range(q.shape[0]):  # head by head: the scores of all would not fit
         o, lse = _softmax(q[one] @ k[one].T * data.case.scalars["sm_scale"], visible, v[one])
         outs.append(o)
@@ -94,7 +95,7 @@ def attention_pointers(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
 def sliding_window_attention(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     q, k, v = (_heads(data, t) for t in _wide(data, dtype, "q_desc", "k_desc", "v_desc"))
     known = constants(data)
-    visible = _visible(q.shape[1], known["WINDOW"])
+    visible = _visible(q, known["WINDOW"])
     outs = []
     for one in range(q.shape[0]):
         scores = q[one] @ k[one].T * data.case.scalars["sm_scale"]
@@ -105,7 +106,7 @@ def sliding_window_attention(data: Data, dtype: torch.dtype) -> dict[str, Tensor
 
 def linear_attention(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     q, k, v = (_heads(data, t) for t in _wide(data, dtype, "q_desc", "k_desc", "v_desc"))
-    visible = _visible(q.shape[1])
+    visible = _visible(q)
     outs = [(q[i] @ k[i].T * visible) @ v[i] * data.case.scalars["scale"] for i in range(q.shape[0])]
     return {"o_desc": torch.cat(outs)}
 
@@ -122,7 +123,7 @@ def attention_backward(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     q, k, v, do = (_heads(data, t) for t in _wide(data, dtype, "q_desc", "k_desc", "v_desc", "do_desc"))
     lse, delta = (data.tensor(name).to(dtype).view(q.shape[0], -1, 1) for name in ("LSE", "delta"))
     scale = data.case.scalars["sm_scale"]
-    visible = _visible(q.shape[1]) if constants(data)["CAUSAL"] else None
+    visible = _visible(q) if constants(data)["CAUSAL"] else None
     grads: dict[str, list[Tensor]] = {"dq_desc": [], "dk_desc": [], "dv_desc": []}
     for i in range(q.shape[0]):
         p = torch.exp2(q[i] @ k[i].T * (scale * math.log2(math.e)) - lse[i])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twill.cli import ci as continuously
-from twill.cli import comparing, emitting, machines, schedules, serving, solving, stores
+from twill.cli import comparing, emitting, machines, schedules, serving, solving, stores, trying
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -31,6 +31,8 @@ def parser() -> argparse.ArgumentParser:
     extract(commands)
     explain(commands)
     emit(commands)
+    run(commands)
+    bench(commands)
     check(commands)
     show(commands)
     machine_files(commands)
@@ -124,6 +126,36 @@ def emit(commands: Commands) -> None:
     one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
     one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
     one.set_defaults(command=emitting.emit)
+
+
+def run(commands: Commands) -> None:
+    """`twill run`."""
+    one = new(commands, "run", "the emitted kernel on this GPU against the Triton kernel and its meaning in float32")
+    trial(one)
+    one.add_argument("--launches", metavar="N", type=positive, default=100, help="that must be bit-identical (100)")
+    one.add_argument("--seconds", metavar="S", type=seconds, default=60.0, help="for float32 references (default: 60)")
+    one.set_defaults(command=trying.run)
+
+
+def bench(commands: Commands) -> None:
+    """`twill bench`."""
+    one = new(commands, "bench", "the emitted kernel's time on this GPU beside the Triton kernel's")
+    trial(one)
+    one.add_argument("--json", action="store_true", help="the times as a document, nothing else")
+    one.set_defaults(command=trying.bench)
+
+
+def trial(one: argparse.ArgumentParser) -> None:
+    """What `twill run` and `twill bench` share."""
+    kernel(one)
+    options(one, machine="h200")
+    one.add_argument("--dir", metavar="DIR", help="what `twill emit` wrote (default: emit it now)")
+    one.add_argument("--size", metavar="M=N,...", action="append", default=[], help="sizes other than the sidecar's")
+    one.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    store_place(one)
+    one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
+    one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
+    one.set_defaults(strategy="joint")
 
 
 def check(commands: Commands) -> None:
@@ -237,9 +269,10 @@ def kernel(one: argparse.ArgumentParser) -> None:
     one.add_argument("--const", metavar="NAME=VALUE", action="append", default=[], help="value of a constexpr")
 
 
-def options(one: argparse.ArgumentParser) -> None:
-    """What bounds and directs a solve."""
-    one.add_argument("--machine", metavar="NAME_OR_FILE", required=True, help="as in `twill machines list`, or a file")
+def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
+    """What bounds and directs a solve. machine: the default; None: it must be named."""
+    text = "as in `twill machines list`, or a file" + (f" (default: {machine})" if machine else "")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", required=machine is None, default=machine, help=text)
     one.add_argument("--normalize", metavar="U", type=positive, help="scale the cycle costs to small integers first")
     one.add_argument(
         "--budget", metavar="S", type=seconds, default=BUDGET, help=f"give up after S seconds (default {BUDGET:g})"

@@ -1,0 +1,33 @@
+"""What a kernel computes without rounding to 16 bits: its sequential meaning in float32, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twill.codegen.arithmetic import HELD
+from twill.codegen.arrays import np
+from twill.codegen.sequential import descriptor_scalars, run
+from twill.codegen.widen import wide, widened
+from twill.graph.program import TileProgram
+from twill.trial.data import Data
+
+
+def reference(program: TileProgram, data: Data) -> dict[str, Any]:
+    """The outputs, in float32 (or their integer type), for the inputs that `data` has now.
+
+    Takes seconds: every program instance is run with NumPy.
+    """
+    import torch
+
+    elements = {a.name: wide(a.type.element).partition(":")[2] for a in program.arguments if a.name in data.held}
+    arrays = {}
+    for name, element in elements.items():
+        tensor = data.tensor(name).flatten()
+        tensor = tensor.float() if tensor.dtype.is_floating_point else tensor
+        arrays[name] = tensor.cpu().numpy().astype(HELD[element])
+    scalars = {**data.case.scalars, **descriptor_scalars(program, data.case.shapes)}
+    run(widened(program), data.case.grid, arrays, scalars)
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(arrays[name])).view(tensor.shape).to(tensor.device)
+        for name, tensor in data.outputs.items()
+    }
