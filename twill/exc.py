@@ -557,17 +557,6 @@ class NumpyMissing(TwillError):
         super().__init__(f"warp programs are checked with NumPy: {why}", hint='pip install "twill-gpu[emit]"')
 
 
-class WarpProgramWrong(TwillError):
-    """A warp program that the abstract machine refuses: a mistake of the lowering. violations: one text for each."""
-
-    exit_code = 5
-
-    def __init__(self, kernel: str, file: str, violations: tuple[str, ...]) -> None:
-        lines = "".join(f"\n  {violation}" for violation in violations)
-        super().__init__(f"the warp program of `{kernel}` is wrong:{lines}", file=file)
-        self.violations = violations
-
-
 class UnknownProblem(TwillError):
     """Nothing says at what sizes a kernel can be run, and none could be made up."""
 

@@ -26,10 +26,9 @@ from twill.codegen.aref import WarpProgram
 from twill.codegen.arithmetic import Array
 from twill.codegen.sequential import instances
 from twill.codegen.sequential import run as run_sequentially
-from twill.exc import WarpProgramWrong
 from twill.graph.problem import Problem
 
-__all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "require", "run", "trials", "verify"]
+__all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
 ENOUGH = 20  # violations after which a run is not continued
 
@@ -167,11 +166,3 @@ def verify(
         if len(found) >= enough:
             break
     return tuple(found)
-
-
-def require(program: WarpProgram, problem: Problem | None = None) -> None:
-    """Raises `WarpProgramWrong`, with everything that `verify` finds, unless the program is right."""
-    found = verify(program, problem)
-    if found:
-        file = program.program.file
-        raise WarpProgramWrong(program.program.kernel, file, tuple(violation.describe(file) for violation in found))
