@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from twill.trial.data import Data
 
-Tensor = torch.Tensor
 Reference = Callable[[Data, torch.dtype], dict[str, Tensor]]
 
 
