@@ -59,7 +59,7 @@ def open_service(settings: Settings) -> Service:
     except OSError as error:
         raise StoreUnavailable(str(settings.data), error.strerror or str(error)) from None
     return Service(
-        settings, SqliteStore(settings.data / "schedules.sqlite"), SqliteQueue(settings.data / "jobs.sqlite")
+        settings, SqliteStore(settings.data / "schedules.sqlite3"), SqliteQueue(settings.data / "jobs.sqlite3")
     )
 
 

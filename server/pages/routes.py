@@ -92,7 +92,10 @@ async def submit(request: Request) -> Response:
     service = service_of(request)
     try:
         form = await read_form(request, service.settings.input)
-        body = await submission_of(form)
+        try:
+            body = await submission_of(form)
+        finally:
+            await form.close()
         submitted = await asyncio.to_thread(service.submit, body, client.name)
     except Refused as refused:
         content = views.submit_page(service.machines, (refused.message, refused.hint))
