@@ -194,10 +194,11 @@ class Client:
     ) -> Answer:
         """One call, tried again while the service is not there or busy and time is left."""
         end = time.monotonic() + (self.seconds if seconds is None else seconds)
+        problem = ""
         for attempt in range(1, self.tries + 1):
             if not self.breaker.allows():
                 why = f"it failed several times in a row; it is asked again in {self.breaker.left():.0f} s"
-                raise ServiceUnavailable(self.address, why)
+                raise ServiceUnavailable(self.address, problem or why)
             try:
                 answer = self.transport.exchange(method, PREFIX + path, end - time.monotonic(), body, headers)
             except NoAnswer as none:

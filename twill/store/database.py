@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,7 @@ class Database:
         self.process = os.getpid()
         self.strangers: list[sqlite3.Connection] = []  # of the process that this one was forked from: never touched
         self.closed = False
+        weakref.finalize(self, close_all, self.idle, self.process)
         with self.reporting():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self.connection() as connection:
@@ -66,9 +68,7 @@ class Database:
         """Close what is idle, and from now on every connection that is given back."""
         with self.lock:
             self.closed = True
-            idle, self.idle = (self.idle, []) if self.process == os.getpid() else ([], [])
-        for connection in idle:
-            connection.close()
+            close_all(self.idle, self.process)
 
     # -- connections
 
@@ -90,7 +90,9 @@ class Database:
                 raise sqlite3.ProgrammingError("it is closed")
             if self.process != os.getpid():
                 self.strangers += self.idle
-                self.idle, self.process = [], os.getpid()
+                self.idle.clear()
+                self.process = os.getpid()
+                weakref.finalize(self, close_all, self.idle, self.process)
             if self.idle:
                 return self.idle.pop()
         connection = sqlite3.connect(self.path, timeout=self.wait, isolation_level=None, check_same_thread=False)
@@ -162,6 +164,12 @@ class Database:
                 if time.monotonic() > end:
                     raise
                 time.sleep(PAUSE)
+
+
+def close_all(idle: list[sqlite3.Connection], process: int) -> None:
+    """Close the connections of this process; one of another must not be touched (sqlite.org/howtocorrupt.html, 2.6)."""
+    while idle and process == os.getpid():
+        idle.pop().close()
 
 
 def number(connection: sqlite3.Connection, question: str) -> int:

@@ -8,10 +8,11 @@ from twill.exc import JobFailed, ServiceUnavailable
 from twill.graph.dependence import DependenceGraph
 from twill.key import schedule_key
 from twill.machine import Machine
-from twill.store.api import Job, SolveRequest
+from twill.store.api import ENDED, Job, SolveRequest
 from twill.store.http import HttpStore
 from twill.store.interface import Entry
 
+LONGEST = 86_400.0  # seconds to wait for a job without a budget
 SPARE = 600.0  # seconds that a job may wait in the queue, beyond its budget
 
 
@@ -32,9 +33,10 @@ def solve_at(
     if job.key != key:
         raise ServiceUnavailable(client.address, "it computes other keys: it is of another version of Twill")
     tell(job)
-    if job.state not in ("done", "failed", "cancelled"):
-        for job in client.events(job.id, SPARE + (options.budget or 86_400.0)):
-            tell(job)
+    if job.state not in ENDED:
+        for seen in client.events(job.id, SPARE + (options.budget or LONGEST)):
+            tell(seen)
+            job = seen
     if job.state == "failed" and job.problem is not None:
         problem = job.problem
         raise JobFailed(client.address, problem.kind, problem.message, problem.hint, problem.exit_code)
@@ -42,5 +44,7 @@ def solve_at(
         raise JobFailed(client.address, job.state, f"the job was {job.state}")
     found = http.get(key)
     if found is None:
-        raise ServiceUnavailable(client.address, "it solved the kernel, but its schedule cannot be used (the reason is above)")
+        raise ServiceUnavailable(
+            client.address, "it solved the kernel, but its schedule cannot be used (the reason is above)"
+        )
     return found[0]

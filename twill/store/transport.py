@@ -13,6 +13,7 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,7 @@ class Transport:
         self.lock = threading.Lock()
         self.idle: list[socket.socket] = []
         self.process = os.getpid()
+        weakref.finalize(self, close_all, self.idle)
 
     def exchange(
         self,
@@ -182,7 +184,8 @@ class Transport:
         """A connection that was kept by this process."""
         with self.lock:
             if self.process != os.getpid():
-                self.idle, self.process = [], os.getpid()
+                close_all(self.idle)
+                self.process = os.getpid()
             return self.idle.pop() if self.idle else None
 
     def give(self, sock: socket.socket) -> None:
@@ -193,9 +196,13 @@ class Transport:
     def close(self) -> None:
         """Close what is kept."""
         with self.lock:
-            idle, self.idle = self.idle, []
-        for sock in idle:
-            sock.close()
+            close_all(self.idle)
+
+
+def close_all(idle: list[socket.socket]) -> None:
+    """Close connections; those of a parent process stay open there."""
+    while idle:
+        idle.pop().close()
 
 
 def whole(response: http.client.HTTPResponse) -> bytes:
