@@ -32,7 +32,8 @@ def serve(arguments: Namespace) -> int:
         seconds=arguments.time_limit,
         megabytes=arguments.memory_limit,
     )
-    run.run(settings, listen(arguments.host, arguments.port), arguments.log_level)
+    with listen(arguments.host, arguments.port) as listening:
+        run.run(settings, listening, arguments.log_level)
     return codes.SOLVED
 
 
