@@ -53,6 +53,7 @@ class LoopPlan:
     stream: Stream
     uses: dict[EventKey, dict[int, Use]] = field(default_factory=dict)  # event -> aref -> use
     variables: dict[tuple[EventKey, Made, int], int] = field(default_factory=dict)
+    landings: dict[EventKey, tuple[int, int]] = field(default_factory=dict)  # retire event -> (from, to)
 
 
 class Emitter:
@@ -89,8 +90,8 @@ class Emitter:
             body += self.held(region.id, first=False)
         group = self.plan.groups[self.group]
         given = [(p, t) for p in plans.values() for t in self.turns(p)]
-        start = [stmt for p, t in given if t.of == self.group for stmt in begin(t, self.turn(p, t))]
-        finish = [stmt for p, t in given if t.to == self.group for stmt in end(t, self.turn(p, t))]
+        start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.turn(p, t))]
+        finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.turn(p, t))]
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
@@ -275,7 +276,34 @@ class Emitter:
             defined_by[self.plan.tasks[place].steps[-1], place[2]] = key
         for made, key in defined_by.items():
             definers.setdefault(self.registers.of(made), []).append(key)
-        plan.variables = versions(plan.stream, self.registers, readings, definers, defined_by)
+        landed = self.land(plan, tasks, readings)
+        others = [r for r in readings if (r.source.step, r.source.block) not in landed]
+        plan.variables = versions(plan.stream, self.registers, others, definers, defined_by)
+        for reading in readings:
+            made = (reading.source.step, reading.source.block)
+            if made in landed:
+                plan.variables[reading.event, made, reading.source.distance] = landed[made]
+
+    def land(self, plan: LoopPlan, tasks: list[Task], readings: list[Reading]) -> dict[Made, int]:
+        """Products that are issued again while their last result is still read: where that result moves to when it
+        is complete, if it is read nowhere later than the next completion."""
+        landed: dict[Made, int] = {}
+        for number, task in enumerate(tasks):
+            made = (task.steps[-1], task.block)
+            mine = [r for r in readings if (r.source.step, r.source.block) == made]
+            if task.node.kind != "mma" or self.is_carried(task) or not mine:
+                continue
+            if any(task.place == self.plan.place_of(r.source) and tasks[r.event[1]].node.kind == "mma" for r in mine):
+                continue
+
+            def late(event: EventKey, mine: list[Reading] = mine) -> bool:
+                return any(plan.stream.executions(event, r.event, event, r.source.distance) > 0 for r in mine)
+
+            if late(("issue", number)) and not late(("retire", number)):
+                held = self.registers.fragment(self.registers.of(made))
+                landed[made] = self.registers.new(f"{held.name}_done", held.element, held.layout)
+                plan.landings["retire", number] = (held.id, landed[made])
+        return landed
 
     def plan_uses(self, plan: LoopPlan) -> None:
         """Which event waits for a ring, which gives its slot back, and the cursors in between."""
@@ -390,9 +418,13 @@ class Emitter:
         scope = self.scope(plan, key, task, at, made)
         if task.node.kind == "mma":
             trip = self.scalars.trip(plan.loop)
-            made += [wait(t, self.turn(plan, t), at, trip) for t in self.turns(plan) if t.first == task.place]
+            for turn in self.turns(plan):
+                if task.place in turn.to.products:
+                    made += wait(turn, task.place, self.turn(plan, turn), at, trip)
             made += self.issue(task, scope)
-            made += [give(t, self.turn(plan, t), at) for t in self.turns(plan) if t.last == task.place]
+            for turn in self.turns(plan):
+                if task.place in turn.of.products:
+                    made += give(turn, task.place, self.turn(plan, turn), at, trip)
         elif task.node.kind in ("store", "reduce_store"):
             self.stores.store(task, scope)
         else:
@@ -411,12 +443,14 @@ class Emitter:
 
     def turn(self, plan: LoopPlan, turn: Turn) -> int:
         """The named barrier by which one group gives its turn to another in a loop."""
-        name = f"turn {turn.of} to {turn.to} in loop{plan.region}"
-        return self.plan.memory.barrier(name, (turn.of, turn.to)).id
+        of, to = turn.of.group, turn.to.group
+        return self.plan.memory.barrier(f"turn {of} to {to} in loop{plan.region}", (of, to)).id
 
     def retire_event(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
         """What follows the wait for a product: its operands' slots go back, its result goes to other groups."""
         made: list[Stmt] = []
+        if ("retire", number) in plan.landings:
+            made.append(Copy(*plan.landings["retire", number]))
         for use in plan.uses.get(("retire", number), {}).values():
             made += use.after()
         ring = self.plan.rings.get(task.place)

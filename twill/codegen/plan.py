@@ -136,7 +136,11 @@ class Plan:
         the compiler needs some for addresses. Load groups first, then compute groups evenly."""
         contexts = {w.context: self.machine.context(w.context) for w in self.schedule.warp_groups}
         granule = self.machine.register_file.granule
-        left = int(self.machine.register_file.registers.value) - sum(g.threads * g.registers for g in groups)
+        left = self.register_pool(groups) - sum(g.threads * g.registers for g in groups)
+        if left < 0:
+            raise exc.UnsupportedInKernel(
+                "the schedule's register budgets exceed what a launch can hand out", file=self.wired.program.file
+            )
         raised = {g.id: g.registers for g in groups}
         for issuer in (True, False):
             mine = [g for g in groups if g.issuer == issuer]
@@ -150,6 +154,12 @@ class Plan:
                 for g in growing:
                     raised[g.id] += granule
         return tuple(replace(g, registers=raised[g.id]) for g in groups)
+
+    def register_pool(self, groups: list[Group]) -> int:
+        """Registers that setmaxnreg can move between groups: those of the launch, equal in all threads."""
+        threads = sum(g.threads for g in groups)
+        granule = self.machine.register_file.granule
+        return threads * min(256, int(self.machine.register_file.registers.value) // threads // granule * granule)
 
     def blocks_of(self, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""

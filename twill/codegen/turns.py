@@ -3,6 +3,11 @@
 Without an order, products of two warp groups run side by side, each at half the rate, and both wait. Where the schedule
 gives each warp group of a loop one run of products in every I cycles, the last product of a run lets the next group's
 run begin: an arrival on a named barrier that the first product of that run waits for.
+
+The products of a run may be of different iterations (PV of iteration i, QK of iteration i + 1), so the first and last
+runs of a loop are partial. Runs are numbered alike in all groups; run r of the first group in the cycle waits for run
+r - 1 of the last. Its very first wait finds an arrival that the last group makes at the start of the kernel, and the
+arrival of the last run is waited for at its end: so turns go on from one program instance to the next.
 """
 
 from __future__ import annotations
@@ -11,54 +16,92 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twill.codegen.aref import Arrive, If, Stmt, Sync
-from twill.codegen.expression import Expr, Number, add, less
+from twill.codegen.expression import Apply, Expr, Number, less, subtract
 from twill.codegen.plan import Place, Task
 from twill.codegen.scalars import Iteration
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Product `first` of group `to`, iteration i, waits for product `last` of group `of`, iteration i + lead."""
+class Run:
+    """Products of one group that follow one another. offsets: iteration of each, less the run's number."""
 
-    of: int
-    to: int
-    last: Place
-    first: Place
-    lead: int
+    group: int
+    products: tuple[Place, ...]
+    offsets: tuple[int, ...]
+    time: int  # of the first product in run 0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Run r of `to` waits for run r of `of`; for its run r - 1 if `wraps`."""
+
+    of: Run
+    to: Run
+    wraps: bool
 
 
 def turns(products: Sequence[Task], interval: int) -> tuple[Turn, ...]:
-    """The turns of one loop; none unless every group has exactly one run of products."""
+    """The turns of one loop; none unless every group has exactly one run of products, and all of them as many."""
     order = sorted(products, key=lambda task: (task.start % interval, task.place))
     starts = [i for i, task in enumerate(order) if task.groups != order[i - 1].groups]
     if len(starts) < 2 or len({order[i].groups for i in starts}) < len(starts):
         return ()
-    found = []
-    for i in starts:
-        last, first = order[i - 1], order[i]
-        later = -((first.start - last.start) // interval)  # iterations that `first` lags behind the `last` it follows
-        found.append(Turn(last.groups[0], first.groups[0], last.place, first.place, -later))
-    return tuple(found) if all(turn.lead >= -1 for turn in found) else ()
+    runs = []
+    for start, end in zip(starts, [*starts[1:], starts[0] + len(order)], strict=True):
+        runs.append(run_of([order[i % len(order)] for i in range(start, end)], interval))
+    leads = [lead(of, to, interval) for of, to in zip(runs[-1:] + runs[:-1], runs, strict=True)]
+    alike = len({max(run.offsets) for run in runs}) == 1
+    if not alike or sorted(leads) != [-1] + [0] * (len(runs) - 1):
+        return ()
+    return tuple(Turn(of, to, before < 0) for of, to, before in zip(runs[-1:] + runs[:-1], runs, leads, strict=True))
 
 
-def wait(turn: Turn, barrier: int, at: Iteration, trip: Expr) -> Stmt:
-    """In front of `first`. With a positive lead, the last iterations have no product to wait for; with a negative one
-    the first iterations wait for products of the loop's run before, in an earlier program instance."""
-    sync = Sync(barrier, note=f"the turn of group {turn.of} is over")
-    return If(less(add(at.number, Number(turn.lead)), trip), (sync,)) if turn.lead > 0 else sync
+def run_of(tasks: Sequence[Task], interval: int) -> Run:
+    """The run of consecutive products."""
+    first = tasks[0]
+    offsets = [(first.start + (t.start - first.start) % interval - t.start) // interval for t in tasks]
+    least = min(offsets)
+    shifted = tuple(offset - least for offset in offsets)
+    return Run(first.groups[0], tuple(t.place for t in tasks), shifted, first.start + shifted[0] * interval)
 
 
-def give(turn: Turn, barrier: int, at: Iteration) -> Stmt:
-    """Behind `last`; with a positive lead nothing waits for the first iterations."""
-    arrive = Arrive(barrier, note=f"the turn of group {turn.to}")
-    return If(less(Number(turn.lead - 1), at.number), (arrive,)) if turn.lead > 0 else arrive
+def lead(of: Run, to: Run, interval: int) -> int:
+    """Run r of `to` comes right after run r + lead of `of`."""
+    return (to.time - of.time - 1) // interval
+
+
+def wait(turn: Turn, place: Place, barrier: int, at: Iteration, trip: Expr) -> list[Stmt]:
+    """In front of a product: if it is the first of its run that has an iteration, it waits for its turn."""
+    position = turn.to.products.index(place)
+    sync = Sync(barrier, note=f"the turn of group {turn.of.group} is over")
+    return only_if_missing(sync, turn.to, position, range(position), at, trip)
+
+
+def give(turn: Turn, place: Place, barrier: int, at: Iteration, trip: Expr) -> list[Stmt]:
+    """Behind a product: if it is the last of its run that has an iteration, the next group's turn begins."""
+    position = turn.of.products.index(place)
+    arrive = Arrive(barrier, note=f"the turn of group {turn.to.group}")
+    others = range(position + 1, len(turn.of.products))
+    return only_if_missing(arrive, turn.of, position, others, at, trip)
+
+
+def only_if_missing(stmt: Stmt, run: Run, mine: int, others: range, at: Iteration, trip: Expr) -> list[Stmt]:
+    """The statement, if the other products of this run have no iteration."""
+    guard: Expr | None = None
+    for other in others:
+        ahead = run.offsets[other] - run.offsets[mine]
+        if not ahead:
+            return []
+        missing = less(at.number, Number(-ahead)) if ahead < 0 else less(subtract(trip, Number(ahead + 1)), at.number)
+        guard = missing if guard is None else Apply("and", (guard, missing), "i1")
+    return [stmt] if guard is None else [If(guard, (stmt,))]
 
 
 def begin(turn: Turn, barrier: int) -> list[Stmt]:
-    """What group `of` does once, so that the first iterations of all find their turn."""
-    return [Arrive(barrier, note=f"the first turn of group {turn.to}") for _ in range(max(-turn.lead, 0))]
+    """What group `of` does once, so that the very first run finds its turn."""
+    return [Arrive(barrier, note=f"the first turn of group {turn.to.group}")] if turn.wraps else []
 
 
 def end(turn: Turn, barrier: int) -> list[Stmt]:
     """What group `to` does once: no arrival is left over."""
-    return [Sync(barrier, note=f"the last turn of group {turn.of} is over") for _ in range(max(-turn.lead, 0))]
+    return [Sync(barrier, note=f"the last turn of group {turn.of.group} is over")] if turn.wraps else []

@@ -165,11 +165,21 @@ def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
                 name, f"of a size or stride that cannot be computed ({error})", "smaller ones"
             ) from None
 
-    sizes = tuple(MAX_SIZE if size is None else value(size) for size in entry.sizes)
     strides = tuple(value(stride) for stride in entry.strides)
-    start = tensor.pointer + value(entry.offset) * ELEMENT_BYTES[tensor.dtype]
+    offset = value(entry.offset)
+    reach = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True)) - offset
+    sizes = tuple(
+        within(reach, stride) if size is None else value(size)
+        for size, stride in zip(entry.sizes, strides, strict=True)
+    )
+    start = tensor.pointer + offset * ELEMENT_BYTES[tensor.dtype]
     seen = TensorView(start, entry.element, sizes, strides, tensor.device)
     return tensor_map(seen, TileBox(entry.box, entry.swizzle), name)
+
+
+def within(reach: int, stride: int) -> int:
+    """Steps of `stride` elements that stay inside `reach` elements, for an axis that the kernel does not bound."""
+    return max(1, min(MAX_SIZE, -(-reach // stride) if stride > 0 else 1))
 
 
 def needed_by_maps(manifest: Manifest) -> frozenset[str]:
