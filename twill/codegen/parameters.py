@@ -17,8 +17,8 @@ from twill.graph.program import TileProgram
 
 @dataclass(frozen=True)
 class Parameter:
-    """kind "map": the tensor map of that index, by value. "scalar": argument number `index` of the tile program, by value.
-    "pointer": the address of that argument. "grid": extent `index` of the launch grid, u32.
+    """kind "map": the tensor map of that index, by value. "scalar": argument number `index` of the tile program, by
+    value. "pointer": the address of that argument. "grid": extent `index` of the launch grid, u32.
 
     element: of the map's tensor, of the scalar, or of what the pointer points to; "u32" of a grid extent.
     """

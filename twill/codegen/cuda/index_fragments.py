@@ -2,8 +2,8 @@
 
 Whatever is made from ranges by adding and subtracting scalars and each other, and by multiplying with literals, is in
 thread t and register i  base(t) + Σ c_k · constant_k(i), with `constant_k` the part of the index along axis k that the
-unrolled loop knows (`twill.codegen.cuda.places`). Such a fragment is printed as its base, so that masks cost a comparison
-with an immediate for each element and no registers.
+unrolled loop knows (`twill.codegen.cuda.places`). Such a fragment is printed as its base, so that masks cost a
+comparison with an immediate for each element and no registers.
 """
 
 from __future__ import annotations

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 
-# What the printed text itself, the headers and C++ use.
-RESERVED = frozenset(
-    ["alignas", "alignof", "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "compl", "const", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "not", "nullptr", "operator", "or", "private", "protected", "public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "i", "j", "r", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "smem", "warp", "lane", "thread", "leader", "instance", "instances", "lane_row", "lane_column", "part", "pin", "program_id_0", "program_id_1", "program_id_2", "grid0", "grid1", "grid2", "min", "max", "abs", "clock", "bound", "infinity", "rcp", "ex2", "lg2", "threadIdx", "blockIdx", "gridDim", "blockDim"]
-)
+# C++, then what the printed text itself and the headers use.
+_TAKEN = """
+alignas alignof and asm auto bool break case catch char class compl const constexpr continue decltype default delete
+do double else enum explicit export extern false float for friend goto if inline int long mutable namespace new not
+nullptr operator or private protected public register return short signed sizeof static struct switch template this
+throw true try typedef typeid typename union unsigned using virtual void volatile while xor
+
+i j r w ks mb at tile held whole other scratch chain0 chain1 apart desc_a desc_b shared_memory warps_before smem warp
+lane thread leader instance instances lane_row lane_column low0 low1 low2 low3 low4 high0 high1 high2 high3 high4
+program_id_0 program_id_1 program_id_2 grid0 grid1 grid2 u8 u16 u32 u64 i8 i16 i32 i64 part pin bound infinity rcp ex2
+lg2 min max abs clock threadIdx blockIdx gridDim blockDim
+"""
+RESERVED = frozenset(_TAKEN.split())
 
 
 class Names:

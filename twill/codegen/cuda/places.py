@@ -105,11 +105,11 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
         case Accumulator(rows, columns), Along(parent, 0) if axes == (-1, 0) and parent.columns == columns:
             inner = i if rows == 64 else f"{i} % {columns // 2}"
             return f"({inner} / 4 * 2 + ({i} & 1))"
-        case Along(parent, axis), Along(other, same) if axes in ((), (0,)) and axis == same:
+        case Along(_, axis), Along(_, same) if axes in ((), (0,)) and axis == same:
             if shape_of(result) == shape_of(operand):
                 return i
-        case Blocked(), Blocked() if axes in ((), tuple(range(len(shape_of(result))))):
-            if result.run == operand.run and math.prod(result.shape) == math.prod(operand.shape):
+        case Blocked(shape, run), Blocked(other, own) if axes in ((), tuple(range(len(shape)))):
+            if run == own and math.prod(shape) == math.prod(other):
                 return i
     raise exc.LayoutConflict(
         f"a tile {shape_of(operand)} spread as {layout_text(operand)} cannot be an operand (axes {axes}) of a tile"

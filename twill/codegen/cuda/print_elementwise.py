@@ -122,7 +122,9 @@ def _signed_as_said(op: Operation, sign: str) -> str:
     """Integers, as unsigned where the attribute says so; the result has the type of the operands."""
     left, right = op.operands
     kind = value_type(op.result)
-    return f"({kind})({_unsigned(op, left)} {sign} {_unsigned(op, right)})" if op.unsigned else f"({left} {sign} {right})"
+    if not op.unsigned:
+        return f"({left} {sign} {right})" if kind in ("i32", "i64") else f"({kind})({left} {sign} {right})"
+    return f"({kind})({_unsigned(op, left)} {sign} {_unsigned(op, right)})"
 
 
 def _unsigned(op: Operation, text: str) -> str:
@@ -139,8 +141,10 @@ def _extremum(name: str) -> Printer:
         left, right = op.operands
         if op.on_floats:
             return _float_extremum(op, name, left, right)
-        sign = ">" if name == "max" else "<"
-        return f"({_unsigned(op, left) if op.unsigned else left} {sign} {_unsigned(op, right) if op.unsigned else right} ? {left} : {right})"
+        sign, compared = ">" if name == "max" else "<", (left, right)
+        if op.unsigned:
+            compared = (_unsigned(op, left), _unsigned(op, right))
+        return f"({compared[0]} {sign} {compared[1]} ? {left} : {right})"
 
     return printer
 

@@ -35,8 +35,10 @@ def _apply(expr: Apply, leaf: Callable[[Symbol | Local | Element], str]) -> str:
     operands = tuple(print_expression(operand, leaf) for operand in expr.operands)
     elements = tuple(operand.element for operand in expr.operands)
     if expr.kind in _PLAIN and expr.element in ("i32", "i64"):
-        left, right = (f"(i64){text}" if wide and e != "i64" else text
-                       for text, e, wide in zip(operands, elements, (expr.element == "i64",) * 2, strict=True))  # fmt: skip
+        left, right = (
+            f"(i64){text}" if (expr.element, element) == ("i64", "i32") else text
+            for text, element in zip(operands, elements, strict=True)
+        )
         return f"({left} {_PLAIN[expr.kind]} {right})"
     computed = print_elementwise(Operation(expr.kind, operands, elements, expr.element, dict(expr.attributes)))
     return computed.text if computed.exact else rounded(expr.element, computed.text)

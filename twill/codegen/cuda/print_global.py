@@ -34,7 +34,7 @@ _WIDEST = 16  # bytes of one access
 
 @dataclass(frozen=True)
 class _Access:
-    """A window seen from a layout. axes: of the window, one for each axis of the layout; fixed: those of extent 1 besides.
+    """A window seen from a layout. axes: of the window, one for each axis of the layout; fixed: others, of extent 1.
 
     Printed names: `at` a pointer to this thread's first element, high<k> and low<k> bounds of axis k.
     """
@@ -107,12 +107,12 @@ def _store_layout(stmt: StoreGlobal, ctx: Context) -> Layout:
 
 
 # ---------------------------------------------------------------- addresses and bounds
-def _prepare(access: _Access) -> tuple[Index, ...]:
-    """Print the pointer and the bounds. Returns the indices of register `i`."""
+def _prepare(access: _Access) -> None:
+    """Print the pointer and the bounds."""
     ctx, window, out = access.ctx, access.window, access.ctx.out
     places = indices(access.layout)
     terms = [] if window.constant == Number(0, window.constant.element) else [_wide(ctx.expression(window.constant))]
-    for axis, lane in (*((axis, "0") for axis in access.fixed), *zip(access.axes, (p.lane for p in places), strict=True)):
+    for axis, lane in _bounded(access, places):
         offset = "0" if _is(axis.offset, 0) else ctx.expression(axis.offset)
         element = " + ".join(part for part in (offset, lane) if part != "0")
         if element:
@@ -125,7 +125,6 @@ def _prepare(access: _Access) -> tuple[Index, ...]:
                 less = "" if lane == "0" else f" - {lane}"
                 offset = "" if _is(axis.offset, 0) else f" - {ctx.expression(axis.offset)}"
                 out.line(f"const i32 {label}{k} = bound((i64){ctx.expression(limit)}{offset}{less});")
-    return places
 
 
 def _is(expr: object, value: int) -> bool:
@@ -141,13 +140,13 @@ def _bounded(access: _Access, places: tuple[Index, ...]) -> list[tuple[WindowAxi
     return [*zip(access.axes, (place.lane for place in places), strict=True), *((axis, "0") for axis in access.fixed)]
 
 
-def _offset(access: _Access, places: tuple[Index, ...], e: int) -> str:
+def _offset(access: _Access, e: int) -> str:
     """C: elements from `at` to the element in register i + e."""
-    del places
     terms = []
     for axis, place in zip(access.axes, indices(access.layout, f"(i + {e})" if e else "i"), strict=True):
         if place.constant != "0":
-            terms.append(f"({place.constant})" if _is(axis.stride, 1) else f"(i64)({place.constant}) * {access.ctx.expression(axis.stride)}")
+            stride = "" if _is(axis.stride, 1) else f" * {access.ctx.expression(axis.stride)}"
+            terms.append(f"(i64)({place.constant}){stride}" if stride else f"({place.constant})")
     return " + ".join(terms) or "0"
 
 
@@ -205,29 +204,28 @@ def _load(access: _Access, result: int) -> None:
     width, parted = _width(access)
     fragment, out = access.ctx.fragment(result), access.ctx.out
     packed = is_packed(fragment.element, fragment.layout)
-    places = _prepare(access)
+    _prepare(access)
     pad = literal(access.window.pad, access.window.element)
     step = max(width, 2) if packed else width
     with out.unrolled(_loop(access, step)):
         if width > 1:
-            _load_vector(access, result, places, width, parted)
+            _load_vector(access, result, width, parted)
             return
         values = []
         for e in range(step):
-            value = from_memory(access.window.element, f"at[{_offset(access, places, e)}]")
+            value = from_memory(access.window.element, f"at[{_offset(access, e)}]")
             conditions = _conditions(access, e)
             values.append(f"{' && '.join(conditions)} ? {value} : {pad}" if conditions else value)
         _assign(access, result, values)
 
 
-def _load_vector(access: _Access, result: int, places: tuple[Index, ...], width: int, parted: bool) -> None:
+def _load_vector(access: _Access, result: int, width: int, parted: bool) -> None:
     """All elements in one access; one by one only where a bound parts them."""
-    out, element, size = access.ctx.out, access.window.element, width * access.size
+    out, element = access.ctx.out, access.window.element
     pad = literal(access.window.pad, element)
     kind = f"Vector<{access.type}, {width}>"
     conditions = list(dict.fromkeys(c for e in ((0, width - 1) if parted else (0,)) for c in _conditions(access, e)))
-    del size
-    whole = f"*(const {kind}*)(at + {_offset(access, places, 0)})"
+    whole = f"*(const {kind}*)(at + {_offset(access, 0)})"
     filled = ", ".join(to_memory(element, pad) for _ in range(width))
     if not conditions:
         out.line(f"const {kind} held = {whole};")
@@ -238,7 +236,7 @@ def _load_vector(access: _Access, result: int, places: tuple[Index, ...], width:
         with out.block("else"):
             for e in range(width):
                 single = " && ".join(_conditions(access, e))
-                out.line(f"if ({single}) held.at[{e}] = at[{_offset(access, places, e)}];")
+                out.line(f"if ({single}) held.at[{e}] = at[{_offset(access, e)}];")
     _assign(access, result, [from_memory(element, f"held.at[{e}]") for e in range(width)])
 
 
@@ -260,29 +258,29 @@ def _store(access: _Access, operand: Operand, combine: str) -> None:
         raise exc.UnsupportedInKernel(f"a tile of {ctx.element_of(operand)} is stored to {element}")
     if combine:
         width = min(width, 2) if combine == "add" and element in ("bf16", "f16") else 1
-    places = _prepare(access)
+    _prepare(access)
     with out.unrolled(_loop(access, width)):
         if width > 1:
-            _store_vector(access, operand, combine, places, width, parted)
+            _store_vector(access, operand, combine, width, parted)
         else:
-            _store_single(access, operand, combine, places, 0)
+            _store_single(access, operand, combine, 0)
 
 
-def _store_single(access: _Access, operand: Operand, combine: str, places: tuple[Index, ...], e: int) -> None:
+def _store_single(access: _Access, operand: Operand, combine: str, e: int) -> None:
     element = access.window.element
     value = access.ctx.operand(operand, access.layout, f"(i + {e})" if e else "i")
-    place = _offset(access, places, e)
+    place = _offset(access, e)
     action = _atomic(combine, element, place, value) if combine else f"at[{place}] = {to_memory(element, value)};"
     conditions = _conditions(access, e)
     access.ctx.out.line((f"if ({' && '.join(conditions)}) " if conditions else "") + action)
 
 
 def _store_vector(
-    access: _Access, operand: Operand, combine: str, places: tuple[Index, ...], width: int, parted: bool
+    access: _Access, operand: Operand, combine: str, width: int, parted: bool
 ) -> None:
     ctx, out, element = access.ctx, access.ctx.out, access.window.element
     values = [ctx.operand(operand, access.layout, f"(i + {e})" if e else "i") for e in range(width)]
-    place = f"at + {_offset(access, places, 0)}"
+    place = f"at + {_offset(access, 0)}"
     if combine:
         action = f"reduce_add_{element}x2({place}, pack_{SMALL[element]}({', '.join(values)}));"
     elif element in ("f16", "bf16") and width == 2:
@@ -295,7 +293,7 @@ def _store_vector(
     if parted:
         with out.block("else"):
             for e in range(width):
-                _store_single(access, operand, combine, places, e)
+                _store_single(access, operand, combine, e)
 
 
 def _pair(access: _Access, operand: Operand, values: list[str]) -> str:

@@ -23,7 +23,7 @@ _ACROSS_COLUMNS, _ACROSS_ROWS, _ALL_LANES = (1, 2), (4, 8, 16), (16, 8, 4, 2, 1)
 
 @dataclass(frozen=True)
 class _Plan:
-    """Result register r combines operand registers first + offset(i) + chain, i = 0 ... items - 1, for each chain: all C.
+    """Result register r combines operand registers first + offset(i) + chain, i = 0 ... items - 1, for each chain (C).
 
     lanes: what lane numbers are changed by to meet the other lanes. warps: whether warps hold different parts.
     lane_slots: lanes of a warp that hold different results.
@@ -67,7 +67,8 @@ def print_reduce(stmt: Reduce, ctx: Context) -> None:
         with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
             _over_registers(stmt, plan, element, ctx)
             for lanes in plan.lanes:
-                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', f'shuffle_xor(whole[r], {lanes})')};")
+                other = f"shuffle_xor(whole[r], {lanes})"
+                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', other)};")
         if plan.warps:
             _over_warps(stmt, plan, count, element, ctx)
         final = "whole[r]" if element == result.element else f"({value_type(result.element)})whole[r]"

@@ -16,6 +16,7 @@ from twill.codegen.aref import Buffer, LoadShared, SlotRef, StoreShared
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import BYTES, SMALL, from_memory, is_packed, memory_type, to_memory
 from twill.codegen.cuda.places import indices, inside, owner
+from twill.codegen.cuda.writer import Writer
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
 
 _CHUNK = 16  # bytes that a swizzle moves together
@@ -82,7 +83,8 @@ def print_store_shared(stmt: StoreShared, ctx: Context) -> None:
 def _print(move: _Move) -> None:
     """Errors: UnsupportedInKernel if types differ or the tile does not fit the part of the slot."""
     if move.element != move.buffer.element:
-        raise exc.UnsupportedInKernel(f"'{move.name}' of {move.element} does not fit '{move.buffer.name}' of {move.buffer.element}")
+        kinds = f"'{move.name}' of {move.element}", f"'{move.buffer.name}' of {move.buffer.element}"
+        raise exc.UnsupportedInKernel(f"{kinds[0]} does not fit {kinds[1]}")
     _check_fit(move)
     with move.ctx.out.block():
         move.ctx.out.line(f"const u32 tile = {move.ctx.slot(move.ref)};")
@@ -123,16 +125,15 @@ def _matrices(move: _Move) -> None:
     if byte % (2 * _CHUNK):
         _pairs(move)
         return
-    rows = f"{row} + warp * 16 + lane % 16" if row else "warp * 16 + lane % 16"
-    out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, lane / 16 * {_CHUNK});")
+    out.line(f"const u32 at = swizzled{move.template}(tile, warp * 16 + lane % 16{_plus(row)}, lane / 16 * {_CHUNK});")
     per_block = layout.columns // 4
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
         steps = (move.columns - first) // columns
         if steps:
             with _blocks(move, layout.rows), out.unrolled(f"i32 j = 0; j < {steps}; ++j"):
                 start = f"{per_block} * mb + " if layout.rows > 64 else ""
-                registers = [f"{move.name}[{start}{count} * j + {(move.first + first) // 4 + q}]" for q in range(count)]
-                place = f"swizzled_step{move.template}(at, j * {2 * columns} + {byte + 2 * first})"
+                registers = _registers(move, start, count, (move.first + first) // 4)
+                place = f"swizzled_step{move.template}(at, j * {2 * columns}{_plus(byte + 2 * first)})"
                 place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
                 out.line(f"{_verb(move)}_x{count}({place}, {', '.join(registers)});")
 
@@ -146,18 +147,28 @@ def _transposed_matrices(move: _Move) -> None:
         _single_elements(move)
         return
     rows = "lane % 8 + lane / 16 * 8"
-    bytes_ = f"{byte} + warp * 32 + lane / 8 % 2 * {_CHUNK}" if byte else f"warp * 32 + lane / 8 % 2 * {_CHUNK}"
-    out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, {bytes_});")
+    bytes_ = f"warp * 32 + lane / 8 % 2 * {_CHUNK}"
+    out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, {bytes_}{_plus(byte)});")
     per_block, block_bytes = layout.columns // 4, 128 // panel * panel * move.buffer.shape[0]
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
         steps = (move.columns - first) // columns
         if steps:
             with _blocks(move, layout.rows), out.unrolled(f"i32 j = 0; j < {steps}; ++j"):
                 start = f"{per_block} * mb + " if layout.rows > 64 else ""
-                registers = [f"{move.name}[{start}{count} * j + {(move.first + first) // 4 + q}]" for q in range(count)]
-                place = f"at + j * {columns * panel} + {(row + first) * panel}"
+                registers = _registers(move, start, count, (move.first + first) // 4)
+                place = f"at + j * {columns * panel}{_plus((row + first) * panel)}"
                 place += f" + mb * {block_bytes}" if layout.rows > 64 else ""
                 out.line(f"{_verb(move)}_x{count}_trans({place}, {', '.join(registers)});")
+
+
+def _registers(move: _Move, start: str, count: int, first: int) -> list[str]:
+    """C: the packed registers of step `j`."""
+    return [f"{move.name}[{start}{count} * j{_plus(first + q)}]" for q in range(count)]
+
+
+def _plus(number: int) -> str:
+    """C: a constant that is added, if it is not 0."""
+    return f" + {number}" if number else ""
 
 
 def _verb(move: _Move) -> str:
@@ -172,14 +183,14 @@ def _pairs(move: _Move) -> None:
     if byte % (8 * size):
         _single_elements(move)
         return
-    rows = f"{row} + lane_row" if row else "lane_row"
-    out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, lane_column * {size});")
+    out.line(f"const u32 at = swizzled{move.template}(tile, lane_row{_plus(row)}, lane_column * {size});")
     per_block, kind = layout.columns // 2, memory_type(move.element)
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
         start = f"{per_block} * mb + " if layout.rows > 64 else ""
-        place = f"swizzled_step{move.template}(at, i / 4 * {8 * size} + {byte}) + (i >> 1 & 1) * {8 * move.buffer.panel}"
+        place = f"swizzled_step{move.template}(at, i / 4 * {8 * size}{_plus(byte)})"
+        place += f" + (i >> 1 & 1) * {8 * move.buffer.panel}"
         place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
-        register = f"{start}i + {move.first // 2}" if move.first else f"{start}i"
+        register = f"{start}i{_plus(move.first // 2)}"
         _vector_access(move, f"Vector<{kind}, 2>", place, 2, register)
 
 
@@ -188,15 +199,19 @@ def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
     return move.ctx.out.unrolled(f"i32 mb = 0; mb < {rows // 64}; ++mb") if rows > 64 else nullcontext()
 
 
+def _guarded(out: Writer, condition: str) -> AbstractContextManager[None]:
+    """An `if`, unless the condition always holds."""
+    return out.block(f"if ({condition})") if condition else nullcontext()
+
+
 def _single_elements(move: _Move) -> None:
     """Element by element: right for every layout and every place."""
     out, packed = move.ctx.out, is_packed(move.element, move.layout)
     step = 2 if packed else 1
     guard = _columns_guard(move)
-    with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"):
-        with out.block(f"if ({guard})") if guard else nullcontext():
-            places = [_place(move, f"(i + {e})" if e else "i") for e in range(step)]
-            _single_access(move, places)
+    with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"), _guarded(out, guard):
+        places = [_place(move, f"(i + {e})" if e else "i") for e in range(step)]
+        _single_access(move, places)
 
 
 def _single_access(move: _Move, places: list[str]) -> None:
@@ -234,9 +249,8 @@ def _runs(move: _Move) -> None:
         width //= 2
     guard = inside(layout)
     kind = memory_type(move.element)
-    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"):
-        with out.block(f"if ({guard})") if guard else nullcontext():
-            _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
+    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"), _guarded(out, guard):
+        _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
 
 
 def _vector(move: _Move) -> None:
@@ -245,9 +259,9 @@ def _vector(move: _Move) -> None:
     if len(move.buffer.shape) != 1:
         raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a matrix, '{move.name}' a vector of one")
     width = 2 if isinstance(move.layout, Along) and move.layout.axis == 0 else 1
-    with out.block(f"if ({owner(move.layout)})") if move.store else nullcontext():
-        with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}"):
-            _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
+    guard = owner(move.layout) if move.store else ""
+    with _guarded(out, guard), out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}"):
+        _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
 
 
 def _place(move: _Move, i: str) -> str:
@@ -267,7 +281,7 @@ def _place(move: _Move, i: str) -> str:
         along[1] = f"({along[1]} - {move.first})"
     if move.transposed:
         along.reverse()
-    return f"swizzled{move.template}(tile, {along[0]} + {row}, {along[1]} * {move.size} + {byte})"
+    return f"swizzled{move.template}(tile, {along[0]}{_plus(row)}, {along[1]} * {move.size}{_plus(byte)})"
 
 
 def _vector_access(move: _Move, kind: str, place: str, count: int, register: str) -> None:
@@ -284,4 +298,5 @@ def _vector_access(move: _Move, kind: str, place: str, count: int, register: str
         return
     out.line(f"const {kind} held = read_shared<{kind}>({place});")
     for e in range(count):
-        out.line(f"{name}[{register}{f' + {e}' if e else ''}] = {from_memory(move.element, f'held.at[{e}]' if count > 1 else 'held')};")
+        one = f"held.at[{e}]" if count > 1 else "held"
+        out.line(f"{name}[{register}{_plus(e)}] = {from_memory(move.element, one)};")

@@ -1,7 +1,8 @@
 """Matrix products: fences, multiplies by 64 rows and at most 256 columns, groups and waits.
 
 A product of layouts (rows, n) and depth k becomes, for each 64 rows and each part of the columns, a loop over k in
-steps of 32 bytes. Operands in shared memory are described once (`twill/codegen/cuda/wgmma.cuh`), then moved by constants.
+steps of 32 bytes. Operands in shared memory are described once (`twill/codegen/cuda/wgmma.cuh`), then moved by
+constants.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def print_multiply(stmt: Multiply, ctx: Context) -> None:
     kind = _OPERANDS[stmt.operand]
     step = _STEP_BYTES // BYTES[stmt.operand]  # of k
     if stmt.depth % step:
-        raise exc.UnsupportedInKernel(f"a product over {stmt.depth} elements of {stmt.operand}: not a multiple of {step}")
+        raise exc.UnsupportedInKernel(f"a product over {stmt.depth} {stmt.operand}, which is no multiple of {step}")
     operands = _Operands(stmt, layout, ctx)
     with ctx.out.block():
         operands.describe()
@@ -69,9 +70,8 @@ def print_multiply(stmt: Multiply, ctx: Context) -> None:
                 target = name if whole else f"part<{columns // 2}>({name}, {first})"
                 start = "true" if stmt.accumulate else "ks != 0"
                 with ctx.out.unrolled(f"u32 ks = 0; ks < {stmt.depth // step}; ++ks"):
-                    ctx.out.line(
-                        f"{shape.name}{operands.majors(shape)}({target}, {operands.a(block)}, {operands.b(column)}, {start});"
-                    )
+                    inputs = f"{operands.a(block)}, {operands.b(column)}"
+                    ctx.out.line(f"{shape.name}{operands.majors(shape)}({target}, {inputs}, {start});")
 
 
 def _parts(columns: int, unit: int) -> Iterator[tuple[int, int]]:
@@ -183,7 +183,8 @@ def _side(ref: SlotRef, mn_major: bool, stmt: Multiply, ctx: Context) -> _Side:
     """Errors: UnsupportedInKernel for what the hardware cannot read."""
     buffer = ctx.buffer(ref)
     if BYTES[buffer.element] != BYTES[stmt.operand] or len(buffer.shape) != 2:
-        raise exc.UnsupportedInKernel(f"'{buffer.name}' {buffer.shape} of {buffer.element} is no operand of {stmt.operand}")
+        kind = f"'{buffer.name}' {buffer.shape} of {buffer.element}"
+        raise exc.UnsupportedInKernel(f"{kind} is no operand of {stmt.operand}")
     if buffer.swizzle != buffer.panel or buffer.swizzle not in (32, 64, 128):
         raise exc.UnsupportedInKernel(
             f"'{buffer.name}' has panels of {buffer.panel} bytes and a swizzle of {buffer.swizzle}: an operand of a"

@@ -1,7 +1,7 @@
 """A warp program as the text of one CUDA kernel. The printer only prints: every decision is in the program.
 
 One kernel: setup, then a branch for each warp group with its role, in which a persistent loop walks the instances of
-the launch grid. See `twill.codegen.aref` for what the statements mean and `twill.codegen.parameters` for the parameters.
+the launch grid. `twill.codegen.aref` says what the statements mean, `twill.codegen.parameters` what a launch passes.
 """
 
 from __future__ import annotations
