@@ -1,0 +1,97 @@
+"""Schedules of the examples that are kept, so that tests of what comes after the solver need none.
+
+`python -m tests.golden_schedules` solves what is missing or was solved for another kernel or machine; takes minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.conftest import GOLDEN, ROOT
+from twill import exc
+from twill.emission import Extracted, extract, refuse_foreign
+from twill.graph.specialization import list_specializations
+from twill.machine import Machine
+from twill.machine_file import load_machine
+from twill.options import SolveOptions
+from twill.pipeline import solve
+from twill.schedule import Schedule
+from twill.schedule_file import load_schedule
+
+MACHINE = "h100"
+BUDGET = 120.0  # seconds of each solve
+
+
+@dataclass(frozen=True)
+class Example:
+    """A specialization of an example. file: relative to the repository."""
+
+    file: str
+    spec: str
+
+    @property
+    def name(self) -> str:
+        """gemm_bf16."""
+        return f"{Path(self.file).stem}_{self.spec}"
+
+    @property
+    def path(self) -> Path:
+        """Where its schedule is kept."""
+        return GOLDEN / "schedules" / f"{self.name}.json"
+
+
+def examples() -> Iterator[Example]:
+    """All of them."""
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        for spec in list_specializations(str(path)):
+            yield Example(f"examples/{path.name}", spec)
+
+
+@cache
+def machine() -> Machine:
+    """The machine that the schedules are for."""
+    return load_machine(MACHINE)
+
+
+@cache
+def kernel(example: Example) -> Extracted:
+    """The example, read. The working directory must be the repository."""
+    return extract(example.file, example.spec)
+
+
+@cache
+def schedule(example: Example) -> Schedule:
+    """The kept schedule. Errors: ScheduleMismatch if it is not for the kernel and machine as they are."""
+    found = load_schedule(example.path)
+    refuse_foreign(found, kernel(example).graph, machine())
+    return found
+
+
+def main() -> int:
+    """Solve what has to be solved."""
+    for example in examples():
+        try:
+            schedule(example)
+        except (exc.ScheduleMismatch, exc.MalformedSchedule):
+            example.path.parent.mkdir(parents=True, exist_ok=True)
+            found = _solved(example)
+            example.path.write_text(found.canonical() + "\n", encoding="utf-8")
+            print(f"{example.name}: I = {found.ii}, {found.solve_seconds:.0f} s", flush=True)
+    return 0
+
+
+def _solved(example: Example) -> Schedule:
+    try:
+        return solve(kernel(example).graph, machine(), SolveOptions(budget=BUDGET))
+    except exc.BudgetExhausted as ended:
+        if not isinstance(ended.schedule, Schedule):
+            raise
+        return ended.schedule
+
+
+if __name__ == "__main__":
+    sys.exit(main())
