@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import pytest
+
 from tests.kernels import H100, example
 from twill.graph.dependence import DependenceGraph
 from twill.key import Asked, schedule_key
@@ -95,3 +97,8 @@ def poisons() -> dict[str, Entry]:
         ),
         "a graph that cannot be costed": good.model_copy(update={"graph": graph_of().model_copy(update={"dims": ()})}),
     }
+
+
+def coarse_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the normalization take its first scale, instead of asking its solver for seconds for the best one."""
+    monkeypatch.setattr("twill.zlp.normalize._program", lambda *given, **more: None)

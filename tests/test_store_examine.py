@@ -9,11 +9,15 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.kernels import H100, example
-from tests.stores import entry_of, poisons
+from tests.stores import coarse_scale, entry_of, poisons
+from twill.graph.cooperation import cooperations
+from twill.graph.cost import cost
 from twill.key import Asked, schedule_key
 from twill.pipeline import SolveOptions, solve
 from twill.store.examine import RUNS, checker, examine, mark
 from twill.store.filing import file
+from twill.store.rescaled import same_graph
+from twill.zlp.normalize import normalize
 
 POISONS = tuple(poisons())
 
@@ -22,8 +26,9 @@ def test_a_good_entry_has_nothing_wrong() -> None:
     assert examine(entry_of(), H100, proof=True) == ""
 
 
-@pytest.mark.parametrize("options", [SolveOptions(normalize=60), SolveOptions(strategy="heuristic")])
-def test_entries_of_every_way_to_solve_pass(options: SolveOptions) -> None:
+@pytest.mark.parametrize("options", [SolveOptions(normalize=100), SolveOptions(strategy="heuristic")])
+def test_entries_of_every_way_to_solve_pass(options: SolveOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    coarse_scale(monkeypatch)
     entry, _ = file(solve(example("gemm"), H100, options), example("gemm"), options.asked, H100)
     assert examine(entry, H100, proof=True) == ""
 
@@ -65,3 +70,31 @@ def test_the_key_is_that_of_the_solve() -> None:
     schedule = entry_of().schedule
     assert schedule_key(example("gemm"), H100.digest()) == schedule.key
     assert schedule_key(example("gemm"), H100.digest(), Asked(ii=7)) != schedule.key
+
+
+def test_a_normalized_graph_that_is_not_the_exact_one_in_units_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    coarse_scale(monkeypatch)
+    graph = example("gemm")
+    (region,) = (region for region in graph.regions if region.kind == "loop")
+    exact = cost(graph, region, H100, cooperations(graph, region, H100)[0])
+    given = normalize(exact, 100)
+    assert given.normalization is not None
+    assert given.normalization.cycles_per_unit > 1
+    assert same_graph(exact, given)
+    first, *rest = given.instructions
+    use = first.uses[0]
+    edge = given.edges[0]
+    longer = [
+        {"instructions": (first.model_copy(update={"latency": first.latency + 1}), *rest)},
+        {"instructions": (first.model_copy(update={"latency": 0}), *rest)},
+        {"instructions": (first.model_copy(update={"uses": (use.model_copy(update={"cycles": 1}),)}), *rest)},
+        {"instructions": (first.model_copy(update={"uses": ()}), *rest)},
+        {"instructions": tuple(rest)},
+        {"edges": (edge.model_copy(update={"delay": -edge.delay}), *given.edges[1:])},
+        {"edges": (edge.model_copy(update={"distance": 5}), *given.edges[1:])},
+        {"normalization": given.normalization.model_copy(update={"cycles_per_unit": 1.0})},
+        {"normalization": None},
+        {"interleaved": ("tensor",)},
+    ]
+    for update in longer:
+        assert not same_graph(exact, given.model_copy(update=update)), update

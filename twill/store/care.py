@@ -132,6 +132,6 @@ def collect(store: SqliteStore, limit: int | None = None, days: float | None = N
         c.execute("DELETE FROM machines WHERE digest NOT IN (SELECT machine_digest FROM schedules)")
         after = number(c, "SELECT sum(bytes) FROM totals")
     with store.database.reading() as c:
-        c.execute("PRAGMA incremental_vacuum").fetchall()
+        c.executescript("PRAGMA incremental_vacuum")  # `execute` would step it only once
         c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return before - after
