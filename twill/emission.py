@@ -57,17 +57,17 @@ def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller
     for _ in range(ATTEMPTS):
         try:
             schedule = solve_with_room(kernel.graph, machine, reserve, solve)
-        except exc.Infeasible:
+        except (exc.Infeasible, exc.BudgetExhausted):
             if refused is None:
                 raise
-            break  # nothing fits any more: what the compiler said is the answer
+            break  # nothing that fits was found: what the compiler said is the answer
         try:
             return emit(kernel.program, kernel.specialization, schedule, machine, tell)
         except exc.BuildRejected as rejected:
             if not wants_registers(rejected):
                 raise
             refused = rejected
-            reserve += missing(rejected, machine)
+            reserve += slack(schedule, machine) + missing(rejected, machine)
             tell(f"{rejected.message}: solving again with {reserve} registers of each thread kept free of tiles")
     assert refused is not None
     raise refused
@@ -99,7 +99,7 @@ def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solv
 
 def roomier(machine: Machine, reserve: int) -> Machine:
     """The machine with `reserve` more registers of overhead in every context that multiplies."""
-    computing = machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
+    computing = _computing(machine)
 
     def with_room(context: Context) -> Context:
         if context.name not in computing:
@@ -111,11 +111,26 @@ def roomier(machine: Machine, reserve: int) -> Machine:
     return machine.model_copy(update={"contexts": tuple(map(with_room, machine.contexts))})
 
 
+def _computing(machine: Machine) -> tuple[str, ...]:
+    """Names of the contexts that multiply; all of them if none does."""
+    return machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
+
+
 def wants_registers(rejected: exc.BuildRejected) -> bool:
-    """Whether a build was refused for want of registers, which another schedule may need less of."""
-    if rejected.cause == "serialized":
-        return "insufficient register" in rejected.message
-    return rejected.cause in ("spill", "setmaxnreg")
+    """Whether a build was refused for want of registers, or of quiet around its products: both are had with fewer
+    tiles alive at once."""
+    return rejected.cause in ("spill", "setmaxnreg", "serialized")
+
+
+def slack(schedule: Schedule, machine: Machine) -> int:
+    """Registers per thread that each computing group could have beyond its budget, and had in the build: lowering hands
+    out what the schedule leaves. Keeping only so many free would lead to the same schedule."""
+    computing = [group for group in schedule.warp_groups if group.context in _computing(machine)]
+    free = int(machine.register_file.registers.value) - sum(g.threads * g.registers for g in schedule.warp_groups)
+    shared = free // max(1, sum(group.threads for group in computing))
+    own = (machine.context(group.context).max_registers - group.registers for group in computing)
+    granule = machine.register_file.granule
+    return max(0, min([shared, *own])) // granule * granule
 
 
 def missing(rejected: exc.BuildRejected, machine: Machine) -> int:

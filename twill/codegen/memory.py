@@ -57,6 +57,14 @@ class Memory:
         self.arefs.append(made)
         return made
 
+    def with_depth(self, aref: Aref, slots: int) -> Aref:
+        """The ring with that many slots, and its buffers too."""
+        made = replace(aref, depth=slots)
+        self.arefs[aref.id] = made
+        for number in aref.buffers:
+            self.buffers[number] = replace(self.buffers[number], slots=slots)
+        return made
+
     def barrier(self, name: str, groups: tuple[int, ...]) -> NamedBarrier:
         """A named barrier among warp groups; the same one for the same name."""
         for known in self.barriers:

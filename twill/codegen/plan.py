@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from twill import exc
 from twill.codegen.aref import Aref, Buffer
-from twill.codegen.memory import Memory
+from twill.codegen.memory import Memory, element_bytes
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
 from twill.graph.dependence import Node
 from twill.graph.flat import Step
 from twill.machine import Machine
 from twill.schedule import Schedule
+
+SPARE = 2048  # bytes kept for barriers, scratch and alignment
+DEEPEST = 8  # slots of a ring: more would only hold data that is used long after
 
 Place = tuple[int, int, int]  # region, node, row block (-1: shared by all)
 
@@ -102,6 +106,7 @@ class Plan:
         self.schedule_loops()
         self.follow_straight()
         self.make_rings()
+        self.deepen()
         self.ring_bytes = self.memory.used()
 
     @property
@@ -411,6 +416,36 @@ class Plan:
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
         shared.setdefault(known_by, made)
         return made
+
+    def deepen(self) -> None:
+        """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
+        and again: the model's latencies are those of a quiet memory."""
+        loops = {r.aref.id: r for r in self.rings.values() if r.aref.transport == "tma" and not r.held}
+        depth = {number: ring.aref.depth for number, ring in loops.items()}
+        left = self.capacity - self.memory.used() - self.staging_bytes() - SPARE
+        while depth:
+            least = min(depth.values())
+            shallow = [number for number in depth if depth[number] == least]
+            need = sum(loops[number].buffer.bytes for number in shallow)
+            if need > left or least == DEEPEST:
+                break
+            left -= need
+            depth.update({number: least + 1 for number in shallow})
+        for place, ring in list(self.rings.items()):
+            slots = depth.get(ring.aref.id, ring.aref.depth)
+            self.rings[place] = replace(ring, aref=self.memory.with_depth(ring.aref, slots),
+                                        buffer=replace(ring.buffer, slots=slots))  # fmt: skip
+
+    def staging_bytes(self) -> int:
+        """What stores by the TMA want for their tiles."""
+        wanted: dict[tuple[int, tuple[int, ...], str], int] = {}
+        for task in self.tasks.values():
+            cell = self.flat.steps[task.steps[-1]].operands[0] if task.node.kind in ("store", "reduce_store") else -1
+            if cell >= 0 and task.node.transport == "tma" and len(self.tiles.core(cell)) == 2:
+                shape, element = self.tiles.core(cell), self.flat.cells[cell].type.element
+                for group in task.groups:
+                    wanted[group, shape, element] = prod(shape) * element_bytes(element)
+        return sum(wanted.values())
 
     def name(self, task: Task) -> str:
         """The kernel's name for a task's result."""
