@@ -12,7 +12,7 @@ interleaving would do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.abstract.actor import Actor, Machine, Ring, Waiting
@@ -22,7 +22,7 @@ from twill.codegen.abstract.memory import Global, Shared
 from twill.codegen.abstract.results import compare
 from twill.codegen.abstract.static import static_violations
 from twill.codegen.abstract.violation import RULES, Findings, Violation
-from twill.codegen.aref import WarpProgram
+from twill.codegen.aref import Stmt, WarpProgram
 from twill.codegen.arithmetic import Array
 from twill.codegen.sequential import instances
 from twill.codegen.sequential import run as run_sequentially
@@ -42,10 +42,13 @@ class Trace:
     steps: int
 
 
-def run(program: WarpProgram, launch: Launch, ctas: int = 1, enough: int = ENOUGH) -> Trace:
+def run(
+    program: WarpProgram, launch: Launch, ctas: int = 1, enough: int = ENOUGH,
+    watch: Callable[[Actor, Stmt], None] | None = None,
+) -> Trace:
     """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays.
 
-    enough: violations after which it ends.
+    enough: violations after which it ends. watch: is told of every statement before it is executed.
     """
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
@@ -63,6 +66,7 @@ def run(program: WarpProgram, launch: Launch, ctas: int = 1, enough: int = ENOUG
             launch.scalars,
             (grid[0], grid[1], grid[2]),
             {group.id: group.role for group in program.groups},
+            watch,
         )
         steps += _run_cta(machine, indices[cta::ctas], enough)
     return Trace(arrays, findings.all(), steps)
@@ -135,14 +139,14 @@ class Trial:
     expected: Mapping[str, Array]
 
 
-def trials(program: WarpProgram, problem: Problem | None = None) -> tuple[Trial, ...]:
+def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> tuple[Trial, ...]:
     """Launches at sizes made up for the program: see `twill.codegen.abstract.inputs`.
 
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
-    Raises `UnknownProblem` if no launch could be made up.
+    thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
     """
     made = []
-    for launch in launches(program, problem):
+    for launch in launches(program, problem, thorough):
         expected = {name: array.copy() for name, array in launch.arrays.items()}
         run_sequentially(program.program, launch.grid, expected, launch.scalars)
         made.append(Trial(launch, expected))

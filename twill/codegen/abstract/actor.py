@@ -77,6 +77,7 @@ class Machine:
     scalars: Mapping[str, int | float]
     grid: tuple[int, int, int]
     roles: dict[int, str]
+    watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
 
 
@@ -128,6 +129,8 @@ class Actor:
         for stmt in stmts:
             self.line, self.machine.current = stmt.line or self.line, self
             self.clock.tick()
+            if self.machine.watch:
+                self.machine.watch(self, stmt)
             match stmt:
                 case Let(name, value):
                     self.scope.names[name] = evaluate(value, self.scope)
