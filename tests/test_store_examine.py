@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_a_normalized_graph_that_is_not_the_exact_one_in_units_is_found_out(monk
     first, *rest = given.instructions
     use = first.uses[0]
     edge = given.edges[0]
-    longer = [
+    changes: list[dict[str, Any]] = [
         {"instructions": (first.model_copy(update={"latency": first.latency + 1}), *rest)},
         {"instructions": (first.model_copy(update={"latency": 0}), *rest)},
         {"instructions": (first.model_copy(update={"uses": (use.model_copy(update={"cycles": 1}),)}), *rest)},
@@ -96,5 +97,5 @@ def test_a_normalized_graph_that_is_not_the_exact_one_in_units_is_found_out(monk
         {"normalization": None},
         {"interleaved": ("tensor",)},
     ]
-    for update in longer:
+    for update in changes:
         assert not same_graph(exact, given.model_copy(update=update)), update

@@ -15,6 +15,7 @@ from twill.machine import Machine
 from twill.store import http as http_module
 from twill.store.api import Job, JobProblem, SolveRequest
 from twill.store.client import Client
+from twill.store.examine import examine
 from twill.store.http import HttpStore
 from twill.store.interface import Entry
 from twill.store.remote import solve_at
@@ -81,9 +82,13 @@ def test_a_machine_that_is_not_the_one_named_does_not_count() -> None:
 def test_nothing_bad_comes_through_and_the_reason_is_logged_once(
     which: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    examined: list[object] = []
-    examine = http_module.examine
-    monkeypatch.setattr(http_module, "examine", lambda *a, **k: examined.append(a) or examine(*a, **k))
+    examined: list[Entry] = []
+
+    def watched(entry: Entry, machine: Machine, *, proof: bool) -> str:
+        examined.append(entry)
+        return examine(entry, machine, proof=proof)
+
+    monkeypatch.setattr(http_module, "examine", watched)
     with playing(BAD[which]) as service:
         store = HttpStore(Client(service.address, seconds=0.3, tries=1))
         assert [store.get(KEY) for _ in range(2)] == [None, None]

@@ -73,7 +73,8 @@ def test_a_put_is_in_file_and_memory(tmp_path: Path) -> None:
     assert [store.get_artifact(KEY, "a") for _ in range(2)] == [b"1", b"1"]
     assert store.memory.get_artifact(KEY, "a") == b"1"
     assert store.delete(KEY)
-    assert store.get(KEY) is store.get_artifact(KEY, "a") is None
+    assert store.get(KEY) is None
+    assert store.get_artifact(KEY, "a") is None
     assert not store.delete(KEY)
     store.close()
 

@@ -20,8 +20,10 @@ from tests.conftest import ROOT
 from tests.kernels import H100
 from tests.stores import asked_of, entry_of, graph_of, illegal, numbered, poisons, schedule_of
 from twill.exc import InvalidSchedule, StoreUnavailable
+from twill.machine import Machine
 from twill.store import sqlite as sqlite_module
 from twill.store.care import keys, quarantined, verify
+from twill.store.examine import examine
 from twill.store.interface import Entry
 from twill.store.rows import row_of
 from twill.store.sqlite import SqliteStore
@@ -138,7 +140,8 @@ def test_deletion_takes_the_artifacts_too(store: SqliteStore) -> None:
     store.put_artifact(entry_of().key, "a", b"1")
     assert store.delete(entry_of().key)
     assert not store.delete(entry_of().key)
-    assert store.get(entry_of().key) is store.get_artifact(entry_of().key, "a") is None
+    assert store.get(entry_of().key) is None
+    assert store.get_artifact(entry_of().key, "a") is None
 
 
 def test_an_artifact_replaces_one_of_its_name(store: SqliteStore) -> None:
@@ -200,8 +203,12 @@ def test_a_mark_of_other_content_or_another_checker_does_not_count(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Entry] = []
-    examine = sqlite_module.examine
-    monkeypatch.setattr(sqlite_module, "examine", lambda entry, machine: asked.append(entry) or examine(entry, machine))
+
+    def watched(entry: Entry, machine: Machine) -> str:
+        asked.append(entry)
+        return examine(entry, machine)
+
+    monkeypatch.setattr(sqlite_module, "examine", watched)
     store.keep(entry_of(), H100)
     assert store.get(entry_of().key) is not None
     assert asked == []  # what was put was examined then
