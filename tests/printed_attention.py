@@ -1,4 +1,4 @@
-"""A warp program of attention with a causal mask, written by hand: products with A in registers, a loop of two stages."""
+"""A warp program of attention with a causal mask, written by hand: A in registers, a loop of two stages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ from twill.codegen.aref import (
     WindowAxis,
 )
 from twill.codegen.expression import Apply, Local, Number, ProgramId, multiply
-from twill.codegen.layout import Accumulator, Along
+from twill.codegen.layout import Accumulator, Along, Layout
+from twill.graph.program import TileProgram
 
 DEPTH = 128  # of a head
 ROWS = (0, -1)  # a row vector, spread over the columns
@@ -73,7 +74,8 @@ def attention(groups: int = 2, keys: int = 128, masked: bool = True) -> WarpProg
     load = _load(groups, keys, trip)
     consumers = tuple(_consumer(program, g, groups, keys, trip, masked) for g in everyone)
     barriers = tuple(NamedBarrier(g, f"o_{g}", (g + 1,), 128) for g in range(groups))
-    return WarpProgram(program, "h100", maps, buffers, rings, barriers, (load, *consumers), shared_bytes(buffers, rings))
+    shared = shared_bytes(buffers, rings)
+    return WarpProgram(program, "h100", maps, buffers, rings, barriers, (load, *consumers), shared)
 
 
 def _load(groups: int, keys: int, trip: Apply) -> WarpGroup:
@@ -96,20 +98,20 @@ class _Numbers:
     def __init__(self, base: int, keys: int) -> None:
         scores, output = Accumulator(64, keys), Accumulator(64, DEPTH)
         rows = Along(scores, 1)
-        kinds = {
+        kinds: dict[str, tuple[str, Layout]] = {
             "q": ("bf16", output), "s": ("f32", scores), "p": ("bf16", scores), "acc": ("f32", output),
             "o": ("bf16", output), "m": ("f32", rows), "m_new": ("f32", rows), "l": ("f32", rows),
             "alpha": ("f32", rows), "row_sum": ("f32", rows), "offs_m": ("i32", rows),
             "offs_n": ("i32", Along(scores, 0)), "visible": ("i1", scores), "lse": ("f32", rows),
         }  # fmt: skip
-        self.fragments = tuple(Fragment(base + n, name, *kind) for n, (name, kind) in enumerate(kinds.items()))
+        self.fragments = tuple(Fragment(base + n, name, *kinds[name]) for n, name in enumerate(kinds))
         self._numbers = {fragment.name: fragment.id for fragment in self.fragments}
 
     def __getitem__(self, name: str) -> int:
         return self._numbers[name]
 
 
-def _consumer(program, g: int, groups: int, keys: int, trip: Apply, masked: bool) -> WarpGroup:  # type: ignore[no-untyped-def]
+def _consumer(program: TileProgram, g: int, groups: int, keys: int, trip: Apply, masked: bool) -> WarpGroup:
     f = _Numbers(20 * g, keys)
     q_get, k_get, k_done, v_get, v_done = (30 * g + n for n in range(5))
     cursors = (Cursor(q_get, "q_get", 0), Cursor(k_get, "k_get", 1), Cursor(k_done, "k_done", 1),
@@ -167,7 +169,8 @@ def _consumer(program, g: int, groups: int, keys: int, trip: Apply, masked: bool
     window = Window("LSE", "f32", (WindowAxis(64, Number(1), rows, None, symbol(program, "N")),), Number(0), 0.0)
     body: tuple[Stmt, ...] = (
         *skip, Get(q_get), LoadShared(SlotRef(0, q_get), f["q"]), Consumed(q_get), *rest,
-        Fill(f["acc"], Number(0.0, "f32")), Fill(f["m"], Number(float("-inf"), "f32")), Fill(f["l"], Number(0.0, "f32")),
+        Fill(f["acc"], Number(0.0, "f32")), Fill(f["m"], Number(float("-inf"), "f32")),
+        Fill(f["l"], Number(0.0, "f32")),
         Range(f["offs_m"], 0), compute("add", f["offs_m"], f["offs_m"], rows),
         Pipeline("keys", "j", trip, 1, (first,), steady, (last,), interval=1100),
         compute("log2", f["lse"], f["l"]), compute("add", f["lse"], f["lse"], f["m"]),

@@ -39,11 +39,10 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
+from twill.codegen.cuda.elements import BYTES
 from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, less, multiply
 from twill.codegen.layout import Accumulator, Layout
 from twill.graph.program import Argument, TileProgram, TileType
-
-SIZES = {"f32": 4, "bf16": 2, "f16": 2, "f8e4m3": 1, "f8e5m2": 1, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f64": 8}
 
 
 def arguments(**kinds: str) -> tuple[Argument, ...]:
@@ -53,7 +52,7 @@ def arguments(**kinds: str) -> tuple[Argument, ...]:
 
 def tile_program(kernel: str, args: Sequence[Argument]) -> TileProgram:
     """A tile program of which only the arguments matter."""
-    return TileProgram(kernel, "", f"{kernel}.py", tuple(args), (), ())
+    return TileProgram(kernel, "small", f"{kernel}.py", tuple(args), (), ())
 
 
 def symbol(program: TileProgram, name: str) -> Symbol:
@@ -62,16 +61,19 @@ def symbol(program: TileProgram, name: str) -> Symbol:
     return Symbol(argument.value, name, argument.type.element)
 
 
-def matrix(number: int, name: str, shape: tuple[int, ...], element: str, slots: int, offset: int, swizzle: int = 128) -> Buffer:
+def matrix(
+    number: int, name: str, shape: tuple[int, ...], element: str, slots: int = 1, offset: int = 0, swizzle: int = 128
+) -> Buffer:
     """A ring of swizzled matrices, or of vectors (swizzle 0)."""
-    size = SIZES[element]
+    size = BYTES[element]
     for extent in shape:
         size *= extent
-    return Buffer(number, name, shape, element, swizzle if len(shape) == 2 else 0, swizzle, slots, -(-size // 1024) * 1024, offset)
+    mode = swizzle if len(shape) == 2 else 0
+    return Buffer(number, name, shape, element, mode, swizzle, slots, -(-size // 1024) * 1024, offset)
 
 
 def place(buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
-    """One after the other."""
+    """Laid out one after the other."""
     out: list[Buffer] = []
     at = 0
     for buffer in buffers:
@@ -118,7 +120,8 @@ def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
         matrix(1, "b", (block_k, columns), "bf16", depth, 0),
         *(matrix(2 + g, f"c_{g}", (64, columns), "bf16", 1, 0) for g in range(groups)),
     ])  # fmt: skip
-    ring = Aref(0, "a_b", (0, 1), depth, 0, tuple(range(1, groups + 1)), "tma", 2 * (rows + columns) * block_k, 1, 4 * groups)
+    everyone = tuple(range(1, groups + 1))
+    ring = Aref(0, "a_b", (0, 1), depth, 0, everyone, "tma", 2 * (rows + columns) * block_k, 1, 4 * groups)
     k = multiply(Local("step"), Number(block_k))
     loads: tuple[Stmt, ...] = (
         Acquire(0, line=31),
@@ -130,27 +133,29 @@ def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
     )  # fmt: skip
     load = WarpGroup(0, "load", 128, 40, True, (), (Cursor(0, "put", 0),),
                      (Pipeline("k", "step", trip, 0, (), loads, ()),))  # fmt: skip
-    consumers = tuple(_gemm_consumer(g, columns, trip) for g in range(1, groups + 1))
+    consumers = tuple(_gemm_consumer(g, groups, columns, trip) for g in everyone)
     barriers = tuple(NamedBarrier(g, f"c_{g}", (g + 1,), 128) for g in range(groups))
     return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (load, *consumers),
                        shared_bytes(buffers, (ring,)))  # fmt: skip
 
 
-def _gemm_consumer(g: int, columns: int, trip: Expr) -> WarpGroup:
+def _gemm_consumer(g: int, groups: int, columns: int, trip: Expr) -> WarpGroup:
     base, cursor, done = 10 * g, 10 * g, 10 * g + 1
     acc, out = base, base + 1
-    fragments = (Fragment(acc, "acc", "f32", Accumulator(64, columns)), Fragment(out, "c", "bf16", Accumulator(64, columns)))
+    layout = Accumulator(64, columns)
+    fragments = (Fragment(acc, "acc", "f32", layout), Fragment(out, "c", "bf16", layout))
     cursors = (Cursor(cursor, "get", 0), Cursor(done, "done", 0))
+    a = SlotRef(0, cursor, rows=(64 * (g - 1), 64 * g))
     step: tuple[Stmt, ...] = (
         Get(cursor, line=33),
         Fence((acc,), line=33),
-        Multiply(acc, SlotRef(0, cursor, rows=(64 * (g - 1), 64 * g)), SlotRef(1, cursor), False, False, 64, "bf16", True, line=33),
+        Multiply(acc, a, SlotRef(1, cursor), False, False, 64, "bf16", True, line=33),
         Commit(line=33),
         Advance(cursor),
     )
     retire: tuple[Stmt, ...] = (Consumed(done, line=33), Advance(done))
     first = (If(less(Number(0), trip), step),)
-    row = multiply(ProgramId(0), Number(64))
+    row = Apply("add", (multiply(ProgramId(0), Number(64 * groups)), Number(64 * (g - 1))), "i32")
     body: tuple[Stmt, ...] = (
         Fill(acc, Number(0.0, "f32"), line=29),
         Pipeline("k", "step", trip, 1, (first,), (*step, WaitGroups(1, (), line=33), *retire),
@@ -162,7 +167,8 @@ def _gemm_consumer(g: int, columns: int, trip: Expr) -> WarpGroup:
         StoreShared(out, SlotRef(1 + g), line=36),
         ProxyFence(),
         Sync(g - 1),
-        *(TmaStore(2, (Local("row"), Number(c)), SlotRef(1 + g, columns=(c, c + 64)), line=36) for c in range(0, columns, 64)),
+        *(TmaStore(2, (Local("row"), Number(c)), SlotRef(1 + g, columns=(c, c + 64)), line=36)
+          for c in range(0, columns, 64)),
         BulkCommit(),
-    )
+    )  # fmt: skip
     return WarpGroup(g, f"multiply {g}", 128, 232, False, fragments, cursors, body, (BulkWait(0, False),))

@@ -68,7 +68,8 @@ def test_all_wrappers_assemble_without_a_remark() -> None:
         WgmmaShape("e4m3", "e5m2", 64, "register"),
     ]
     build = compile_cubin((ROOT / "tests" / "cuda" / "every_wrapper.cu").read_text(encoding="utf-8"), shapes=shapes)
-    assert {fact.function for fact in build.facts} == {"threads_and_barriers", "copies", "fragments", "multiplies", "tiles"}
+    kernels = {"threads_and_barriers", "copies", "fragments", "multiplies", "tiles"}
+    assert {fact.function for fact in build.facts} == kernels
     assert [remark for fact in build.facts for remark in fact.remarks] == []
     assert build.cubin.startswith(b"\x7fELF")
     assert build.function("multiplies").wgmma == {"m64n64k16": 5, "m64n64k8": 1, "m64n64k32": 2}

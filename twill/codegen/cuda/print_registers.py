@@ -93,12 +93,11 @@ def _print_index_comparison(stmt: Compute, ctx: Context) -> None:
     layout, inner = ctx.fragment(stmt.result).layout, ctx.inside()
     left, right = (_base(operand, ctx) for operand in stmt.operands)
     with ctx.out.block():
-        apart = inner.names.fresh("apart")
-        ctx.out.line(f"const i32 {apart} = bound((i64){left} - (i64){right});")
+        ctx.out.line(f"const i32 apart = bound((i64){left} - (i64){right});")
 
         def element_at(i: str) -> Computed:
             less, more = (_constant(operand, layout, i, ctx) for operand in stmt.operands)
-            pair = (apart, f"({more}) - ({less})")
+            pair = ("apart", f"({more}) - ({less})")
             return print_elementwise(Operation("compare", pair, ("i32", "i32"), "i1", dict(stmt.attributes)))
 
         assign(stmt.result, element_at, inner)
