@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from twill.exc import StoreUnavailable
@@ -55,7 +56,7 @@ def create_app(service: Service) -> FastAPI:
     app.add_exception_handler(StoreUnavailable, on_unavailable)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
-    app.openapi = described(app.openapi)  # type: ignore[method-assign]
+    app.openapi = described(app.openapi, guarded=service.tokens is not None)  # type: ignore[method-assign]
     return app
 
 
@@ -97,11 +98,19 @@ async def on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = KINDS.get(error.status_code, "Refused")
     message = MEANINGS.get(error.status_code, str(error.detail))
-    return refusal(Refused(error.status_code, kind, message, headers=dict(error.headers or {})))
+    headers = {"Allow": ", ".join(methods_of(request))} if error.status_code == 405 else {}
+    return refusal(Refused(error.status_code, kind, message, headers=headers))
 
 
-def described(generate: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    """OpenAPI with the one body that the framework does not read itself."""
+def methods_of(request: Request) -> list[str]:
+    """What the path can be asked; the framework tells of one route only, of several that share a path."""
+    routes = (route for router in (api, operators, pages) for route in router.routes if isinstance(route, APIRoute))
+    path = request.url.path
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods})
+
+
+def described(generate: Callable[[], dict[str, Any]], guarded: bool) -> Callable[[], dict[str, Any]]:
+    """OpenAPI with the one body that the framework does not read itself, and without tokens if none are asked for."""
 
     def openapi() -> dict[str, Any]:
         document = generate()
@@ -112,6 +121,10 @@ def described(generate: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, 
             schemas.update({f"{name}-Input": schema for name, schema in {**parts, "Submission": found}.items()})
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
+        if not guarded:
+            document["components"].pop("securitySchemes", None)
+            for operation in (one for path in document["paths"].values() for one in path.values()):
+                operation.pop("security", None)
         return document
 
     return openapi
