@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 
 from twill import exc
 from twill.codegen.aref import (
@@ -17,6 +18,7 @@ from twill.codegen.aref import (
     Fence,
     Fill,
     Get,
+    LoadGlobal,
     LoadShared,
     Multiply,
     ProxyFence,
@@ -31,17 +33,20 @@ from twill.codegen.aref import (
 )
 from twill.codegen.cursors import Cursors, Use
 from twill.codegen.expression import Number
+from twill.codegen.layout import runs
 from twill.codegen.operations import Scope, Tools
 from twill.codegen.plan import Place, Plan, Ring, Source, Task
 from twill.codegen.registers import EventKey, Made, Reading, Registers, versions
 from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.stores import Stores
 from twill.codegen.stream import Event, Printer, Stream, arrange
-from twill.codegen.transfers import Part, Transfers
+from twill.codegen.transfers import Part, Transfers, largest_part, rows_of
 from twill.codegen.turns import Turn, begin, end, give, turns, wait
-from twill.graph.flat import FlatCarry
+from twill.graph.flat import FlatCarry, Step
 from twill.graph.program import Loop
 from twill.graph.purity import stretches
+
+AT_ONCE = 4096  # elements of a tile that the 128 threads of a group load before they store them
 
 
 @dataclass
@@ -474,12 +479,35 @@ class Emitter:
         assert step.op.access is not None
         part = Part(step.op.access, step.results[0], task.block)
         cursor = self.cursors.of(ring.aref, "put")
+        if ring.aref.transport != "tma":
+            return [Acquire(cursor, line=task.node.line), *self.put_by_threads(part, ring, cursor, step, at)]
         made_map = self.transfers.map(part, ring.buffer)
         made: list[Stmt] = [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes)]
         for box in self.transfers.boxes(part, ring.buffer, at):
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
             made.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
         return [*made, Advance(cursor)]
+
+    def put_by_threads(self, part: Part, ring: Ring, cursor: int, step: Step, at: Iteration) -> Iterator[Stmt]:
+        """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
+        rows at a time."""
+        if step.operands:
+            raise exc.UnsupportedInKernel(
+                "a load whose mask is more than bounds on its indices feeds a ring",
+                file=self.plan.wired.program.file, line=step.op.line, hint="mask by comparing indices with bounds",
+            )  # fmt: skip
+        window, shape = self.transfers.window(part, at), ring.buffer.shape
+        each = largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
+        piece = (each, *shape[1:])
+        fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
+        for first in range(0, shape[0], each):
+            rows = (first, first + each) if each < shape[0] else None
+            yield LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
+            yield StoreShared(fragment, SlotRef(ring.buffer.id, cursor, rows), line=step.op.line)
+        if ring.multiplied:
+            yield ProxyFence()
+        yield Publish(cursor)
+        yield Advance(cursor)
 
     def put_registers(self, task: Task, ring: Ring) -> list[Stmt]:
         """A computed tile into the next slot."""

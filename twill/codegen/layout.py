@@ -57,6 +57,14 @@ class Uniform:
 Layout = Accumulator | Along | Blocked | Uniform
 
 
+def runs(shape: tuple[int, ...]) -> Blocked:
+    """A tile dealt in the longest runs, up to 8 elements, that give every thread as many and end with the rows."""
+    run = 8
+    while run > 1 and (math.prod(shape) % (run * THREADS) or shape[-1] % run):
+        run //= 2
+    return Blocked(shape, run)
+
+
 def shape_of(layout: Layout) -> tuple[int, ...]:
     """The shape of the tile."""
     match layout:

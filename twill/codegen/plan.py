@@ -119,14 +119,17 @@ class Plan:
     def make_groups(self) -> None:
         """The schedule's groups; load groups that never work in the same loop become one."""
         loops_of: dict[int, set[int]] = {}
+        by_threads = set()
         for op in self.schedule.ops:
             loops_of.setdefault(op.warp_group, set()).add(op.loop)
+            if op.op in ("copy load", "plain load"):
+                by_threads.add(op.warp_group)
         self.group_of: dict[int, int] = {}
         made: list[Group] = []
         busy: list[set[int]] = []
         for w in self.schedule.warp_groups:
             mine = loops_of.get(w.id, set())
-            issuer = w.context == "issue"
+            issuer = w.context == "issue" and w.id not in by_threads
             same = (g.id for g in made if issuer and g.issuer and not busy[g.id] & mine)
             number = next(same, len(made))
             if number == len(made):
@@ -229,11 +232,7 @@ class Plan:
 
     def straight_groups(self, task: Task) -> tuple[int, ...]:
         """The groups that need a straight-line task done."""
-        rooted = {
-            self.tasks[place].groups[0]
-            for source in self.register_sources(task)
-            if (place := self.place_of(source))[0] in self.loops and place in self.tasks
-        }
+        rooted = self.rooted(task)
         if rooted:
             return (min(rooted),)
         if task.node.kind == "load":
@@ -242,6 +241,19 @@ class Plan:
         readers = [r for r in self.readers(task.place) if r.place != task.place]
         needed = {g for reader in readers for g in reader.groups}
         return tuple(sorted(needed)) or (self.home_group(task.block),)
+
+    def rooted(self, task: Task) -> set[int]:
+        """The groups in whose loops the values that a straight-line task works on are made."""
+        found: set[int] = set()
+        for source in self.register_sources(task):
+            place = self.place_of(source)
+            if place[0] in self.loops:
+                found |= set(self.tasks[place].groups) if place in self.tasks else set()
+            else:
+                region, node, block = place
+                steps = self.wired.steps[region, node]
+                found |= self.rooted(Task((region, node, block), self.node(region, node), steps, ()))
+        return found
 
     def home_group(self, block: int) -> int:
         """The compute group that a row block belongs to."""
@@ -390,13 +402,6 @@ class Plan:
         cell = self.flat.steps[task.steps[-1]].results[0]
         shape, element = self.tiles.core(cell), self.flat.cells[cell].type.element
         loads = task.node.kind == "load"
-        if loads and task.node.transport != "tma":
-            raise exc.UnsupportedInKernel(
-                f"the load of {task.node.tensor} cannot go by TMA: {task.node.transport_reason}",
-                file=self.wired.program.file,
-                line=task.node.line,
-                hint="strides and addresses in multiples of 16 bytes (`:16` in the signature)",
-            )
         producer = self.producer(task)
         consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
         held = task.region not in self.loops
@@ -408,9 +413,10 @@ class Plan:
                 return replace(old, key=task.place, readers=readers)
         name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
         buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task, known_by))
-        full = 1 if loads else 4 * self.groups[producer].threads // 128
+        copied = loads and task.node.transport == "tma"
+        full = 1 if copied else 4 * self.groups[producer].threads // 128
         empty = sum(1 if self.groups[g].issuer else 4 for g in consumers)
-        transport = "tma" if loads else "registers"
+        transport = "tma" if copied else "registers"
         aref = self.memory.aref(name, (buffer.id,), producer, consumers, transport, (full, empty))
         multiplied = any(r.node.kind == "mma" for r in slot)
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
@@ -455,7 +461,8 @@ class Plan:
         """The group that fills a task's ring."""
         if task.region in self.loops or task.node.kind != "load":
             return task.groups[0]
-        return next((g.id for g in self.groups if g.issuer), self.home_group(task.block))
+        issuers = (g.id for g in self.groups if g.issuer and task.node.transport == "tma")
+        return next(issuers, self.home_group(task.block))
 
     def depth(self, task: Task, known_by: tuple[object, ...]) -> int:
         """Slots that the schedule gives the ring; the most of any loop for loads that share one."""

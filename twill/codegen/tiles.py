@@ -9,10 +9,9 @@ elementwise operations and carries tie vectors together. A vector that no matrix
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from twill import exc
-from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform
+from twill.codegen.layout import Accumulator, Along, Layout, Uniform, runs
 from twill.graph.build import Wired
 from twill.graph.flat import Step
 from twill.graph.vocabulary import ELEMENTWISE
@@ -123,10 +122,7 @@ class Tiles:
             return Accumulator(*core)
         if len(core) > 2:
             self.refuse(cell, f"a tile of {len(core)} dimensions in registers", "tiles of one or two dimensions")
-        run = 8
-        while run > 1 and prod(core) % (run * 128):
-            run //= 2
-        return Blocked(core, run)
+        return runs(core)
 
     def refuse(self, cell: int, what: str, hint: str) -> None:
         """Raises UnsupportedInKernel at the cell's line."""

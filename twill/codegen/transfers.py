@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from twill.codegen.aref import Buffer, TensorMap, Window, WindowAxis
@@ -137,6 +137,13 @@ class Transfers:
             bounds = [None if p is None else self.scalars.polynomial(p, at) for p in (axis.lower, axis.upper)]
             axes.append(WindowAxis(extent, stride, offset, bounds[0], bounds[1]))
         return Window(part.access.base, part.access.element, tuple(axes), constant, part.access.pad)
+
+
+def rows_of(window: Window, first: int, count: int) -> Window:
+    """Some rows of a window: `count` along its first axis, from the `first` on."""
+    axis = window.axes[0]
+    cut = replace(axis, extent=count, offset=add(axis.offset, Number(first)))
+    return replace(window, axes=(cut, *window.axes[1:]))
 
 
 def largest_part(extent: int, most: int) -> int:
