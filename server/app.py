@@ -106,7 +106,7 @@ def methods_of(request: Request) -> list[str]:
     """What the path can be asked; the framework tells of one route only, of several that share a path."""
     routes = (route for router in (api, operators, pages) for route in router.routes if isinstance(route, APIRoute))
     path = request.url.path
-    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods})
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
 def described(generate: Callable[[], dict[str, Any]], guarded: bool) -> Callable[[], dict[str, Any]]:
