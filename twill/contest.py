@@ -73,7 +73,8 @@ class Contest:
     def _graphs(self) -> list[CostedGraph]:
         asked = self.job.options.blocks
         every = cooperations(self.job.graph, self.region, self.job.machine)
-        return [self.job.costed(self.region, c) for c in every if asked is None or c.blocks == asked]
+        wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
+        return [self.job.costed(self.region, c) for c in wanted]
 
     def _pinnable(self, graphs: list[CostedGraph]) -> list[CostedGraph]:
         """Graphs in which every pin names something; raises BadPin if there is none."""

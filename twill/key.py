@@ -25,6 +25,7 @@ class Asked(Document):
     pins: tuple[str, ...] = ()
     blocks: int | None = None
     ii: int | None = None
+    fuse: bool = True
 
 
 def units_of(strategy: Strategy, normalize: int | None) -> int | None:
@@ -38,6 +39,6 @@ def schedule_key(graph: DependenceGraph, machine_digest: str, asked: Asked | Non
     Two spellings of one kernel (names, lines) have one key.
     """
     a = asked or Asked()
-    options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii))
+    options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *(() if a.fuse else ("unfused",))))
     parts = (canonical_shape(graph), machine_digest, options, EMITTER_VERSION)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

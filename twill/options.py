@@ -13,6 +13,7 @@ class SolveOptions:
     """normalize: the U of `--normalize U` (None: exact cycles). budget: seconds for everything
     (None: no limit). resource_limit: z3's counter per check (0: none). blocks: only cooperations
     with this many row blocks. ii: ask about this initiation interval only. pins: see `twill.smt.pins`.
+    fuse: whether neighbouring program instances may be fused (the emitter cannot yet).
     strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit."""
 
     normalize: int | None = None
@@ -23,6 +24,7 @@ class SolveOptions:
     blocks: int | None = None
     ii: int | None = None
     strategy: Strategy = "joint"
+    fuse: bool = True
 
     @property
     def units(self) -> int | None:
@@ -33,5 +35,11 @@ class SolveOptions:
     def asked(self) -> Asked:
         """The part of it that can change the answer."""
         return Asked(
-            strategy=self.strategy, units=self.units, seed=self.seed, pins=self.pins, blocks=self.blocks, ii=self.ii
+            strategy=self.strategy,
+            units=self.units,
+            seed=self.seed,
+            pins=self.pins,
+            blocks=self.blocks,
+            ii=self.ii,
+            fuse=self.fuse,
         )

@@ -48,7 +48,7 @@ def emit_example(
         if stored.is_file():
             return load_schedule(stored)
         try:
-            schedule = solve(graph, on, SolveOptions(budget=budget))
+            schedule = solve(graph, on, SolveOptions(budget=budget, fuse=False))
         except exc.BudgetExhausted as ended:
             if not isinstance(ended.schedule, Schedule):
                 raise

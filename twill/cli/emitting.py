@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
     from twill.exc import BudgetExhausted
     from twill.schedule import Schedule
 
-    options = solving.options_of(arguments)
+    options = replace(solving.options_of(arguments), fuse=False)  # fused instances are not emitted
     with storing.opened(arguments) as store:
         try:
             schedule = storing.answer(store, graph, machine, options, storing.say)
