@@ -102,7 +102,7 @@ def _solved(example: Example) -> Schedule:
 
 def _best(graph: DependenceGraph, on: Machine) -> Schedule:
     try:
-        return solve(graph, on, SolveOptions(budget=BUDGET))
+        return solve(graph, on, SolveOptions(budget=BUDGET, fuse=False))
     except exc.BudgetExhausted as ended:
         if not isinstance(ended.schedule, Schedule):
             raise
