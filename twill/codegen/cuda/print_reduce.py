@@ -66,9 +66,10 @@ def print_reduce(stmt: Reduce, ctx: Context) -> None:
         out.line(f"{kind} whole[{count}];")
         with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
             _over_registers(stmt, plan, element, ctx)
+            out.line(f"{kind} other;")
             for lanes in plan.lanes:
-                other = f"shuffle_xor(whole[r], {lanes})"
-                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', other)};")
+                out.line(f"other = shuffle_xor(whole[r], {lanes});")  # once, by all lanes: the combination may branch
+                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
         if plan.warps:
             _over_warps(stmt, plan, count, element, ctx)
         final = "whole[r]" if element == result.element else f"({value_type(result.element)})whole[r]"
