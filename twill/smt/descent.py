@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from twill.smt.assignment import Assignment
 from twill.smt.objectives import (
     crossing_at_most,
-    forced_crossing,
+    crossing_sums,
     length_at_most,
     registers_at_most,
     shortest_length,
@@ -37,40 +38,36 @@ class Descent:
         self.proven.append("ii")
         shortest = shortest_length(e)
         fewest = max(1, -(-shortest // ii))
-        self._minimize("copies", fewest, lambda a: a.copies, lambda k: length_at_most(e, k * ii))
-        self._minimize("crossing", forced_crossing(e), lambda a: a.crossing, lambda k: crossing_at_most(e, k))
-        self._minimize("length", shortest, lambda a: a.length, lambda k: length_at_most(e, k))
+        copies = range(fewest, q.found.copies + 1)
+        self._minimize("copies", copies, lambda a: a.copies, lambda k: length_at_most(e, k * ii))
+        self._minimize("crossing", crossing_sums(e), lambda a: a.crossing, lambda k: crossing_at_most(e, k))
+        lengths = range(shortest, q.found.copies * ii + 1)
+        self._minimize("length", lengths, lambda a: a.length, lambda k: length_at_most(e, k))
         least = min(s.context.min_registers for s in e.slots)
-        granule = e.machine.register_file.granule
-        self._minimize("registers", least, q.problem.registers, lambda k: registers_at_most(e, k), granule)
+        budgets = range(least, q.problem.registers(q.found) + 1, e.machine.register_file.granule)
+        self._minimize("registers", budgets, q.problem.registers, lambda k: registers_at_most(e, k))
 
     def _minimize(
         self,
         name: str,
-        lower: int,
+        candidates: Sequence[int],
         value: Callable[[Assignment], int],
         at_most: Callable[[int], str],
-        granule: int = 1,
     ) -> None:
-        """Minimize value(assignment) >= lower, then fix it.
+        """Minimize value(assignment), which is one of `candidates` (rising), then fix it.
 
-        The lower bound first, then by bisection; after a refusal just below what is known, which is
-        often the optimum already.
+        Just below what is known first, because compaction often leaves nothing to improve, and again after
+        every refusal; after an improvement in the middle of what is left.
         """
         q = self.questions
-        upper = value(q.found)
-        probe = lower
+        lower, upper = 0, bisect_left(candidates, value(q.found))  # places in `candidates`
+        probe = upper - 1
         while lower < upper:
-            self.tell(name, lower, upper)
-            found = q.ask(f"{name} <= {probe}", q.found.copies, [at_most(probe)])
-            middle = lower + (upper - lower) // 2 // granule * granule
-            if found is not None:
-                upper = value(found)
-                probe = lower + (upper - lower) // 2 // granule * granule
-                continue
-            below = upper - granule
-            lower = probe + granule
-            probe = below if probe in (middle, lower - granule) and probe != below else middle
-            probe = max(lower, min(probe, upper - granule))
-        q.keep([at_most(upper)])
+            self.tell(name, candidates[lower], value(q.found))
+            if q.ask(f"{name} <= {candidates[probe]}", q.found.copies, [at_most(candidates[probe])]) is None:
+                lower, probe = probe + 1, upper - 1
+            else:
+                upper = bisect_left(candidates, value(q.found))
+                probe = (lower + upper) // 2
+        q.keep([at_most(value(q.found))])
         self.proven.append(name)

@@ -45,20 +45,28 @@ def forced_crossing(e: Encoding) -> int:
     return sum(d.crossing for d in e.graph.edges if d.kind == "value" and e.same(d.src, d.dst) == "false")
 
 
+def crossing_sums(e: Encoding) -> tuple[int, ...]:
+    """All that the crossing can come to, rising."""
+    sums = {forced_crossing(e)}
+    for weight in _crossing_weights(e).values():
+        sums |= {s + weight for s in sums}
+    return tuple(sorted(sums))
+
+
 def crossing_at_most(e: Encoding, cycles: int) -> str:
     """The value edges between warp groups cost at most `cycles`."""
+    terms = [f"(ite {literal} 0 {weight})" for literal, weight in _crossing_weights(e).items()]
+    return f"(<= (+ {forced_crossing(e)} 0 {' '.join(terms)}) {cycles})"
+
+
+def _crossing_weights(e: Encoding) -> dict[str, int]:
+    """Crossing cycles by the literal that avoids them."""
     weights: dict[str, int] = {}
-    forced = 0
     for d in e.graph.edges:
-        if d.kind != "value" or not d.crossing:
-            continue
         same = e.same(d.src, d.dst)
-        if same == "false":
-            forced += d.crossing
-        elif same != "true":
+        if d.kind == "value" and d.crossing and same not in ("true", "false"):
             weights[same] = weights.get(same, 0) + d.crossing
-    terms = [f"(ite {literal} 0 {weight})" for literal, weight in weights.items()]
-    return f"(<= (+ {forced} 0 {' '.join(terms)}) {cycles})"
+    return weights
 
 
 def registers_at_most(e: Encoding, total: int) -> str:

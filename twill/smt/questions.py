@@ -10,12 +10,15 @@ from twill.schedule import Step, Verdict
 from twill.smt.assignment import Assignment, read_assignment
 from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session, Z3Session
+from twill.smt.compaction import compacted
 from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules
 from twill.smt.lemmas import NeverCross
 from twill.smt.limits import Limits
 from twill.smt.problem import Problem
 from twill.smt.rules import assert_rules
+
+HARD = 5_000_000  # a question that this effort does not answer is hard
 
 
 class OutOfBudget(Exception):
@@ -24,14 +27,19 @@ class OutOfBudget(Exception):
 
 @dataclass
 class Questions:
-    """One encoding at a time, of an I or of a range of I. A model that passes every rule becomes `best`."""
+    """One encoding at a time, of an I or of a range of I. A model that passes every rule, compacted, becomes `best`.
+
+    least_ii: I below which nothing is of interest.
+    """
 
     problem: Problem
     limits: Limits
     open_session: Callable[[], Session] | None = None
+    least_ii: int = 1
     steps: list[Step] = field(default_factory=list)
     best: Assignment | None = None
     _encoding: Encoding | None = None
+    _hard: bool = False  # a question was too hard once, so that lemmas are worth their time
 
     def __post_init__(self) -> None:
         p = self.problem
@@ -60,7 +68,7 @@ class Questions:
         self._lazy = LazyRules(e)
         assert_rules(e)
         p.demand(e)
-        if self.best is not None:
+        if self._hard and self.best is not None:
             self._never_cross.learn(self.best.ii)
         for x in self._never_cross.up_to(ii[1]):
             e.add(e.stays(e.value(x)))
@@ -87,8 +95,9 @@ class Questions:
             granule = e.machine.register_file.granule
             budgets = {s.id: granule * answer.values.get(f"b{s.id}", 0) for s in a.used}
             if not self._lazy.refine(a, budgets):
-                self.best = a
+                self.take(a)
                 break
+        self._hard |= answer.outcome == "unknown" and effort >= HARD
         seconds = time.perf_counter() - begun
         self.record(e.ii, copies, question, _VERDICTS[answer.outcome], e.session.name, seconds)
         left = self.limits.left()
@@ -97,6 +106,14 @@ class Questions:
         if answer.outcome == "unknown" and effort and effort == self.limits.resource_limit:
             raise OutOfBudget
         return answer.outcome
+
+    def take(self, a: Assignment) -> None:
+        """`a`, compacted, is the best assignment from now on. (Pins may forbid what compaction does.)"""
+        begun = time.perf_counter()
+        self.best = a if self.problem.pins else compacted(a, self.least_ii)
+        if self.best.ii < a.ii:
+            ii = (self.best.ii, self.best.ii)
+            self.record(ii, 0, "feasible", "feasible", "compaction", time.perf_counter() - begun)
 
     def keep(self, terms: Sequence[str]) -> None:
         """Assert terms for every question still to come in this encoding."""

@@ -36,6 +36,9 @@ HEURISTIC_TRIES = 3
 FIRST_EFFORT = 20_000_000  # z3's resource counter: a few seconds
 QUICK_EFFORT = 1_000_000
 EFFORT_GROWTH = 4
+FEW = 4  # I of interest are few if the last is less than one part in so many above the first
+AT_ONCE = 8  # one part in so many of a round's effort for all I of interest in one question
+IN_RANGE = 4  # the same for a range of I
 
 State = Literal["open", "found", "infeasible", "out of budget"]
 
@@ -107,6 +110,7 @@ class Search:
         they meet. Leaves state "found", "infeasible", "out of budget" or "open". worth_ii: no I beyond
         it is looked at.
         """
+        self._questions.least_ii = self.lower
         if not self._warmed and (worth_ii is None or worth_ii > self.lower):
             self._warm_start()
         before = (self.lower, self.upper)
@@ -150,8 +154,18 @@ class Search:
     # -- questions about I ----------------------------------------------------------------------
 
     def _round(self, worth_ii: int | None) -> None:
-        """The questions of one round: this I, then a range from it, then where a schedule may be easy to find."""
+        """The questions of one round: everything of interest at once, which costs little where it is impossible.
+
+        Then this I, then a range from it, then where a schedule may be easy to find.
+        """
         self._tell("ii", self.lower, self.upper)
+        last = min(x for x in (self._cap, worth_ii, None if self.upper is None else self.upper - 1) if x is not None)
+        if self.lower < last <= self.lower + self.lower // FEW:
+            at_once = self._range(last, self.effort // AT_ONCE)
+            if at_once == "unsat":
+                self.lower = last + 1
+            if at_once != "unknown":
+                return
         at_lower = self._at(self.lower, self.effort)
         if at_lower == "sat":
             return
@@ -162,7 +176,7 @@ class Search:
         top = min(self._cap, self.lower + self._width) if self.upper is None else (self.lower + self.upper - 1) // 2
         if worth_ii is not None:
             top = max(self.lower, min(top, worth_ii))
-        closed = self._range(top)
+        closed = self._range(top, self.effort // IN_RANGE)
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
@@ -181,14 +195,13 @@ class Search:
         best = Assignment(self.graph, self.machine, slots, found.ii, found.start, found.group)
         if not self._problem.keeps_fixed(best):
             return
-        q = self._questions
-        q.best = best
-        q.record((found.ii, found.ii), 0, "feasible", "feasible", "iterative modulo scheduling", seconds)
+        self._questions.record((found.ii, found.ii), 0, "feasible", "feasible", "iterative modulo scheduling", seconds)
+        self._questions.take(best)
 
-    def _range(self, top: int) -> Answered:
+    def _range(self, top: int, effort: int) -> Answered:
         """Whether some I in [lower, top] is feasible."""
         e = self._questions.about((self.lower, top))
-        return self._questions.probe("feasible", 0, _anchored(e), self.effort)
+        return self._questions.probe("feasible", 0, _anchored(e), effort)
 
     def _look_for_any(self, worth_ii: int | None) -> None:
         """Look for a schedule at single values of I, where the solver has less freedom to wander."""
