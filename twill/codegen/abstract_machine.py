@@ -43,7 +43,10 @@ class Trace:
 
 
 def run(
-    program: WarpProgram, launch: Launch, ctas: int = 1, enough: int = ENOUGH,
+    program: WarpProgram,
+    launch: Launch,
+    ctas: int = 1,
+    enough: int = ENOUGH,
     watch: Callable[[Actor, Stmt], None] | None = None,
 ) -> Trace:
     """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays.

@@ -1,0 +1,216 @@
+"""Which sizes to check a warp program at: few and small, but every corner of its pipelines is reached.
+
+Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
+of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry, and
+instances that begin at another slot than the first; of every size that adds instances, full tiles and a ragged last
+one. Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from twill.codegen.abstract.extent import trips_of
+from twill.codegen.aref import Pipeline, WarpProgram, walk
+from twill.codegen.sequential import descriptor_scalars
+from twill.graph.problem import Problem
+from twill.graph.program import Loop, TileProgram
+
+MOST_INSTANCES = 16
+LARGEST = 1 << 16  # of a size
+
+Goal = tuple[object, ...]
+Trips = list[tuple[int, ...]]
+"""Iterations of each loop, for every program instance."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
+    a launch of several instances, too."""
+
+    trips: frozenset[int]
+    depths: frozenset[int]
+    instances: int
+    thorough: bool
+
+    @property
+    def most(self) -> int:
+        """The most iterations."""
+        return max(self.trips)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Sizes, what they reach, and about how much they cost."""
+
+    sizes: Mapping[str, int]
+    reaches: frozenset[Goal]
+    cost: int
+
+
+def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
+    """What the launches of a warp program shall reach."""
+    pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
+    stages = max((pipeline.stages for pipeline in pipelines), default=0)
+    depths = frozenset(aref.depth for aref in program.arefs)
+    deepest = max(depths, default=1)
+    trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
+    if thorough:
+        trips |= set(range(stages + 2 * deepest + 2))
+    return Wanted(frozenset(trip for trip in trips if trip >= 0), depths - {1}, deepest + 2, thorough)
+
+
+def choose(program: TileProgram, problem: Problem, goal: Wanted) -> list[Candidate]:
+    """Cheap candidates that reach every goal that any candidate reaches."""
+    candidates = [*_Search(program, problem, goal).candidates()]
+    left = {reached for candidate in candidates for reached in candidate.reaches}
+    chosen: list[Candidate] = []
+    while left:
+        best = max(candidates, key=lambda candidate: (len(candidate.reaches & left) / candidate.cost, -candidate.cost))
+        left -= best.reaches
+        chosen.append(best)
+    return chosen or candidates[:1]
+
+
+class _Search:
+    def __init__(self, program: TileProgram, problem: Problem, goal: Wanted) -> None:
+        self.program, self.problem, self.goal = program, problem, goal
+        self.loops = sum(isinstance(item, Loop) for item in program.body)
+        self.base = {name: problem.unit(name) for name in problem.units}
+        self.seen: dict[tuple[int, ...], Trips | None] = {}
+        # The least value of a size that adds instances, and not iterations.
+        self.grown = {name: value for name in self.base if (value := self._grown(self.base, name))}
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Every size at the values at which something changes, from one, several and many instances on."""
+        starts = [self.base, self._several(2), self._several(self.goal.instances)]
+        for start in starts:
+            for name in self.base:
+                for value in self._values(start, name):
+                    made = self._candidate({**start, name: value})
+                    if made:
+                        yield made
+
+    def trips(self, sizes: Mapping[str, int]) -> Trips | None:
+        """None: too many instances."""
+        key = tuple(sizes[name] for name in self.base)
+        if key not in self.seen:
+            case = self.problem.case(sizes)
+            few = math.prod(case.grid) <= MOST_INSTANCES
+            scalars = {**case.scalars, **descriptor_scalars(self.program, case.shapes)}
+            self.seen[key] = trips_of(self.program, case.grid, scalars) if few else None
+        return self.seen[key]
+
+    def longest(self, sizes: Mapping[str, int]) -> int:
+        """The most iterations of any loop and instance."""
+        trips = self.trips(sizes)
+        return LARGEST if trips is None else max((trip for instance in trips for trip in instance), default=0)
+
+    def _candidate(self, sizes: Mapping[str, int]) -> Candidate | None:
+        trips = self.trips(sizes)
+        if not trips or self.longest(sizes) > 2 * self.goal.most + 2:
+            return None
+        reached = {*self._trip_goals(trips), *self._instance_goals(trips)}
+        # A full tile and a ragged one of each size that adds instances, all at once: no other size clips them away.
+        full = all(sizes[name] >= value for name, value in self.grown.items())
+        if full and (not self.loops or all(any(instance) for instance in trips)):
+            reached.add(("full",))
+        reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
+        return Candidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
+
+    def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
+        for instance in trips:
+            for number, trip in enumerate(instance):
+                if trip in self.goal.trips:
+                    yield "trip", number, trip
+                    if self.goal.thorough and len(trips) >= min(3, self.goal.instances):
+                        yield "trip", number, trip, "several"
+
+    def _instance_goals(self, trips: Trips) -> Iterator[Goal]:
+        busy = [sum(instance) for instance in trips if any(instance)]
+        if len(trips) > 1:
+            yield ("instances", 2)
+        if len(busy) >= self.goal.instances:
+            yield "instances", "many"
+        if len(busy) > 1 and min(busy[:2]) > 2:
+            yield "instances", "long"
+        for depth in self.goal.depths:
+            if any(total % depth for total in accumulate(busy[:-1])):
+                yield "misaligned", depth
+
+    def _grown(self, start: Mapping[str, int], name: str) -> int:
+        """The least value of a size that adds instances and no iterations; 0 if there is none."""
+        unit, before = self.problem.unit(name), self.trips(start) or []
+        for units in _steps():
+            sizes = {**start, name: start[name] + units * unit}
+            trips = self.trips(sizes)
+            if trips is None or self.longest(sizes) > self.longest(start):
+                return 0
+            if len(trips) > len(before):
+                return sizes[name] if sizes[name] <= LARGEST else 0
+        return 0
+
+    def _several(self, least: int) -> dict[str, int]:
+        """The base, grown until it has so many instances and a full tile of every size; iterations last."""
+        sizes = {**self.base}
+        for name, value in self.grown.items():
+            if self.trips({**sizes, name: value}):
+                sizes[name] = value
+        names = [*self.grown, *(name for name in self.base if name not in self.grown)]
+        for name in names:
+            while len(self.trips(sizes) or ()) < least:
+                more = self._grown(sizes, name) or self._any_growth(sizes, name)
+                if not more:
+                    break
+                sizes[name] = more
+        return sizes
+
+    def _any_growth(self, start: Mapping[str, int], name: str) -> int:
+        """The least value of a size that adds instances, whatever else it does."""
+        for units in _steps():
+            sizes = {**start, name: start[name] + units * self.problem.unit(name)}
+            trips = self.trips(sizes)
+            if trips is None:
+                return 0
+            if len(trips) > len(self.trips(start) or ()):
+                return sizes[name]
+        return 0
+
+    def _values(self, start: Mapping[str, int], name: str) -> Sequence[int]:
+        """Values of a size: none, one unit, and the least and the largest one for each number of iterations."""
+        unit = self.problem.unit(name)
+        values = {0, unit, 2 * unit, 3 * unit}
+        for trip in range(2, self.goal.most + 2):
+            least = self._least(start, name, trip)
+            if least is None:
+                break
+            values |= {least, least - unit}
+        return sorted(values)
+
+    def _least(self, start: Mapping[str, int], name: str, trip: int) -> int | None:
+        """The least value of a size with so many iterations, by bisection; None if no value reaches them."""
+        unit = self.problem.unit(name)
+
+        def reached(units: int) -> bool:
+            return self.longest({**start, name: units * unit}) >= trip
+
+        high = 1
+        while not reached(high):
+            high *= 2
+            if high * unit > LARGEST:
+                return None
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return high * unit
+
+
+def _steps() -> Iterator[int]:
+    """Units to try: every number at first, then in strides."""
+    yield from range(1, 17)
+    yield from (32, 64, 128, 256)
