@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.aref import Reduce
 from twill.codegen.cuda.context import Context
-from twill.codegen.cuda.elements import BYTES, is_float, rounded, value_type
+from twill.codegen.cuda.elements import BYTES, SMALL, is_float, rounded, value_type
 from twill.codegen.cuda.places import inside
 from twill.codegen.cuda.print_elementwise import Operation, print_elementwise
 from twill.codegen.cuda.print_expression import literal
@@ -85,7 +85,7 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: Context) -> No
     def value(chain: int) -> str:
         place = " + ".join(part for part in (plan.first, plan.offset, str(chain)) if part != "0")
         text = ctx.value(stmt.operand, place)
-        text = f"(i32){text}" if element != operand.element else text
+        text = f"(i32){text}" if element == "i32" != operand.element else text
         return f"({unpadded} ? {text} : {_neutral(stmt.combine, element)})" if unpadded else text
 
     chains = [f"chain{chain}" for chain in range(plan.chains)]
@@ -105,6 +105,9 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Contex
     if stmt.scratch is None or stmt.barrier is None:
         raise exc.UnsupportedInKernel("a reduction over warps without scratch memory or a barrier of its own")
     out, kind, size = ctx.out, value_type(element), BYTES[element]
+    room, buffer = _WARPS * count * plan.lane_slots * size, ctx.program.buffers[stmt.scratch]
+    if room > buffer.bytes:
+        raise exc.UnsupportedInKernel(f"'{buffer.name}' has {buffer.bytes} bytes for a reduction that needs {room}")
     threads = ctx.program.barriers[stmt.barrier].threads
     sync = f"bar_sync({hardware_barrier(stmt.barrier)}, {threads});"
     out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]} + lane % {plan.lane_slots} * {size};")
@@ -122,7 +125,9 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Contex
 
 
 def _working_element(element: str) -> str:
-    """What is shuffled and combined: predicates and short integers as i32."""
+    """What is shuffled and combined: predicates and short integers as i32, small floats as f32."""
+    if element in SMALL:
+        return "f32"
     return "i32" if element in ("i1", "i8", "i16") else element
 
 
