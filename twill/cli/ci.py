@@ -212,7 +212,7 @@ class Run:
         notes: list[str] = []
         schedule = storing.answer(self.store, graph, machine, options, notes.append)
         if schedule is not None:
-            return schedule, "service" if any("by the service" in note for note in notes) else "store"
+            return schedule, "service" if any("the service" in note for note in notes) else "store"
         for note in notes:
             storing.say(note)
         schedule = pipeline.solve(graph, machine, options)

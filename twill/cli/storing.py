@@ -54,19 +54,21 @@ def answer(
 def stored(
     store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions, say: Say
 ) -> Schedule | None:
-    """The schedule of this kernel, if the store has it."""
+    """The schedule of this kernel, if the store or the service behind it has it."""
     from twill.key import schedule_key
     from twill.store.spelling import spelled
 
     key = schedule_key(graph, machine.digest(), options.asked)
-    entry = store.get(key)
+    entry, place = store.here(key), "the store"
+    if entry is None and store.http is not None:
+        entry, place = store.get(key), f"the service {store.http.client.address}"
     if entry is None:
         return None
     schedule = spelled(entry, graph, machine)
     if schedule is None:
-        say(f"the store has key {key[:12]} for another spelling of this kernel; it is solved again")
+        say(f"{place} has key {key[:12]} for another spelling of this kernel; it is solved again")
         return None
-    say(f"from the store, solved at {entry.created[:19]}Z in {schedule.solve_seconds:.1f} s (--no-store solves again)")
+    say(f"from {place}, solved at {entry.created[:19]}Z in {schedule.solve_seconds:.1f} s (--no-store solves again)")
     return schedule
 
 

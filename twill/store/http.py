@@ -8,13 +8,16 @@ service can withhold a schedule, or serve a slower one, and can do no more.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 
 from twill.exc import ServiceRefused, ServiceUnavailable
 from twill.machine import Machine
-from twill.store.client import Client
+from twill.store.client import REMEMBERED, Client
 from twill.store.examine import examine
 from twill.store.filing import Told, described
 from twill.store.interface import Entry
+
+REFUSALS = 10_000  # reasons that are remembered
 
 
 class HttpStore:
@@ -25,6 +28,7 @@ class HttpStore:
         self.told = Told()
         self.machines: dict[str, Machine] = {}
         self.refused: dict[str, str] = {}  # digest of an entry that is not believed -> why
+        self.passed: OrderedDict[str, Entry] = OrderedDict()  # by key, as the client remembers them
         self.lock = threading.Lock()
 
     def get(self, key: str, *, seconds: float | None = None) -> tuple[Entry, Machine] | None:
@@ -52,14 +56,23 @@ class HttpStore:
             return f"it has the key {entry.key[:12]}"
         if machine is None:
             return f"its machine {entry.machine} is not known"
+        with self.lock:
+            if self.passed.get(key) is entry:  # the service said "not modified", so the client gave the same again
+                return ""
         seen = entry.digest()
         with self.lock:
             if seen in self.refused:
                 return self.refused[seen]
         reason = examine(entry, machine, proof=True)
-        if reason:
-            with self.lock:
+        with self.lock:
+            if reason and len(self.refused) < REFUSALS:
                 self.refused[seen] = reason
+            elif reason:
+                self.refused = {seen: reason}
+            else:
+                self.passed[key] = entry
+                while len(self.passed) > REMEMBERED:
+                    self.passed.popitem(last=False)
         return reason
 
     def machine(self, entry: Entry, seconds: float | None) -> Machine | None:

@@ -61,16 +61,18 @@ class LayeredStore:
 
     def get(self, key: str, *, graph: bool = True) -> Entry | None:
         """See `ScheduleStore.get`."""
-        entry = self.memory.get(key, graph=graph)
-        if entry is not None:
-            return entry
         begun = self.clock()
-        if self.sqlite is not None:
+        entry = self.here(key, graph=graph)
+        return self.fetched(key, begun) if entry is None and self.http is not None else entry
+
+    def here(self, key: str, *, graph: bool = True) -> Entry | None:
+        """The entry as memory or the file has it."""
+        entry = self.memory.get(key, graph=graph)
+        if entry is None and self.sqlite is not None:
             entry = self.quietly(lambda store: store.get(key, graph=graph))
             if entry is not None:
                 self.memory.hold(entry, whole=graph)
-                return entry
-        return self.fetched(key, begun) if self.http is not None else None
+        return entry
 
     def put(
         self,
