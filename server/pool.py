@@ -27,6 +27,8 @@ BEAT = 1.0  # seconds between two signs of life
 IDLE = 0.5  # seconds between two looks for work that nobody told of (leases that ran out)
 TOLD = 0.2  # seconds between two writes of a solve's bounds
 POLL = 0.1  # seconds a solve may go on after it was cancelled, or its time was up
+CRASHED = (-signal.SIGABRT, -signal.SIGSEGV, solver_process.NO_ROOM_TO_SAY_SO)
+KILLED = (-signal.SIGKILL, 255, None)  # 255: with the server of processes, so that nobody knows how
 ENDED_BUT_NOT_REAPED = ("Z", "X")
 RETRY = 1.0  # seconds to wait after the queue or the store failed
 
@@ -133,7 +135,7 @@ class Solve:
             message = receive(pipe, POLL)
             if message is None:
                 process.join(RETRY)
-                self.end("failed", self.died(process.exitcode))
+                self.ended_silently(process.exitcode)
                 return
             if message.schedule is not None:
                 self.keep(message.schedule)
@@ -192,12 +194,18 @@ class Solve:
         if self.pool.queue.finish(self.claim, state, problem):
             log.info("solve ended", extra={**self.about(), "state": state, "problem": problem and problem.kind})
 
-    def died(self, code: int | None) -> JobProblem:
-        """What is said of a process that ended without a word."""
-        if code == -signal.SIGABRT or code == -signal.SIGSEGV or code == -signal.SIGKILL:
-            return solver_process.out_of_memory(self.pool.limits.megabytes)  # how C++ ends without memory
-        message = f"the process of the solve ended with code {code}"
-        return JobProblem(kind="Internal", message=message, hint="look into the server's log")
+    def ended_silently(self, code: int | None) -> None:
+        """The process ended without a word: without memory, as C++ does it, or killed by somebody, and then
+        (a few times) the solve is tried again."""
+        if code in KILLED:
+            log.warning("the process of a solve was killed", extra=self.about())
+            self.pool.queue.give_back(self.claim, blameless=False)
+            self.pool.wake()
+        elif code in CRASHED:
+            self.end("failed", solver_process.out_of_memory(self.pool.limits.megabytes))
+        else:
+            message = f"the process of the solve ended with code {code}"
+            self.end("failed", JobProblem(kind="Internal", message=message, hint="look into the server's log"))
 
     def about(self) -> dict[str, object]:
         """What a log line says of the job."""

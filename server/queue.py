@@ -112,8 +112,8 @@ class JobQueue(Protocol):
         A job that was cancelled and has been asked for again meanwhile waits again instead of ending "cancelled".
         """
 
-    def give_back(self, claim: Claim) -> bool:
-        """Put the job back to where it waits, because this worker stops."""
+    def give_back(self, claim: Claim, blameless: bool = True) -> bool:
+        """Put the job back to where it waits, because this worker stops; or, not blameless, because it broke down."""
 
     def orphans(self, gone: Callable[[str], bool]) -> int:
         """Put the jobs of workers that are known to be gone back, before their leases end; how many there were."""

@@ -210,14 +210,16 @@ class SqliteQueue:
                 self.end(db, row["number"], state, problem)
             return True
 
-    def give_back(self, claim: Claim) -> bool:
-        """See JobQueue. The attempt does not count: nothing went wrong with it."""
+    def give_back(self, claim: Claim, blameless: bool = True) -> bool:
+        """See JobQueue. A blameless attempt does not count."""
         with self.database.write() as db:
             row = self.mine(db, claim)
             if row is None:
                 return False
-            db.execute("UPDATE jobs SET attempts = attempts - 1 WHERE number = ?", (row["number"],))
-            self.wait_again(db, row["number"])
+            less = 1 if blameless else 0
+            db.execute("UPDATE jobs SET attempts = attempts - ? WHERE number = ?", (less, row["number"]))
+            if blameless or self.may_run(db, row):
+                self.wait_again(db, row["number"])
             return True
 
     def orphans(self, gone: Callable[[str], bool]) -> int:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.forkserver import ensure_running
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.document import Document
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 PRELOADED = ["twill.pipeline", __name__]
 PR_SET_PDEATHSIG = 1  # prctl(2)
 NICENESS = 5  # solves give way to answers
-FAILURES_OF_MEMORY = ("out of memory", "memory exhausted", "bad_alloc")
+FAILURES_OF_MEMORY = ("out of memory", "memory exhausted", "bad_alloc", "PyObject pointer is null")
+FULL = 0.9  # of the limit; what failed may have been a large allocation
+NO_ROOM_TO_SAY_SO = 77  # exit code of a process without the memory for a last message
 
 _context = multiprocessing.get_context("forkserver")
 _starting = threading.Lock()  # multiprocessing's own tables are not made for many threads
@@ -77,7 +80,10 @@ def main(pipe: Connection, document: str, megabytes: int, server: int) -> None:
     except BrokenPipeError:
         return  # nobody listens any more
     except BaseException as error:
-        tell(Message(problem=problem_of(error, megabytes)))
+        try:
+            tell(Message(problem=problem_of(error, megabytes)))
+        except BaseException:
+            os._exit(NO_ROOM_TO_SAY_SO)
     pipe.close()
     os._exit(0)  # what the solvers still hold is not worth a tidy end
 
@@ -134,9 +140,15 @@ def problem_of(error: BaseException, megabytes: int) -> JobProblem:
         where = error.describe().split("\n  instead: ")[0]
         return JobProblem(kind=type(error).__name__, message=where, hint=error.hint, exit_code=error.exit_code)
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    if isinstance(error, MemoryError) or any(words in text for words in FAILURES_OF_MEMORY):
+    if isinstance(error, MemoryError) or any(words in text for words in FAILURES_OF_MEMORY) or is_full(megabytes):
         return out_of_memory(megabytes)
     return JobProblem(kind="Internal", message=f"a mistake of Twill's own: {text}", hint="report it, with the graph")
+
+
+def is_full(megabytes: int) -> bool:
+    """Whether the process has come close to its limit; libraries have many ways to say that an allocation failed."""
+    words = Path("/proc/self/status").read_text(encoding="utf-8").split()
+    return int(words[words.index("VmPeak:") + 1]) * 1024 > FULL * megabytes * 1024 * 1024
 
 
 def out_of_memory(megabytes: int) -> JobProblem:

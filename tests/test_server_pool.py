@@ -20,6 +20,7 @@ from server.pool import Pool, SolveLimits, began, is_gone, worker_name
 from server.queue import Request
 from server.queue_sqlite import SqliteQueue
 from tests.kernels import H100, example
+from tests.served import children_of
 from tests.service import MemoryStore, body, graph
 from twill.check import check
 from twill.exc import InvalidSchedule
@@ -124,9 +125,9 @@ def test_a_budget_that_ends_first_is_reported_as_that_and_nothing_is_stored(
 
 def test_a_solve_that_needs_too_much_memory_fails_alone(queue: SqliteQueue, start: Callable[..., Pool]) -> None:
     job, _ = queue.submit(request(endless()), 10)
-    start(limits=SolveLimits(seconds=60.0, megabytes=300))
+    start(limits=SolveLimits(seconds=60.0, megabytes=64))
     problem = until(queue, job, ENDED).problem
-    assert problem is not None and problem.kind == "MemoryLimit" and "300 MB" in problem.message
+    assert problem is not None and problem.kind == "MemoryLimit" and "64 MB" in problem.message
 
 
 def test_a_running_solve_is_cancelled(queue: SqliteQueue, start: Callable[..., Pool]) -> None:
@@ -158,25 +159,48 @@ def test_stopping_gives_unfinished_jobs_back(queue: SqliteQueue, start: Callable
     assert found is not None and (found.state, found.attempts) == ("queued", 0) and not pool.alive()
 
 
-def test_a_killed_process_of_a_solve_is_a_failed_job(
+def test_a_solve_whose_process_is_killed_is_tried_again_until_that_is_no_accident(
     queue: SqliteQueue, start: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[int] = []
     begin = solver_process.start
+    left = [2]
 
-    def noting(document: str, megabytes: int) -> object:
+    def killing(document: str, megabytes: int) -> object:
         process, pipe = begin(document, megabytes)
-        seen.append(process.pid or 0)
+        if left[0]:
+            left[0] -= 1
+            os.kill(process.pid or 0, signal.SIGKILL)
         return process, pipe
 
-    monkeypatch.setattr(solver_process, "start", noting)
+    monkeypatch.setattr(solver_process, "start", killing)
+    job, _ = queue.submit(request(graph()), 10)
+    start()
+    found = until(queue, job, ENDED)
+    assert (found.state, found.attempts) == ("done", 3)
+    left[0] = 99
+    hopeless, _ = queue.submit(request(graph(2048)), 10)
+    problem = until(queue, hopeless, ENDED).problem
+    assert problem is not None and problem.kind == "WorkerLost"
+
+
+def test_a_killed_server_of_processes_is_started_again(queue: SqliteQueue, start: Callable[..., Pool]) -> None:
     job, _ = queue.submit(request(endless()), 10)
     start()
-    while not seen:
+    until(queue, job, ("running",))
+    other, _ = queue.submit(request(graph()), 10)
+    (server,) = [child for child in children_of(os.getpid()) if b"forkserver" in command_of(child)]
+    os.kill(server, signal.SIGKILL)
+    for _ in range(1000):
+        found = queue.get(job.id)
+        if found is not None and found.attempts == 2:
+            break
         time.sleep(0.02)
-    os.kill(seen[0], signal.SIGKILL)
-    problem = until(queue, job, ENDED).problem
-    assert problem is not None and problem.kind == "MemoryLimit"  # who kills without a word is short of memory
+    queue.cancel(job.id)
+    assert until(queue, other, ENDED).state == "done"
+
+
+def command_of(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
 
 
 def test_what_is_stored_already_is_not_solved_again(
