@@ -138,6 +138,7 @@ def fake_torch(
     shape: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
     gpu: int = 0,
+    beyond: int = 1 << 20,
 ) -> Any:
     """What the runtime asks of a PyTorch tensor."""
 
@@ -150,6 +151,10 @@ def fake_torch(
 
         def stride(self) -> tuple[int, ...]:
             return strides
+
+        def untyped_storage(self) -> Any:
+            """From the tensor's first element to `beyond` bytes after it."""
+            return SimpleNamespace(data_ptr=lambda: pointer, nbytes=lambda: beyond)
 
     Tensor.__module__ = "torch"
     tensor: Any = Tensor()

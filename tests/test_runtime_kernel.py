@@ -53,8 +53,8 @@ def descriptor(pointer: int = 0x10000, shape: tuple[int, ...] = (1000, 512), **o
     return SimpleNamespace(base=base, shape=list(shape), strides=[shape[1], 1], block_shape=[128, 64], padding="zero")
 
 
-def vector(pointer: int = 0x20000, dtype: str = "torch.float32", gpu: int = 0) -> Any:
-    return fake_torch(pointer, dtype, (4096,), (1,), gpu)
+def vector(pointer: int = 0x20000, dtype: str = "torch.float32", gpu: int = 0, beyond: int = 4096 * 4) -> Any:
+    return fake_torch(pointer, dtype, (4096,), (1,), gpu, beyond)
 
 
 @pytest.fixture
@@ -106,8 +106,14 @@ def test_tensor_maps_are_made_from_the_arguments(driver: FakeDriver, kernel: Emi
         [1024],
         [64, 64],
     )
-    assert (second["pointer"], second["sizes"]) == (0x20000 + 512 * 4, [512, 1 << 32])
-    assert second["strides"] == [512 * 2 * 4]
+    assert (second["pointer"], second["sizes"]) == (0x20000 + 512 * 4, [512, 4])
+    assert second["strides"] == [512 * 2 * 4]  # of its rows, 4 begin in the tensor's memory
+
+
+def test_an_axis_without_a_bound_ends_where_the_memory_does(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(1,)](descriptor(), vector(beyond=512 * 2 * 4 * 9), 1000, 512)
+    kernel[(1,)](descriptor(), vector(beyond=512 * 2 * 4 * 99), 1000, 512)
+    assert [entry["sizes"][1] for entry in driver.encoded if entry["pointer"] > 0x20000] == [9, 99]
 
 
 def test_an_equal_launch_is_not_looked_at_again(

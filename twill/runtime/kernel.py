@@ -22,8 +22,8 @@ from twill.runtime.device import device, runs_on
 from twill.runtime.launch import stream_handle
 from twill.runtime.manifest import AGAIN, Manifest, read_manifest
 from twill.runtime.module import Kernel, load_module
-from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps
-from twill.runtime.tensor import is_tensor, is_torch, view
+from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps, open_ended
+from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
 
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"
 MOST_PLANS = 512  # launches that are remembered
@@ -42,6 +42,7 @@ class EmittedKernel:
         arguments = self._calls.runtime
         self._pointers = tuple((i, a.name) for i, a in enumerate(arguments) if a.kind == "pointer")
         self._descriptors = tuple((i, a.name) for i, a in enumerate(arguments) if a.kind == "descriptor")
+        self._open = tuple(i for i, a in enumerate(arguments) if a.name in open_ended(manifest))
         self._fixed = tuple(i for i, a in enumerate(arguments) if a.kind == "number" and a.name in fixed)
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
         self._plans: dict[tuple[Any, ...], Plan] = {}
@@ -95,6 +96,8 @@ class EmittedKernel:
             if is_descriptor(given):
                 key += _identity(given.base, name, stream)
                 key += (*given.shape, *given.strides, *given.block_shape, getattr(given, "padding", None))
+        for i in self._open:
+            key.append(_end(values[i]))
         for i in self._fixed:
             key.append(values[i])
         return tuple(key)
@@ -133,11 +136,15 @@ def _grid(given: Sequence[int]) -> Grid:
 
 def _identity(tensor: Any, name: str, stream: int) -> tuple[Any, ...]:
     """Where a tensor is, of which type, on which GPU."""
-    try:
-        return tensor.data_ptr(), tensor.dtype, tensor.get_device()  # PyTorch's
-    except AttributeError:
-        pass
+    if is_torch(tensor):
+        return tensor.data_ptr(), tensor.dtype, tensor.get_device()
     if not is_tensor(tensor):
         return (None,)
     seen = view(tensor, name, stream)
-    return seen.pointer, seen.dtype, seen.device
+    return seen.pointer, seen.dtype, seen.device, seen.shape, seen.strides
+
+
+def _end(tensor: Any) -> int:
+    """Where the memory of a PyTorch tensor ends; of others the whole view is in the key."""
+    tensor = tensor.base if is_descriptor(tensor) else tensor
+    return storage_end(tensor) if is_torch(tensor) else 0

@@ -19,7 +19,7 @@ from twill.runtime.evaluate import Scalar, evaluate, names
 from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
 from twill.runtime.manifest import CallArgument, Manifest, MapEntry
 from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
-from twill.runtime.tensor import ELEMENT_BYTES, TensorView
+from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, tensor_map
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
@@ -167,19 +167,23 @@ def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
 
     strides = tuple(value(stride) for stride in entry.strides)
     offset = value(entry.offset)
-    reach = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.strides, strict=True)) - offset
+    left = reach(tensor) - offset
     sizes = tuple(
-        within(reach, stride) if size is None else value(size)
-        for size, stride in zip(entry.sizes, strides, strict=True)
+        within(left, stride) if size is None else value(size) for size, stride in zip(entry.sizes, strides, strict=True)
     )
     start = tensor.pointer + offset * ELEMENT_BYTES[tensor.dtype]
     seen = TensorView(start, entry.element, sizes, strides, tensor.device)
     return tensor_map(seen, TileBox(entry.box, entry.swizzle), name)
 
 
-def within(reach: int, stride: int) -> int:
-    """Steps of `stride` elements that stay inside `reach` elements, for an axis that the kernel does not bound."""
-    return max(1, min(MAX_SIZE, -(-reach // stride) if stride > 0 else 1))
+def within(left: int, stride: int) -> int:
+    """Steps of `stride` elements that stay inside `left` elements, for an axis that the kernel does not bound."""
+    return max(1, min(MAX_SIZE, -(-left // stride) if stride > 0 else 1))
+
+
+def open_ended(manifest: Manifest) -> frozenset[str]:
+    """Tensors with an axis that the kernel does not bound: their maps end where their memory does."""
+    return frozenset(entry.argument for entry in manifest.maps if None in entry.sizes)
 
 
 def needed_by_maps(manifest: Manifest) -> frozenset[str]:

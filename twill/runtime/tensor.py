@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from twill import exc
@@ -35,9 +36,33 @@ class TensorView:
     alive: object = None
 
 
+def reach(tensor: TensorView) -> int:
+    """Elements from the tensor's first one to the end of the memory that it is known to lie in.
+
+    A kernel may go beyond the tensor that it was given the address of: PyTorch knows the whole storage. For others it
+    is the tensor itself.
+    """
+    if is_torch(tensor.alive):
+        return (storage_end(tensor.alive) - tensor.pointer) // ELEMENT_BYTES[tensor.dtype]
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))
+
+
+def storage_end(tensor: Any) -> int:
+    """The address behind a PyTorch tensor's storage."""
+    storage = tensor.untyped_storage()
+    return int(storage.data_ptr()) + int(storage.nbytes())
+
+
 def is_torch(value: object) -> bool:
-    """Whether `value` is a PyTorch tensor, found out without importing PyTorch."""
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr")
+    """Whether `value` is a PyTorch tensor (or of a class made from it), found out without importing PyTorch."""
+    kind: Any = type(value)
+    return _is_torch(kind)
+
+
+@cache
+def _is_torch(kind: Any) -> bool:
+    made_from = (base.__module__.partition(".")[0] for base in kind.__mro__)
+    return "torch" in made_from and hasattr(kind, "data_ptr")
 
 
 def is_tensor(value: object) -> bool:
