@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any
 
 from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, NodeKind, Region, Tile, Transport, Trip
 
@@ -14,9 +14,10 @@ def graph(number: int) -> DependenceGraph:
     """Kernel `number`: a loop that loads a vector, multiplies it one to four times, and stores it."""
     steps, size = 1 + number % STEPS, 128 * (1 + number // STEPS)
     tile = Tile(shape=(size,), dims=(0,), dtype="f32")
-    kinds: list[NodeKind] = ["load", *["elementwise"] * steps, "store"]
+    middle: list[NodeKind] = ["elementwise"] * steps
+    kinds: list[NodeKind] = ["load", *middle, "store"]
     nodes = tuple(node(i, kind, tile, size) for i, kind in enumerate(kinds))
-    operands: list[Literal["in", "data"]] = [*["in"] * steps, "data"]
+    operands = ["in"] * steps + ["data"]
     edges = tuple(Edge(src=i, dst=i + 1, distance=0, kind="value", operand=o) for i, o in enumerate(operands))
     trip = Trip(text="n // SIZE", constant=None, varies_with_grid=False)
     return DependenceGraph(

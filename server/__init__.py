@@ -1,5 +1,7 @@
-"""The place of the HTTP schedule service, installed as `twill.server`. It is not written yet.
+"""The HTTP schedule service, installed as `twill.server` (docs/service.md).
 
-The service will take dependence graphs (never Python), solve each once, and serve the stored
-schedules; nothing here works so far, and no other room depends on it.
+It takes dependence graphs (never Python), solves each once in a process of its own, keeps the
+schedules, and shows them. A request passes `middleware`, `access` and `routes` or `pages`; `service`
+is what they work with; `queue` and `twill.store.interface` are what it stands on. Only `twill serve`
+imports this package, and only this package needs FastAPI.
 """

@@ -21,7 +21,9 @@ from tests.conftest import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SOURCES = {"twill": ROOT / "twill", "twill.machines": ROOT / "machines", "twill.server": ROOT / "server"}
-IMPORT_NAMES = {"z3-solver": "z3", "cuda-core": "cuda", "cuda-bindings": "cuda"}  # where they differ
+IMPORT_NAMES = {
+    "z3-solver": "z3", "cuda-core": "cuda", "cuda-bindings": "cuda", "prometheus-client": "prometheus_client",
+}  # fmt: skip
 NOT_IMPORTED = {"nvidia-cuda-nvdisasm", "nvidia-cuda-nvrtc"}  # loaded or run by other means
 
 
