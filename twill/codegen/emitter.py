@@ -443,8 +443,9 @@ class Emitter:
 
     def turns(self, plan: LoopPlan) -> tuple[Turn, ...]:
         """The turns at the tensor core in a loop."""
-        products = [t for t in self.plan.tasks.values() if t.region == plan.region and t.node.kind == "mma"]
-        return turns(products, self.plan.interval(plan.region))
+        tasks = [t for t in self.plan.tasks.values() if t.region == plan.region]
+        products = [t for t in tasks if t.node.kind == "mma"]
+        return turns(products, [t for t in tasks if t not in products], self.plan.interval(plan.region))
 
     def turn(self, plan: LoopPlan, turn: Turn) -> int:
         """The named barrier by which one group gives its turn to another in a loop."""

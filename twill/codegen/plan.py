@@ -29,7 +29,7 @@ Place = tuple[int, int, int]  # region, node, row block (-1: shared by all)
 @dataclass(frozen=True)
 class Task:
     """A node of one row block. groups: one in a loop; in straight-line code every group that needs a copy.
-    start, latency, hold: cycles, of the schedule (0 in straight-line code)."""
+    start, latency, hold: cycles, of the schedule; busy: of its unit (0 in straight-line code)."""
 
     place: Place
     node: Node
@@ -38,6 +38,7 @@ class Task:
     start: int = 0
     latency: int = 0
     hold: int = 0
+    busy: int = 0
 
     @property
     def region(self) -> int:
@@ -200,6 +201,7 @@ class Plan:
                 self.tasks[place] = Task(
                     place, node, self.wired.steps[loop.loop, node.id], (self.group_of[op.warp_group],),
                     op.start, instruction.latency, instruction.hold,
+                    max((u.cycles for u in instruction.uses if u.unit == instruction.unit), default=0),
                 )  # fmt: skip
         self.stay_with_data()
 

@@ -138,8 +138,10 @@ def original(
 
 
 def emitted(kernel: Any, data: Data) -> Callable[[], None]:
-    """A launch of the emitted kernel."""
-    arguments, grid = data.arguments(), data.case.grid
+    """A launch of the emitted kernel: by position, constants between runtime arguments included."""
+    runtime, grid = iter(data.arguments()), data.case.grid
+    last = max((i for i, a in enumerate(data.manifest.arguments) if a.kind != "constant"), default=-1)
+    arguments = [a.value if a.kind == "constant" else next(runtime) for a in data.manifest.arguments[: last + 1]]
     return lambda: kernel[grid](*arguments)
 
 
