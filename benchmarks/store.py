@@ -104,14 +104,18 @@ def samples() -> list[Entry]:
     graph, machine = extract(str(ROOT / KERNEL))[1], load_machine(MACHINE)
     schedule = solve(graph, machine, SolveOptions())
     first, _ = file(schedule, graph, Asked(), machine)
-    return [renumbered(first, number) for number in range(ENTRIES)]
+    return [renumbered(first, number, key_with(first, number)) for number in range(ENTRIES)]
 
 
-def renumbered(entry: Entry, seed: int) -> Entry:
-    """The entry as if it had been solved with another seed."""
+def key_with(entry: Entry, seed: int) -> str:
+    """The key of the entry with another seed."""
     assert entry.graph is not None
+    return schedule_key(entry.graph, entry.machine_digest, Asked(seed=seed))
+
+
+def renumbered(entry: Entry, seed: int, key: str) -> Entry:
+    """The entry as if it had been solved with another seed."""
     asked = Asked(seed=seed)
-    key = schedule_key(entry.graph, entry.machine_digest, asked)
     schedule = entry.schedule.model_copy(update={"key": key})
     update = {"key": key, "schedule": schedule, "schedule_digest": schedule.digest(), "asked": asked}
     return entry.model_copy(update=update)
@@ -228,11 +232,11 @@ def served(address: str, entries: list[Entry], count: int) -> list[Row]:
 def crowded(path: Path, entry: Entry, processes: int, operations: int) -> Crowd:
     """Processes that put, look up and write artifacts at random."""
     context = multiprocessing.get_context("spawn")
-    count = max(20, processes * operations // 10)
+    names = [key_with(entry, seed) for seed in range(max(20, processes * operations // 10))]
     begun = time.monotonic()
     told, wrong = context.Queue(), context.Queue()
     crowd = [
-        context.Process(target=visit, args=(path, entry.canonical(), n, operations, count, told, wrong))
+        context.Process(target=visit, args=(path, entry.canonical(), n, operations, names, told, wrong))
         for n in range(processes)
     ]
     for one in crowd:
@@ -259,13 +263,14 @@ def crowded(path: Path, entry: Entry, processes: int, operations: int) -> Crowd:
     return Crowd(processes, operations, len(there), seconds, len(written - there), mistakes, bad)
 
 
-def visit(path: Path, text: str, number: int, operations: int, count: int, told: Words, wrong: Words) -> None:
+def visit(path: Path, text: str, number: int, operations: int, names: list[str], told: Words, wrong: Words) -> None:
     """One process: as many operations, half of them writes."""
     entry, machine = Entry.parse(text), load_machine(MACHINE)
     chance = random.Random(number)
     store = SqliteStore(path, wait=120.0)
     for _ in range(operations):
-        one = renumbered(entry, chance.randrange(count))
+        seed = chance.randrange(len(names))
+        one = renumbered(entry, seed, names[seed])
         if chance.random() < 0.5:
             store.keep(one, machine)
             store.put_artifact(one.key, "a.cu", one.key.encode() * 50)

@@ -167,6 +167,12 @@ def test_a_poisoned_entry_reads_as_a_miss_and_goes_into_quarantine(store: Sqlite
     assert store.put(schedule_of(), graph_of(), asked=asked_of(0)) == store.get(key)
 
 
+def test_what_is_kept_takes_the_place_of_a_bad_entry(store: SqliteStore) -> None:
+    plant(store, poisons()["illegal"])
+    assert store.keep(entry_of(), H100) == entry_of() == store.get(entry_of().key)
+    assert len(quarantined(store)) == 1
+
+
 @pytest.mark.parametrize("column", ["schedule", "graph"])
 def test_changed_bytes_are_found_by_their_hash(store: SqliteStore, column: str) -> None:
     store.keep(entry_of(), H100)
