@@ -42,6 +42,14 @@ class LazyRules:
             self.encoding.flush()
         return broken
 
+    def recall(self, other: LazyRules) -> None:
+        """Assert at once what `other` came to assert, in an encoding of the same graph."""
+        for value, crowd in other._crowds.items():
+            self.assert_residents()
+            self._assert_crowd(self.encoding.value(value), [self.encoding.value(x) for x in sorted(crowd)])
+        for value, kind, against in sorted(other._spills):
+            self._spill(self.encoding.value(value), kind, against)
+
     def assert_residents(self) -> None:
         """Assert at once what each warp group keeps in registers all the time."""
         for slot in self.encoding.slots:

@@ -39,6 +39,7 @@ class Questions:
     steps: list[Step] = field(default_factory=list)
     best: Assignment | None = None
     _encoding: Encoding | None = None
+    _lazy: LazyRules | None = None
     _hard: bool = False  # a question was too hard once, so that lemmas are worth their time
 
     def __post_init__(self) -> None:
@@ -57,21 +58,27 @@ class Questions:
         assert self.best is not None
         return self.best
 
-    def about(self, ii: tuple[int, int]) -> Encoding:
-        """The encoding of this closed range of I, opened if it is not the present one."""
+    def about(self, ii: tuple[int, int], recalling: bool = False) -> Encoding:
+        """The encoding of this closed range of I, opened if it is not the present one.
+
+        recalling: with all that models of the one before broke. That saves rounds where a model is likely, and
+        makes a refutation longer.
+        """
         if self._encoding is not None and self._encoding.ii == ii:
             return self._encoding
         p = self.problem
         self._encoding = e = Encoding(
             p.graph, p.machine, self._session(), ii, pinned=p.names_instructions, named_slots=p.names_slots
         )
-        self._lazy = LazyRules(e)
+        before, self._lazy = self._lazy, LazyRules(e)
         assert_rules(e)
         p.demand(e)
         if self._hard and self.best is not None:
             self._never_cross.learn(self.best.ii)
         for x in self._never_cross.up_to(ii[1]):
             e.add(e.stays(e.value(x)))
+        if recalling and before is not None:
+            self._lazy.recall(before)
         e.flush()
         return e
 
@@ -82,8 +89,13 @@ class Questions:
             raise OutOfBudget
         return self.best if answer == "sat" else None
 
-    def probe(self, question: str, copies: int, extra: Sequence[str], effort: int) -> Answered:
-        """Ask with at most `effort` (z3's resource counter, 0: no limit). Raises OutOfBudget if there is no more."""
+    def probe(
+        self, question: str, copies: int, extra: Sequence[str], effort: int, only_found: bool = False
+    ) -> Answered:
+        """Ask with at most `effort` (z3's resource counter, 0: no limit). Raises OutOfBudget if there is no more.
+
+        only_found: leave no record of a question that found nothing.
+        """
         begun = time.perf_counter()
         e = self.encoding
         while True:
@@ -94,12 +106,14 @@ class Questions:
             a = read_assignment(e, answer.values)
             granule = e.machine.register_file.granule
             budgets = {s.id: granule * answer.values.get(f"b{s.id}", 0) for s in a.used}
+            assert self._lazy is not None
             if not self._lazy.refine(a, budgets):
                 self.take(a)
                 break
         self._hard |= answer.outcome == "unknown" and effort >= HARD
         seconds = time.perf_counter() - begun
-        self.record(e.ii, copies, question, _VERDICTS[answer.outcome], e.session.name, seconds)
+        if answer.outcome == "sat" or not only_found:
+            self.record(e.ii, copies, question, _VERDICTS[answer.outcome], e.session.name, seconds)
         left = self.limits.left()
         if answer.outcome == "unknown" and left is not None and left <= 0:
             raise OutOfBudget

@@ -22,6 +22,7 @@ from twill.smt.backend import Session
 from twill.smt.descent import Descent
 from twill.smt.encoding import Encoding
 from twill.smt.limits import Limits
+from twill.smt.neighbourhood import Neighbourhoods
 from twill.smt.objectives import OBJECTIVES, crossing_at_most, forced_crossing, length_at_most, shortest_length
 from twill.smt.outcome import Outcome, Progress
 from twill.smt.pins import Pin
@@ -38,7 +39,8 @@ QUICK_EFFORT = 1_000_000
 EFFORT_GROWTH = 4
 FEW = 4  # I of interest are few if the last is less than one part in so many above the first
 AT_ONCE = 8  # one part in so many of a round's effort for all I of interest in one question
-IN_RANGE = 4  # the same for a range of I
+PATIENCE = 16  # neighbourhoods without success before a round goes back to questions
+IN_RANGE = 4  # the same for a range of I, or for one in the middle of it
 
 State = Literal["open", "found", "infeasible", "out of budget"]
 
@@ -72,6 +74,8 @@ class Search:
         self.limits = self.limits.counting()
         self._problem = Problem(self.graph, self.machine, self.pins, self.fixed, self.floors)
         self._questions = Questions(self._problem, self.limits, self.open_session)
+        self._neighbourhoods = Neighbourhoods(self._questions, self.limits.seed)
+        self._undecided: dict[int, int] = {}
         self._proven: list[str] = []
         self.lower = self.ii or self.bounds.best
         pinned = sum(p.value for p in self.pins if p.key == "start")
@@ -180,8 +184,8 @@ class Search:
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
-        if closed == "unknown":
-            self._look_for_any(worth_ii)
+        if closed == "unknown" and not self._look_for_any(worth_ii) and self.upper is not None and not self.pins:
+            self._neighbourhoods.improve(self.lower, PATIENCE * self.effort // FIRST_EFFORT)
 
     def _warm_start(self) -> None:
         """Take the heuristic's schedule as the best so far."""
@@ -203,7 +207,7 @@ class Search:
         e = self._questions.about((self.lower, top))
         return self._questions.probe("feasible", 0, _anchored(e), effort)
 
-    def _look_for_any(self, worth_ii: int | None) -> None:
+    def _look_for_any(self, worth_ii: int | None) -> bool:
         """Look for a schedule at single values of I, where the solver has less freedom to wander."""
         if self.upper is not None:
             tried = [(self.lower + self.upper) // 2]
@@ -211,11 +215,21 @@ class Search:
             tried = [self.lower + self.lower * k // 16 for k in (1, 2, 4, 8, 16)]
         for ii in tried:
             if ii > self._cap or (worth_ii is not None and ii > worth_ii):
-                return
-            if self._at(ii, self.effort) == "sat":
-                return
+                return False
+            if self._at(ii, self.effort // IN_RANGE) == "sat":
+                return True
+        return False
 
     def _at(self, ii: int, effort: int) -> Answered:
+        """Whether I = ii is feasible, if that is not known to take more effort."""
+        if self._undecided.get(ii, 0) >= effort:
+            return "unknown"
+        answer = self._decide(ii, effort)
+        if answer == "unknown":
+            self._undecided[ii] = effort
+        return answer
+
+    def _decide(self, ii: int, effort: int) -> Answered:
         """Whether I = ii is feasible.
 
         A quick look at any number of copies finds most infeasible I at once. Then the first few
