@@ -26,7 +26,7 @@ class Dtype:
 
 def test_positions_and_names_mix() -> None:
     wanted = ["a", "x", 1, 2, 0.25]
-    assert CALLS.bind(["a", "x", 1, 2, 0.25, 128, "tl.bfloat16"], {}) == wanted
+    assert list(CALLS.bind(["a", "x", 1, 2, 0.25, 128, "tl.bfloat16"], {})) == wanted
     assert CALLS.bind(["a", "x"], {"N": 2, "M": 1, "scale": 0.25, "BLOCK": 128, "num_stages": 3}) == wanted
     assert CALLS.bind([], {"x": "x", "a_desc": "a", "N": 2, "M": 1}) == ["a", "x", 1, 2, 0.5]
 

@@ -31,6 +31,7 @@ class _Recipe:
     """Where a call with so many positions and these names has its values. Sources: a position or a name."""
 
     values: tuple[int | str, ...]
+    straight: bool  # the values are the first positions
     constants: tuple[tuple[int | str, CallArgument], ...]
     defaults: Mapping[str, Constant]
 
@@ -44,7 +45,7 @@ class Calls:
         self.runtime = tuple(a for a in self.arguments if a.kind != "constant")
         self._recipes: dict[tuple[int, tuple[str, ...]], _Recipe] = {}
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """The values of the arguments that are no constants, in order. Errors: WrongArgument, WrongConstant."""
         form = (len(args), tuple(kwargs))
         recipe = self._recipes.get(form)
@@ -54,6 +55,8 @@ class Calls:
             found = args[source] if isinstance(source, int) else kwargs[source]
             if found is not argument.value and not same(found, argument.value):
                 raise exc.WrongConstant(self.kernel, argument.name, found, argument.value)
+        if recipe.straight:
+            return args[: len(recipe.values)]
         if recipe.defaults:
             kwargs = {**recipe.defaults, **kwargs}
         return [args[source] if type(source) is int else kwargs[source] for source in recipe.values]  # type: ignore[index]
@@ -76,8 +79,10 @@ class Calls:
                 places[name] = name
             elif name not in IGNORED:
                 raise exc.WrongArgument(name, f"no parameter of {self.kernel}", f"only {wanted}")
+        values = tuple(places.get(a.name, a.name) for a in self.runtime)
         return _Recipe(
-            values=tuple(places.get(a.name, a.name) for a in self.runtime),
+            values=values,
+            straight=values == tuple(range(len(values))),
             constants=tuple((places[a.name], a) for a in self.arguments if a.kind == "constant" and a.name in places),
             defaults=self._defaults(set(places)),
         )

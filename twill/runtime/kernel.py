@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from twill import exc
-from twill.runtime.arguments import is_descriptor
 from twill.runtime.call import Calls
 from twill.runtime.device import device, runs_on
 from twill.runtime.launch import stream_handle
@@ -38,12 +37,12 @@ class EmittedKernel:
         self.manifest = manifest
         self.cubin = cubin
         self._calls = Calls(manifest.kernel, manifest.arguments)
-        fixed = needed_by_maps(manifest)
-        arguments = self._calls.runtime
-        self._pointers = tuple((i, a.name) for i, a in enumerate(arguments) if a.kind == "pointer")
-        self._descriptors = tuple((i, a.name) for i, a in enumerate(arguments) if a.kind == "descriptor")
-        self._open = tuple(i for i, a in enumerate(arguments) if a.name in open_ended(manifest))
-        self._fixed = tuple(i for i, a in enumerate(arguments) if a.kind == "number" and a.name in fixed)
+        fixed, open_axes = needed_by_maps(manifest), open_ended(manifest)
+        arguments = tuple(enumerate(self._calls.runtime))
+        self._tensors = tuple(
+            (i, a.name, a.kind == "descriptor", a.name in open_axes) for i, a in arguments if a.kind != "number"
+        )
+        self._fixed = tuple(i for i, a in arguments if a.kind == "number" and a.name in fixed)
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._kernel: Kernel | None = None
@@ -64,13 +63,15 @@ class EmittedKernel:
 
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         """The launch on `grid`: call it with the kernel's arguments, and `stream=` for another than the current one."""
+        if isinstance(grid, int):
+            raise exc.WrongArgument("grid", repr(grid), "a tuple of one to three sizes")
         return partial(self._run, grid)
 
     def _run(self, grid: GridLike, /, *args: Any, **kwargs: Any) -> None:
         """Errors: those of `make_plan`, WrongConstant."""
-        given = kwargs.pop("stream", None) if self._takes_stream else None
+        given = kwargs.pop("stream", None) if kwargs and self._takes_stream else None
         values = self._calls.bind(args, kwargs)
-        sizes = _grid(grid(self._calls.named(values)) if callable(grid) else grid)
+        sizes = _grid(tuple(grid(self._calls.named(values)) if callable(grid) else grid))
         if 0 in sizes:
             return
         stream = self._current_stream(values) if given is None else stream_handle(given)
@@ -87,25 +88,33 @@ class EmittedKernel:
         self._plans[key] = plan
 
     def _key(self, grid: Grid, values: Sequence[Any], stream: int) -> tuple[Any, ...]:
-        """Equal for launches that differ in free numbers only. What is no tensor is left to the careful path."""
+        """Equal for launches that differ in free numbers only. What is no tensor is left to the careful path.
+
+        Runs at every launch, so it looks at nothing twice.
+        """
         key: list[Any] = [*grid]
-        for i, name in self._pointers:
-            key += _identity(values[i], name, stream)
-        for i, name in self._descriptors:
-            given = values[i]
-            if is_descriptor(given):
-                key += _identity(given.base, name, stream)
-                key += (*given.shape, *given.strides, *given.block_shape, getattr(given, "padding", None))
-        for i in self._open:
-            key.append(_end(values[i]))
+        for i, name, is_descriptor, open_axis in self._tensors:
+            tensor = values[i]
+            if is_descriptor:
+                try:
+                    key += (*tensor.shape, *tensor.strides, *tensor.block_shape, getattr(tensor, "padding", None))
+                    tensor = tensor.base
+                except AttributeError:
+                    continue
+            if not is_torch(tensor):
+                key += _seen(tensor, name, stream)
+                continue
+            key += (tensor.data_ptr(), tensor.dtype, tensor.get_device())
+            if open_axis:
+                key.append(storage_end(tensor))
         for i in self._fixed:
             key.append(values[i])
         return tuple(key)
 
     def _current_stream(self, values: Sequence[Any]) -> int:
         """PyTorch's on the device of the first tensor of PyTorch; the default one if there is none."""
-        for i, _ in (*self._pointers, *self._descriptors):
-            tensor = getattr(values[i], "base", values[i]) if is_descriptor(values[i]) else values[i]
+        for i, _, is_descriptor, _ in self._tensors:
+            tensor: Any = getattr(values[i], "base", None) if is_descriptor else values[i]
             if is_torch(tensor):
                 index = tensor.get_device()
                 return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(index)) if index >= 0 else 0
@@ -123,9 +132,10 @@ class EmittedKernel:
         return self._kernel
 
 
-def _grid(given: Sequence[int]) -> Grid:
+@lru_cache(maxsize=4096)
+def _grid(given: tuple[int, ...]) -> Grid:
     """Three sizes. Errors: WrongArgument."""
-    if isinstance(given, int) or not 1 <= len(given) <= 3:
+    if not 1 <= len(given) <= 3:
         raise exc.WrongArgument("grid", repr(given), "a tuple of one to three sizes")
     for size in given:
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
@@ -134,17 +144,9 @@ def _grid(given: Sequence[int]) -> Grid:
     return first, second, third
 
 
-def _identity(tensor: Any, name: str, stream: int) -> tuple[Any, ...]:
-    """Where a tensor is, of which type, on which GPU."""
-    if is_torch(tensor):
-        return tensor.data_ptr(), tensor.dtype, tensor.get_device()
+def _seen(tensor: Any, name: str, stream: int) -> tuple[Any, ...]:
+    """What a tensor of another framework than PyTorch is, if it is one."""
     if not is_tensor(tensor):
         return (None,)
     seen = view(tensor, name, stream)
     return seen.pointer, seen.dtype, seen.device, seen.shape, seen.strides
-
-
-def _end(tensor: Any) -> int:
-    """Where the memory of a PyTorch tensor ends; of others the whole view is in the key."""
-    tensor = tensor.base if is_descriptor(tensor) else tensor
-    return storage_end(tensor) if is_torch(tensor) else 0

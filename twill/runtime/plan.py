@@ -87,12 +87,12 @@ class Plan:
             self.stream = stream
         driver = bindings()
         code, current = driver.cuCtxGetDevice()
-        if int(code) or int(current) != self.device:
+        if code or int(current) != self.device:
             with on_device(self.device):
                 call("cuLaunchKernelEx", self.config, self.handle, self.packed.address, 0)
             return
         (code,) = driver.cuLaunchKernelEx(self.config, self.handle, self.packed.address, 0)
-        if int(code):
+        if code:
             raise exc.DriverFailed("cuLaunchKernelEx", code.name)
 
 
