@@ -57,3 +57,19 @@ def to_memory(element: str, value: str) -> str:
 def rounded(element: str, value: str) -> str:
     """C: a float result as a value of its type."""
     return f"round_{SMALL[element]}({value})" if element in SMALL else value
+
+
+def vector_in_memory(element: str, values: list[str]) -> tuple[str, str]:
+    """C type and C value of neighbouring elements as one access moves them; small floats are packed word by word."""
+    per_word = {"f16": 2, "bf16": 2, "f8e4m3": 4, "f8e5m2": 4}.get(element, 0)
+    if len(values) == 1:
+        return memory_type(element), to_memory(element, values[0])
+    if not per_word or len(values) % per_word:
+        kind = f"Vector<{memory_type(element)}, {len(values)}>"
+        return kind, f"{kind}{{{{{', '.join(to_memory(element, value) for value in values)}}}}}"
+    name = f"pack_{SMALL[element]}" + ("x4" if per_word == 4 else "")
+    words = [f"{name}({', '.join(values[at : at + per_word])})" for at in range(0, len(values), per_word)]
+    if len(words) == 1:
+        return "u32", words[0]
+    kind = f"Vector<u32, {len(words)}>"
+    return kind, f"{kind}{{{{{', '.join(words)}}}}}"

@@ -22,6 +22,7 @@ from twill.codegen.cuda.elements import (
     memory_type,
     to_memory,
     value_type,
+    vector_in_memory,
 )
 from twill.codegen.cuda.multiples import argument_multiple, multiple_of
 from twill.codegen.cuda.places import Index, indices, inside, owner
@@ -286,8 +287,8 @@ def _store_vector(
     elif element in ("f16", "bf16") and width == 2:
         action = f"*(u32*)({place}) = {_pair(access, operand, values)};"
     else:
-        kind = f"Vector<{access.type}, {width}>"
-        action = f"*({kind}*)({place}) = {kind}{{{{{', '.join(to_memory(element, value) for value in values)}}}}};"
+        kind, value = vector_in_memory(element, values)
+        action = f"*({kind}*)({place}) = {value};"
     conditions = list(dict.fromkeys(c for e in ((0, width - 1) if parted else (0,)) for c in _conditions(access, e)))
     out.line((f"if ({' && '.join(conditions)}) " if conditions else "") + action)
     if parted:

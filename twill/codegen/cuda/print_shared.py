@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.aref import Buffer, LoadShared, SlotRef, StoreShared
 from twill.codegen.cuda.context import Context
-from twill.codegen.cuda.elements import BYTES, SMALL, from_memory, is_packed, memory_type, to_memory
+from twill.codegen.cuda.elements import BYTES, SMALL, from_memory, is_packed, memory_type, to_memory, vector_in_memory
 from twill.codegen.cuda.places import indices, inside, owner
 from twill.codegen.cuda.writer import Writer
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
@@ -293,8 +293,8 @@ def _vector_access(move: _Move, kind: str, place: str, count: int, register: str
         return
     if move.store:
         held = [move.ctx.value(move.fragment, f"({register} + {e})" if e else register) for e in range(count)]
-        values = ", ".join(to_memory(move.element, value) for value in held)
-        out.line(f"write_shared({place}, {f'{kind}{{{{{values}}}}}' if count > 1 else f'({kind}){values}'});")
+        stored, value = vector_in_memory(move.element, held)
+        out.line(f"write_shared({place}, {value if count > 1 else f'({stored}){value}'});")
         return
     out.line(f"const {kind} held = read_shared<{kind}>({place});")
     for e in range(count):
