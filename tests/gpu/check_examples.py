@@ -11,7 +11,7 @@ import torch
 
 from tests.gpu.examples import LAUNCHES, ROOT, Row
 from tests.gpu.references import EXAMPLES, Example
-from twill.exc import MalformedSidecar
+from twill.exc import MalformedSidecar, TwillError
 from twill.graph.problem import Case, Problem
 from twill.graph.sidecar import read_sidecar
 from twill.runtime.kernel import EmittedKernel
@@ -31,7 +31,10 @@ def rows(folder: Path, quick: bool) -> Iterator[Row]:
     triton_kernel = getattr(module(kernel.manifest.file), kernel.manifest.kernel)
     for case in cases(kernel.manifest.file, kernel.manifest.spec, example, quick):
         print(f"next: {words(case)}", flush=True)
-        yield from one(name, kernel, triton_kernel, example, case, 10 if quick else LAUNCHES)
+        try:
+            yield from one(name, kernel, triton_kernel, example, case, 10 if quick else LAUNCHES)
+        except TwillError as refused:  # before anything ran: the other sizes can be tried
+            yield Row(name, "launches", words(case), False, note=str(refused))
 
 
 def one(
