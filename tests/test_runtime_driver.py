@@ -14,7 +14,10 @@ from twill import exc
 from twill.runtime import driver
 from twill.runtime.module import load_module
 
-MODULES = ("device", "dlpack", "driver", "launch", "module", "tensor", "tensor_map")
+MODULES = (
+    "arguments", "call", "device", "dlpack", "driver", "evaluate", "kernel", "launch", "manifest", "module", "plan",
+    "record", "tensor", "tensor_map",
+)  # fmt: skip
 
 
 @pytest.fixture
