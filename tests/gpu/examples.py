@@ -67,8 +67,9 @@ def build(folder: Path, only: str, machine: str, budget: float, verified: bool, 
         except Exception as error:  # what is refused is recorded, the rest goes on
             refused += 1
             (folder / name).mkdir(parents=True, exist_ok=True)
-            (folder / name / REFUSED).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
             said = f"REFUSED {type(error).__name__}: {str(error)[:600]}"
+            whole = "".join(traceback.format_exception(error))
+            (folder / name / REFUSED).write_text(f"{said}\n\n{whole}", encoding="utf-8")
         print(f"{name:34s} {time.perf_counter() - begin:6.1f} s  {said}", flush=True)
     print(f"{refused} refused" if refused else "all emitted")
     return not refused
@@ -85,7 +86,7 @@ def run(folder: Path, only: str, quick: bool, seconds: float) -> bool:
             passed, failed = passed + row.ok, failed + (not row.ok)
             print(row.text(), flush=True)
     for path in sorted(folder.glob(f"*/{REFUSED}")):
-        print(f"not emitted: {path.parent.name}: {path.read_text(encoding='utf-8').strip().splitlines()[-1]}")
+        print(f"not emitted: {path.parent.name}: {path.read_text(encoding='utf-8').splitlines()[0]}")
     print(f"{passed} passed, {failed} failed")
     return not failed
 
