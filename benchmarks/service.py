@@ -37,6 +37,7 @@ from twill.store.interface import Entry
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 20261121
+NEW = 16  # problems between two kills; each is submitted twice
 Found = dict[str, Any]
 
 
@@ -181,8 +182,8 @@ def kills(options: argparse.Namespace, directory: Path) -> Found:
 
 def killed_round(served: Served, chance: random.Random, number: int, options: argparse.Namespace) -> Found:
     """Submissions by several clients, in the middle of which the service is killed and started again."""
-    first = 1000 + 40 * number
-    chosen = [first + n % 40 for n in range(80)]
+    first = 1000 + NEW * number
+    chosen = [first + n % NEW for n in range(2 * NEW)]
     taken = Taken()
     clients = threading.Thread(target=lambda: taken.__dict__.update(load(served.port, 8, chosen, submit).__dict__))
     clients.start()

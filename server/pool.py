@@ -8,11 +8,13 @@ import signal
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from twill.exc import StoreUnavailable
 from twill.machine import Machine
 from twill.schedule import Schedule
 from twill.store.api import JobBounds, JobProblem, State, Submission
@@ -59,7 +61,8 @@ class Pool:
 
     def start(self) -> None:
         """Take up what a killed service left behind, and begin."""
-        solver_process.warm()
+        if self.threads:
+            solver_process.warm()
         left = self.queue.orphans(is_gone)
         if left:
             log.info("jobs of a service that ended without finishing them", extra={"jobs": left})
@@ -92,11 +95,20 @@ class Pool:
                     with self.work:
                         self.work.wait(IDLE)
                 else:
-                    Solve(self, claim).run()
+                    self.solve(claim)
             except Exception:
-                # The disk may be full, or the file locked: the job's lease runs out, and it is tried again.
+                # The disk may be full, or the file locked: the job is not lost, and it is tried again.
                 log.exception("a worker failed", extra={"worker": name})
                 self.stopping.wait(RETRY)
+
+    def solve(self, claim: Claim) -> None:
+        """Solve a claimed job; what keeps queue or store from working is no fault of the job's."""
+        try:
+            Solve(self, claim).run()
+        except Exception:
+            with suppress(Exception):  # if the queue is down, the lease runs out instead
+                self.queue.give_back(claim)
+            raise
 
 
 class Solve:
@@ -181,6 +193,8 @@ class Solve:
             self.pool.store.put(
                 Schedule.parse(schedule), asked.graph, asked=asked.options.asked(), machine=asked.machine
             )
+        except StoreUnavailable:
+            raise
         except Exception as error:
             log.exception("a schedule was not stored", extra=self.about())
             message = f"the schedule was not stored: {error}"

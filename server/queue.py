@@ -26,7 +26,8 @@ STATES: tuple[State, ...] = get_args(State)
 class Request:
     """What is to be solved. document: a `Submission` with a whole machine, as canonical JSON.
 
-    kernel, spec, machine: names for people. client: who asked first.
+    kernel, spec, machine: names for people. client: who asked first. A queue may drop the document
+    (leave it "") when the job has ended.
     """
 
     key: str

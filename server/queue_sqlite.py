@@ -80,14 +80,15 @@ class SqliteQueue:
             return self.add(db, request, "done" if solved else "queued"), True
 
     def add(self, db: sqlite3.Connection, request: Request, state: State) -> Job:
-        """A new row."""
+        """A new row. A document has a whole machine, which is worth its room only until it is solved."""
         now = self.clock()
+        document = "" if state in ENDED else request.document
         added = db.execute(
             "INSERT INTO jobs (id, key, state, kernel, spec, machine, client, document, created, ended)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 uuid.uuid4().hex, request.key, state, request.kernel, request.spec, request.machine, request.client,
-                request.document, now, now if state in ENDED else None,
+                document, now, now if state in ENDED else None,
             ),
         )  # fmt: skip
         assert added.lastrowid is not None
@@ -260,8 +261,8 @@ class SqliteQueue:
     def end(self, db: sqlite3.Connection, number: int, state: State, problem: JobProblem | None) -> None:
         """Write down how a job ended."""
         db.execute(
-            "UPDATE jobs SET state = ?, problem = ?, ended = ?, worker = NULL, lease = NULL, cancelling = 0"
-            " WHERE number = ?",
+            "UPDATE jobs SET state = ?, problem = ?, ended = ?, worker = NULL, lease = NULL, cancelling = 0,"
+            " document = '' WHERE number = ?",
             (state, None if problem is None else problem.canonical(), self.clock(), number),
         )
         self.tell(db, number)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from tests.kernels import H100, example
 from tests.served import children_of
 from tests.service import MemoryStore, body, graph
 from twill.check import check
-from twill.exc import InvalidSchedule
+from twill.exc import InvalidSchedule, StoreUnavailable
 from twill.graph.dependence import DependenceGraph
 from twill.store.api import ENDED, Job
 from twill.store.interface import Entry
@@ -226,6 +227,25 @@ def test_a_schedule_that_the_store_refuses_is_a_failed_job(
     start()
     problem = until(queue, job, ENDED).problem
     assert problem is not None and problem.kind == "Internal" and "breaks a rule" in problem.message
+
+
+def test_a_store_that_cannot_be_reached_delays_a_job_and_does_not_lose_it(
+    queue: SqliteQueue, store: MemoryStore, start: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "RETRY", 0.01)
+    good = store.put
+    failures = iter([StoreUnavailable("here", "disk full")] * 2)
+
+    def put(*given: Any, **named: Any) -> Entry:
+        for failure in failures:
+            raise failure
+        return good(*given, **named)
+
+    monkeypatch.setattr(store, "put", put)
+    job, _ = queue.submit(request(graph()), 10)
+    start()
+    found = until(queue, job, ENDED)
+    assert (found.state, found.attempts) == ("done", 1) and store.get(job.key) is not None
 
 
 def test_a_worker_survives_a_queue_that_fails_now_and_then(

@@ -241,6 +241,13 @@ def test_counts_and_recent_jobs(queue: SqliteQueue) -> None:
     assert [job.id for job in queue.recent(9, "cancelled")] == [jobs[0].id]
 
 
+def test_a_document_takes_room_until_its_job_has_ended(queue: SqliteQueue) -> None:
+    jobs = [submit(queue, "a"), queue.submit(request("b"), MANY, solved=True)[0]]
+    queue.cancel(jobs[0].id)
+    kept = [queue.request(job.id) for job in jobs]
+    assert [one and (one.document, one.client) for one in kept] == [("", "me"), ("", "me")]
+
+
 def test_only_ended_jobs_are_forgotten(queue: SqliteQueue, clock: Clock) -> None:
     gone, kept = submit(queue, "a"), submit(queue, "b")
     queue.cancel(gone.id)
