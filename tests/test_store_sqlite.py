@@ -403,3 +403,38 @@ def test_a_fork_uses_connections_of_its_own(store: SqliteStore) -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert len(keys(store)) == 2
+
+
+def test_a_file_damaged_anywhere_gives_what_was_put_or_nothing(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    store = SqliteStore(whole)
+    for number in range(2):
+        store.keep(entry_of(number), H100)
+        store.put_artifact(entry_of(number).key, "a", b"x" * 5000)
+    store.close()
+    data = whole.read_bytes()
+    chance = random.Random(11)
+    outcomes: set[str] = set()
+    for attempt in range(60):
+        damaged = bytearray(data)
+        for _ in range(chance.choice((1, 3, 20))):
+            place = chance.randrange(len(damaged))
+            if chance.random() < 0.5:
+                damaged[place] ^= 1 << chance.randrange(8)
+            else:
+                damaged[place : place + 64] = chance.randbytes(len(damaged[place : place + 64]))
+        path = tmp_path / f"{attempt}"
+        path.write_bytes(damaged)
+        try:
+            one = SqliteStore(path, wait=0.1)
+            for number in range(2):
+                found = one.get(entry_of(number).key)
+                assert found in (None, entry_of(number))
+                assert one.get_artifact(entry_of(number).key, "a") in (None, b"x" * 5000)
+                outcomes.add("miss" if found is None else "hit")
+            one.find()
+            list(verify(one))
+            one.close()
+        except StoreUnavailable:
+            outcomes.add("refused")
+    assert outcomes == {"hit", "miss", "refused"}

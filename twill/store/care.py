@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from twill.store.database import number
-from twill.store.interface import Entry, Quarantined
+from twill.store.interface import Entry, Quarantined, summary_of
 from twill.store.rows import HASH, HEAD, Row, sha256
-from twill.store.sqlite import SqliteStore
+from twill.store.sqlite import SUMMARY, SqliteStore
 from twill.store.tables import SIZED
 
 DAY = 86_400.0
@@ -58,7 +61,11 @@ def quarantined(store: SqliteStore) -> tuple[Quarantined, ...]:
     names = ("number", "key", "what", "reason", "found", "bytes")
     with store.database.reading() as c:
         rows = c.execute(f"SELECT {', '.join(names)} FROM quarantine ORDER BY number DESC").fetchall()
-    return tuple(Quarantined(**dict(zip(names, row, strict=True))) for row in rows)
+    found: list[Quarantined] = []
+    for row in rows:
+        with contextlib.suppress(ValidationError):  # a damaged row of what is bad anyway
+            found.append(Quarantined(**dict(zip(names, row, strict=True))))
+    return tuple(found)
 
 
 def size(store: SqliteStore) -> Size:
@@ -99,19 +106,21 @@ def verify(store: SqliteStore) -> Iterator[Finding]:
 def verified(store: SqliteStore, row: Row) -> Finding:
     """One schedule, examined; its columns for lists, too."""
     entry, reason = store.believe(row, again=True)
-    if entry is not None and not listed(store, entry):
+    if entry is not None and not listed(store, row.number, entry):
         reason = "what it is listed as is not what it is"
     if reason:
         store.quarantine(row, reason)
     return Finding(row.key, "schedule", reason)
 
 
-def listed(store: SqliteStore, entry: Entry) -> bool:
+def listed(store: SqliteStore, line: int, entry: Entry) -> bool:
     """Whether the columns that lists are made of say what the entry says."""
-    question = "SELECT kernel, spec, machine, ii FROM schedules WHERE key = ?"
     with store.database.reading() as c:
-        row = c.execute(question, (entry.key,)).fetchone()
-    return row is None or row == (entry.kernel, entry.spec, entry.machine, entry.schedule.ii)
+        row = c.execute(f"SELECT {SUMMARY} FROM schedules WHERE number = ?", (line,)).fetchone()
+    if row is None:
+        return True  # it is gone meanwhile
+    said = store.summary(row)
+    return said is not None and said == summary_of(entry, line, said.bytes)
 
 
 def collect(store: SqliteStore, limit: int | None = None, days: float | None = None) -> int:

@@ -157,8 +157,19 @@ class SqliteStore:
         question = f"SELECT {SUMMARY} FROM schedules{where} ORDER BY number DESC LIMIT ?"
         with self.database.reading() as c:
             rows = c.execute(question, (*given.values(), limit)).fetchall()
-        names = [name.strip() for name in SUMMARY.split(",")]
-        return tuple(Summary.model_validate(dict(zip(names, row, strict=True)), strict=False) for row in rows)
+        found = (self.summary(row) for row in rows)
+        return tuple(summary for summary in found if summary is not None)
+
+    def summary(self, row: tuple[object, ...]) -> Summary | None:
+        """A row of a list; None, and said once, if it is not what Twill writes."""
+        names = (name.strip() for name in SUMMARY.split(","))
+        try:
+            return Summary.model_validate(dict(zip(names, row, strict=True)), strict=False)
+        except ValidationError:
+            self.told.tell(
+                f"{self.path}: entries are left out of lists, because their rows are damaged (twill store verify)"
+            )
+            return None
 
     def delete(self, key: str) -> bool:
         """See `ScheduleStore.delete`."""
