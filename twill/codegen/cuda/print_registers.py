@@ -26,7 +26,7 @@ def assign(result: int, element_at: Callable[[str], Computed], ctx: Context) -> 
     elif count == 1:
         out.line(f"{name}[0] = {_value(fragment.element, element_at('0'))};")
     else:
-        with out.unrolled(f"i32 i = 0; i < {count}; ++i"):
+        with out.elementwise(f"i32 i = 0; i < {count}; ++i", fragment.layout):
             out.line(f"{name}[i] = {_value(fragment.element, element_at('i'))};")
 
 

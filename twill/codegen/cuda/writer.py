@@ -14,6 +14,7 @@ class Writer:
         self._text: list[str] = []
         self._depth = 0
         self._said = ""
+        self._open: tuple[object, int, int] | None = None  # loop that may go on: its key, its depth, where it ends
 
     def line(self, text: str = "") -> None:
         """One line, or several with line breaks between them."""
@@ -36,6 +37,31 @@ class Writer:
         self.line("#pragma unroll")
         with self.block(f"for ({head})"):
             yield
+
+    @contextmanager
+    def elementwise(self, head: str, key: object) -> Iterator[None]:
+        """As `unrolled`, but where only comments stand behind a loop with the same `key`, that loop goes on: element by
+        element, short-lived values need a register each and not a tile of them."""
+        if not self._goes_on((head, key)):
+            self.line("#pragma unroll")
+            self.line(f"for ({head}) {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+        self._open = ((head, key), self._depth, len(self._text))
+
+    def _goes_on(self, key: object) -> bool:
+        """Takes back the end of the last loop, if this one is to go on with it."""
+        if self._open is None or self._open[:2] != (key, self._depth):
+            return False
+        end = self._open[2]
+        said = self._text[end:]
+        if not all(text.lstrip().startswith("//") for text in said):
+            return False
+        self._text[end - 1 :] = ["  " + text for text in said]
+        self.lines = {number - (number > end): line for number, line in self.lines.items()}
+        return True
 
     def origin(self, line: int, note: str) -> None:
         """What follows was printed for `line` of the kernel; said once for neighbours."""
