@@ -24,6 +24,7 @@ from twill.codegen.aref import (
     Get,
     If,
     Let,
+    LoadGlobal,
     Multiply,
     NamedBarrier,
     Pipeline,
@@ -32,6 +33,7 @@ from twill.codegen.aref import (
     Reg,
     SlotRef,
     Stmt,
+    StoreGlobal,
     StoreShared,
     Sync,
     TensorMap,
@@ -40,18 +42,15 @@ from twill.codegen.aref import (
     WaitGroups,
     WarpGroup,
     WarpProgram,
+    Window,
+    WindowAxis,
 )
 from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
-from twill.codegen.layout import Accumulator
+from twill.codegen.layout import Accumulator, Blocked
 from twill.graph.extract import extract
 from twill.graph.program import TileProgram
 
 K_STEP, DEPTH = 64, 3
-
-
-@cache
-def tile_program(name: str, spec: str | None = None) -> TileProgram:
-    return extract(str(ROOT / "examples" / f"{name}.py"), spec)[0]
 
 
 def number(value: int) -> Number:
@@ -73,8 +72,8 @@ def tensor_map(program: TileProgram, number_: int, argument: str, box: tuple[int
     return TensorMap(number_, argument, "bf16", sizes, strides, number(0), box, 128)
 
 
-def tile(base: int, *block: Stmt) -> tuple[Stmt, ...]:
-    """A body that first finds out which tile the program instance makes (`gemm_bias_gelu` has a grid of two axes)."""
+def tile(*block: Stmt) -> tuple[Stmt, ...]:
+    """A body that first finds out which tile the program instance makes."""
     return (
         Let("row", multiply(ProgramId(0), number(128)), line=21),
         Let("column", multiply(ProgramId(1), number(128)), line=22),
@@ -88,9 +87,8 @@ def at_least(step: Expr, stage: int, trip: Expr) -> Apply:
 
 
 def gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
-    """C = A B for the example `dual_gemm`'s neighbour `gemm_bias_gelu` without its epilogue would need a bias; this is
-    the plain product of `tests/warp_kernels.py`. Each consumer makes 128 / consumers rows. Slots are given back
-    `wait` steps after their multiply was issued (stages = wait + 1)."""
+    """C = A B, the kernel of `tests/warp_kernels.py`. Each consumer makes 128 / consumers rows; slots are given back
+    `wait` steps after their multiply was issued."""
     program = plain_gemm()
     rows = 128 // consumers
     trip, step = cdiv(symbol(program, "K"), K_STEP), Local("step")
@@ -122,7 +120,7 @@ def gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
         Advance(0),
     )
     loads = Pipeline("k", "step", trip, 0, (), put, (), line=33)
-    producer = WarpGroup(load, "load", 128, 40, True, (), (Cursor(0, "put", 0),), tile(load, loads))
+    producer = WarpGroup(load, "load", 128, 40, True, (), (Cursor(0, "put", 0),), tile(loads))
     made = tuple(_consumer(g, rows, wait, trip) for g in groups)
     barriers = tuple(NamedBarrier(g, f"epilogue {g}", (g,), 128) for g in groups)
     shared = DEPTH * slot + consumers * c_bytes + 1024
@@ -168,20 +166,70 @@ def _consumer(group: int, rows: int, wait: int, trip: Expr) -> WarpGroup:
                    SlotRef(2 + group, None, None, (left, left + 64)), line=38) for left in (0, 64)),
         BulkCommit(line=38),
     )  # fmt: skip
-    body = tile(group, Fill(acc, Number(0.0, "f32"), line=33), loop, *store)
+    body = tile(Fill(acc, Number(0.0, "f32"), line=33), loop, *store)
     return WarpGroup(
         group, f"compute{group}", 128, 232, False, fragments, (Cursor(get, "get", 0), Cursor(done, "done", 0)), body,
         (BulkWait(0, True),),
     )  # fmt: skip
 
 
+def _window(program: TileProgram, argument: str, columns: int, column: Expr) -> Window:
+    shape = [symbol(program, f"{argument}.shape.{axis}") for axis in range(2)]
+    rows = WindowAxis(128, symbol(program, f"{argument}.stride.0"), Local("row"), number(0), shape[0])
+    return Window(argument, "bf16", (rows, WindowAxis(columns, number(1), column, number(0), shape[1])), number(0), 0.0)
+
+
 def registers() -> WarpProgram:
-    """As `gemm(1, 0)`, with a second compute group that loads A through LoadGlobal and publishes it."""
-    raise NotImplementedError
+    """The same product with one consumer; a second group of threads loads A and puts it into shared memory."""
+    program = plain_gemm()
+    trip, step = cdiv(symbol(program, "K"), K_STEP), Local("step")
+    k = multiply(step, number(K_STEP))
+    compute, fill, load = 0, 1, 2
+    a_bytes, b_bytes, depth = 128 * 64 * 2, 64 * 128 * 2, 2
+    buffers = (
+        Buffer(0, "a", (128, 64), "bf16", 128, 128, depth, a_bytes, 0),
+        Buffer(1, "b", (64, 128), "bf16", 128, 128, depth, b_bytes, depth * a_bytes),
+    )
+    rings = (
+        Aref(0, "a", (0,), depth, fill, (compute,), "registers", a_bytes, 4, 4),
+        Aref(1, "b", (1,), depth, load, (compute,), "tma", b_bytes, 1, 4),
+    )
+    window = _window(program, "a_desc", 64, k)
+    stored = _window(program, "c_desc", 128, Local("column"))
+    product = (
+        Get(0, line=36), Get(1, line=36), Fence((10,), line=36),
+        Multiply(10, SlotRef(0, 0), SlotRef(1, 1), False, False, 64, "bf16", True, line=36), Commit(),
+        WaitGroups(0, (10,)), Consumed(0), Advance(0), Consumed(1), Advance(1),
+    )  # fmt: skip
+    put = (
+        LoadGlobal(window, 20, line=34), Acquire(2, line=34), StoreShared(20, SlotRef(0, 2), line=34), ProxyFence(),
+        Publish(2), Advance(2),
+    )  # fmt: skip
+    halves = tuple(
+        TmaLoad(0, (k, add(Local("column"), number(left))), SlotRef(1, 3, None, (left, left + 64)), 3, line=35)
+        for left in (0, 64)
+    )
+    fetch = (Acquire(3, line=35), Expect(3, b_bytes), *halves, Advance(3))
+
+    def loop(block: tuple[Stmt, ...]) -> Pipeline:
+        return Pipeline("k", "step", trip, 0, (), block, (), line=33)
+
+    accumulator = Fragment(10, "acc", "f32", Accumulator(128, 128))
+    c = Fragment(11, "c", "bf16", Accumulator(128, 128))
+    last = (Compute("cast", (Reg(10),), 11, line=37), StoreGlobal(stored, Reg(11), line=38))
+    groups = (
+        WarpGroup(compute, "compute", 128, 208, False, (accumulator, c),
+                  (Cursor(0, "a", 0), Cursor(1, "b", 1)),
+                  tile(Fill(10, Number(0.0, "f32")), loop(product), *last)),
+        WarpGroup(fill, "fill", 128, 104, False, (Fragment(20, "a", "bf16", Blocked((128, 64), 8)),),
+                  (Cursor(2, "a", 0),),
+                  tile(loop(put))),
+        WarpGroup(load, "load", 128, 40, True, (), (Cursor(3, "b", 1),), tile(loop(fetch))),
+    )  # fmt: skip
+    maps = (tensor_map(program, 0, "b_desc", (64, 64)),)
+    return WarpProgram(program, "h100", maps, buffers, rings, (), groups, depth * (a_bytes + b_bytes) + 1024)
 
 
+@cache
 def plain_gemm() -> TileProgram:
     return extract(str(ROOT / "tests" / "warp_kernels.py") + "::product")[0]
-
-
-_ = (If, Publish)

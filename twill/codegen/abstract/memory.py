@@ -80,7 +80,8 @@ def explain(rule: str, earlier: Access, access: Access, place: str, role: str, o
         case "wgmma", False:
             return "wgmma-wait", f"{head} while {then} may still read it: no WaitGroups of {other} and barrier after it"
         case "tma", True:
-            return rule, f"{head} while {then} may still be on its way: no Get before it"
+            wait = "Acquire" if access.proxy == "tma" and access.write else "Get"
+            return rule, f"{head} while {then} may still be on its way: no {wait} before it"
         case "tma", False:
             return "bulk", f"{head} while {then} may still read it: no BulkWait and barrier before it"
     verb = "writes" if earlier.write else "reads"

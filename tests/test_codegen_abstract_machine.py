@@ -1,0 +1,240 @@
+"""Promises of `twill.codegen.abstract_machine`: right programs pass; each mistake is found, with its rule and line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.effects import effects
+from tests.mutations import Mutant, edit, instead, move, mutants, places
+from tests.warp_programs import gemm, registers
+from twill.codegen.abstract.operands import spreads
+from twill.codegen.abstract_machine import RULES, Trial, run, trials, verify
+from twill.codegen.aref import (
+    Acquire,
+    Advance,
+    Arrive,
+    BulkWait,
+    Compute,
+    Consumed,
+    Expect,
+    Fence,
+    Fill,
+    Get,
+    Multiply,
+    ProxyFence,
+    Publish,
+    SlotRef,
+    Stmt,
+    StoreGlobal,
+    Sync,
+    TmaLoad,
+    WaitGroups,
+    WarpProgram,
+    Window,
+)
+from twill.codegen.expression import Number
+from twill.codegen.layout import Accumulator, Along
+
+
+@cache
+def pair() -> WarpProgram:
+    return gemm(2, 1)
+
+
+@cache
+def ring() -> WarpProgram:
+    return registers()
+
+
+@cache
+def launched(made: Callable[[], WarpProgram]) -> tuple[Trial, ...]:
+    return trials(made())
+
+
+def found(made: Callable[[], WarpProgram], program: WarpProgram) -> dict[str, Any]:
+    return {violation.rule: violation for violation in reversed(verify(program, given=launched(made), enough=1))}
+
+
+def changed(
+    program: WarpProgram, kind: type[Stmt], change: Callable[[Any], tuple[Stmt, ...]], group: int = 0, which: int = 0
+) -> WarpProgram:
+    """The program with one statement of that kind in a group replaced."""
+    place = [place for place in places(program) if place.group == group and isinstance(place.stmt, kind)][which]
+    return edit(program, place, instead(*change(place.stmt)))
+
+
+def without(program: WarpProgram, kind: type[Stmt], group: int = 0, which: int = 0) -> WarpProgram:
+    return changed(program, kind, lambda stmt: (), group, which)
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (1, 0), (1, 2)])
+def test_a_right_program_passes(shape: tuple[int, int]) -> None:
+    assert verify(gemm(*shape)) == ()
+
+
+def test_a_ring_filled_from_registers_passes() -> None:
+    assert verify(registers()) == ()
+
+
+def test_the_launches_reach_every_corner() -> None:
+    texts = [trial.launch.text for trial in launched(pair)]
+    grids = [trial.launch.grid for trial in launched(pair)]
+    steps = {-(-int(trial.launch.scalars["K"]) // 64) for trial in launched(pair)}
+    assert {0, 1, 2, 3} <= steps and max(steps) > 3 + 1, texts
+    assert max(x * y for x, y, *_ in grids) >= 5, texts
+
+
+def test_results_do_not_depend_on_the_number_of_ctas() -> None:
+    trial = max(launched(pair), key=lambda trial: trial.launch.grid)
+    for ctas in (1, 2, 5):
+        trace = run(pair(), trial.launch, ctas)
+        assert not trace.violations and trace.steps > 0
+        np.testing.assert_allclose(trace.arrays["c_desc"], trial.expected["c_desc"], rtol=2**-7, atol=2**-8)
+
+
+LOAD, FILL = 2, 1  # warp groups of the two programs
+
+FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], WarpProgram], str]] = [
+    ("a slot never given back", "deadlock", pair, lambda p: without(p, Consumed), "Acquire: the empty barrier of slot"),
+    ("no Acquire", "order", pair, lambda p: without(p, Acquire, LOAD), "may still be on its way: no Acquire before it"),
+    ("no Get", "order", pair, lambda p: without(p, Get, which=1), "may still be on its way: no Get before it"),
+    ("no Get of registers", "order", ring, lambda p: without(p, Get), "no barrier orders the two"),
+    ("a parity too far", "phase", pair, lambda p: changed(p, Get, lambda s: (*[Advance(s.cursor)] * 3, s)), "Get by"),
+    ("no WaitGroups", "wgmma-wait", ring, lambda p: without(p, WaitGroups), "no WaitGroups covers it"),
+    ("too loose a WaitGroups", "wgmma-wait", pair,
+     lambda p: changed(p, WaitGroups, lambda s: (replace(s, pending=2),), which=1), "may still use it"),
+    ("no Fence", "wgmma-fence", pair, lambda p: without(p, Fence), "since the last Fence that names it"),
+    ("no proxy fence before a store", "proxy-fence", pair,
+     lambda p: without(p, ProxyFence), "no ProxyFence of compute0"),
+    ("no proxy fence before Publish", "proxy-fence", ring,
+     lambda p: without(p, ProxyFence, FILL), "no ProxyFence of fill"),
+    ("no Sync before a TMA store", "order", pair, lambda p: without(p, Sync, which=1), "no barrier orders the two"),
+    ("no Sync before staging is written", "bulk", pair,
+     lambda p: without(p, Sync), "no BulkWait and barrier before it"),
+    ("no BulkWait before staging is written", "bulk", pair, lambda p: without(p, BulkWait), "may still read it"),
+    ("no BulkWait at the end", "bulk", pair, lambda p: without(p, BulkWait, which=1), "ends while a bulk store"),
+    ("too few bytes", "bytes", pair,
+     lambda p: changed(p, Expect, lambda s: (replace(s, bytes=s.bytes - 16),), LOAD), "is told of"),
+    ("too many bytes", "deadlock", pair,
+     lambda p: changed(p, Expect, lambda s: (replace(s, bytes=s.bytes + 16),), LOAD), "of 32784 bytes"),
+    ("no Publish", "deadlock", ring, lambda p: without(p, Publish, FILL), "0 of 4 arrivals"),
+    ("given back twice", "phase", pair, lambda p: changed(p, Consumed, lambda s: (s, s)), "Consumed by compute0 means"),
+    ("a box at another place", "values", pair,
+     lambda p: changed(p, TmaLoad, lambda s: (replace(s, coordinates=s.coordinates[::-1]),), LOAD), "c_desc differ"),
+    ("a statement left out", "undefined", pair, lambda p: without(p, Compute), "reads `c` before"),
+    ("no beginning", "undefined", pair, lambda p: without(p, Fill), "reads `acc` before"),
+    ("nothing accumulates", "values", ring,
+     lambda p: changed(p, Multiply, lambda s: (replace(s, accumulate=False),)), "c_desc differ"),
+    ("an arrival left over", "leftover", pair,
+     lambda p: with_barrier(changed(p, Fill, lambda s: (Arrive(2), s))), "is left over"),
+    ("a barrier of others", "barrier", pair,
+     lambda p: changed(p, Sync, lambda s: (replace(s, barrier=1),)), "which does not count it"),
+    ("a barrier for one thread", "barrier", pair,
+     lambda p: changed(p, Acquire, lambda s: (Sync(0), s), LOAD), "one thread"),
+    ("a consumer that acquires", "side", pair,
+     lambda p: changed(p, Get, lambda s: (Acquire(s.cursor),)), "no producer"),
+    ("registers on a ring of the TMA", "side", pair,
+     lambda p: changed(p, Expect, lambda s: (Publish(s.cursor),), LOAD), "filled by tma"),
+    ("arrivals that nobody makes", "counts", pair, lambda p: aref(p, empty_count=4), "its warp groups make 8"),
+    ("a ring one slot short", "slots", pair, lambda p: buffer(p, 0, slots=2), "has 2 slots, its ring `ab` 3"),
+    ("buffers over each other", "shared", pair, lambda p: buffer(p, 1, offset=1024), "overlap by"),
+    ("an offset inside of a swizzle pattern", "shared", pair, lambda p: buffer(p, 3, offset=p.buffers[3].offset + 512),
+     "is not aligned to the 1024 bytes"),
+    ("too little shared memory", "shared", pair, lambda p: replace(p, shared=4096), "buffers and barriers need"),
+    ("too much of it", "shared", pair, lambda p: buffer(replace(p, shared=1 << 20), 3, offset=1 << 19), "h100 has"),
+    ("another swizzle", "layout", pair, lambda p: replace(p, maps=(replace(p.maps[0], swizzle=64), *p.maps[1:])),
+     "swizzled by 64 bytes"),
+    ("a budget that setmaxnreg does not take", "registers", pair,
+     lambda p: group(p, 0, registers=100), "multiples of 8"),
+    ("budgets beyond the register file", "registers", pair, lambda p: group(p, LOAD, registers=232), "together"),
+    ("fragments beyond the budget", "registers", pair, lambda p: group(p, 0, registers=40), "alive at once"),
+    ("rows of another tile", "layout", pair,
+     lambda p: changed(p, Multiply, lambda s: (replace(s, a=SlotRef(0, s.b.cursor)),)), "is 128 x 64, not 64 x 64"),
+    ("8-bit operands across", "layout", pair,
+     lambda p: changed(p, Multiply, lambda s: (replace(s, operand="f8e4m3"),)),
+     "only 16-bit operands may be transposed"),
+    ("no bound where the tensor ends", "bounds", ring,
+     lambda p: changed(p, StoreGlobal, lambda s: (replace(s, window=unbounded(s.window)),)), "outside of a tensor"),
+]  # fmt: skip
+
+
+def unbounded(window: Window) -> Window:
+    return replace(window, axes=tuple(replace(axis, upper=None) for axis in window.axes))
+
+
+def with_barrier(program: WarpProgram) -> WarpProgram:
+    return replace(
+        program, barriers=(*program.barriers, replace(program.barriers[0], id=2, groups=(0, 1), threads=256))
+    )
+
+
+def aref(program: WarpProgram, **changes: Any) -> WarpProgram:
+    return replace(program, arefs=(replace(program.arefs[0], **changes), *program.arefs[1:]))
+
+
+def buffer(program: WarpProgram, number: int, **changes: Any) -> WarpProgram:
+    made = tuple(replace(b, **changes) if b.id == number else b for b in program.buffers)
+    return replace(program, buffers=made)
+
+
+def group(program: WarpProgram, number: int, **changes: Any) -> WarpProgram:
+    return replace(program, groups=tuple(replace(g, **changes) if g.id == number else g for g in program.groups))
+
+
+@pytest.mark.parametrize(("rule", "made", "fault", "words"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_a_fault_is_found(
+    rule: str, made: Callable[[], WarpProgram], fault: Callable[[WarpProgram], WarpProgram], words: str
+) -> None:
+    violations = verify(fault(made()), given=launched(made), enough=6)
+    assert [violation for violation in violations if violation.rule == rule and words in violation.message], [
+        violation.describe() for violation in violations
+    ]
+
+
+def test_violations_name_group_and_line() -> None:
+    (first, *_) = verify(without(pair(), Get, which=1), given=launched(pair), enough=1)
+    assert first.rule == "order" and first.line == 36 and first.group == "compute0" and first.other == "load"
+    assert first.describe("k.py").startswith("k.py:36: [order] the Multiply into `acc` by compute0 reads slot")
+
+
+def test_a_fence_behind_the_barrier_is_too_late() -> None:
+    program = pair()
+    place = next(place for place in places(program) if isinstance(place.stmt, ProxyFence))
+    index = place.path[-1][1]
+    late = edit(program, place, move(index, index + 2))
+    assert "proxy-fence" in found(pair, late)
+
+
+def test_every_rule_has_a_sentence() -> None:
+    assert {fault[1] for fault in FAULTS} | {"failed"} == set(RULES)
+
+
+def test_seeded_faults_are_found() -> None:
+    """One of each class; `python -m tests.survey` makes all of them in every example."""
+    program, given = pair(), launched(pair)
+    classes: dict[str, Mutant] = {}
+    for mutant in mutants(program):
+        classes.setdefault(mutant.kind, mutant)
+    assert len(classes) >= 30
+    for mutant in classes.values():
+        assert verify(mutant.program, given=given, enough=1) or all(
+            effects(mutant.program, trial) == effects(program, trial) for trial in given
+        ), mutant.kind
+
+
+def test_an_index_of_a_fragment_that_is_not_there_is_reported() -> None:
+    program = changed(pair(), Fence, lambda stmt: (Fill(99, Number(0.0, "f32")),))
+    assert verify(program, given=launched(pair), enough=1)[0].rule in ("failed", "layout")
+
+
+def test_vectors_along_other_tiles_do_not_spread() -> None:
+    tile = Accumulator(64, 128)
+    assert spreads(Along(tile, 1), tile, (0, -1)) and spreads(Along(tile, 0), tile, (-1, 0))
+    assert not spreads(Along(Accumulator(128, 128), 1), tile, (0, -1))
+    assert not spreads(Along(tile, 1), tile, (-1, 0))
