@@ -33,6 +33,7 @@ from twill.codegen.aref import (
 )
 from twill.codegen.cursors import Cursors, Use
 from twill.codegen.expression import Number
+from twill.codegen.gather import gather
 from twill.codegen.layout import runs
 from twill.codegen.operations import Scope, Tools
 from twill.codegen.plan import Place, Plan, Ring, Source, Task
@@ -97,11 +98,12 @@ class Emitter:
         given = [(p, t) for p in plans.values() for t in self.turns(p)]
         start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.turn(p, t))]
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.turn(p, t))]
+        layouts = {f.id: f.layout for f in self.registers.fragments}
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *body), finish=(*finish, *self.stores.finish()),
+            start=tuple(start), body=(*lets, *gather(body, layouts)), finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 
     def tasks(self, region: int) -> list[Task]:
