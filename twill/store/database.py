@@ -78,7 +78,7 @@ class Database:
         connection = self.take()
         try:
             yield connection
-        except sqlite3.Error:
+        except BaseException:
             connection.close()
             raise
         self.give(connection)
@@ -112,8 +112,9 @@ class Database:
         """What SQLite and the operating system refuse, as StoreUnavailable."""
         try:
             yield
-        except sqlite3.Error as error:
-            damaged = type(error) is sqlite3.DatabaseError
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # Python's binding fails to decode SQLite's own message where a damaged file is quoted in it.
+            damaged = type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
             hint = "move the file away (nothing in it is lost that cannot be solved again)" if damaged else ""
             raise StoreUnavailable(str(self.path), str(error), *([hint] if hint else [])) from error
         except OSError as error:

@@ -15,7 +15,7 @@ from twill.schedule import Schedule
 from twill.store.examine import mark
 from twill.store.interface import Entry, summary_of
 
-HEAD = "number, key, machine_digest, created, schedule_digest, graph_digest, checked, asked, schedule"
+HEAD = "number, key, machine_digest, created, schedule_digest, graph_digest, head_digest, checked, asked, schedule"
 HASH = "its bytes do not have the hash they were stored with"
 
 
@@ -29,6 +29,7 @@ class Row:
     created: str
     schedule_digest: str
     graph_digest: str
+    head_digest: str
     checked: str
     asked: bytes
     schedule: bytes
@@ -39,6 +40,9 @@ class Row:
         texts = (self.asked, self.schedule, b"" if self.graph is None else self.graph)
         if not all(isinstance(text, bytes) for text in texts):
             return "it is not of the kind that Twill writes"
+        head = (self.key, self.machine_digest, self.created, self.schedule_digest, self.graph_digest)
+        if head_of(self.asked, head) != self.head_digest:
+            return HASH
         if sha256(self.schedule) != self.schedule_digest:
             return HASH
         return HASH if self.graph is not None and sha256(self.graph) != self.graph_digest else ""
@@ -82,15 +86,22 @@ def row_of(entry: Entry) -> dict[str, Any]:
     graph_digest = sha256(graph)
     summary = summary_of(entry, 0, len(schedule) + len(graph) + len(asked))
     columns = summary.model_dump(exclude={"number"})
+    head = (entry.key, entry.machine_digest, entry.created, entry.schedule_digest, graph_digest)
     checked = mark(entry.key, entry.machine_digest, entry.schedule_digest, graph_digest, sha256(asked))
     return columns | {
         "graph_digest": graph_digest,
+        "head_digest": head_of(asked, head),
         "used": time.time(),
         "checked": checked,
         "asked": asked,
         "schedule": schedule,
         "graph": graph,
     }
+
+
+def head_of(asked: bytes, head: tuple[str, str, str, str, str]) -> str:
+    """The hash of what is short (key, machine's digest, created) and of the hashes of what is long."""
+    return sha256("\n".join(str(part) for part in head).encode() + b"\n" + asked)
 
 
 def sha256(data: bytes) -> str:

@@ -27,9 +27,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE schedules (
             number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, kernel TEXT NOT NULL,
             spec TEXT NOT NULL, machine TEXT NOT NULL, machine_digest TEXT NOT NULL, created TEXT NOT NULL,
-            schedule_digest TEXT NOT NULL, graph_digest TEXT NOT NULL, strategy TEXT NOT NULL,
-            optimal INTEGER NOT NULL, ii INTEGER NOT NULL, length INTEGER NOT NULL, copies INTEGER NOT NULL,
-            registers INTEGER NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL, checked TEXT NOT NULL,
+            schedule_digest TEXT NOT NULL, graph_digest TEXT NOT NULL, head_digest TEXT NOT NULL,
+            strategy TEXT NOT NULL, optimal INTEGER NOT NULL, ii INTEGER NOT NULL, length INTEGER NOT NULL,
+            copies INTEGER NOT NULL, registers INTEGER NOT NULL, bytes INTEGER NOT NULL, used REAL NOT NULL,
+            checked TEXT NOT NULL,
             asked BLOB NOT NULL, schedule BLOB NOT NULL, graph BLOB NOT NULL)""",
         "CREATE INDEX schedules_by_kernel ON schedules (kernel, machine, number)",
         "CREATE INDEX schedules_by_machine ON schedules (machine_digest)",
