@@ -176,13 +176,13 @@ def kills(options: argparse.Namespace, directory: Path) -> Found:
         "states": states,
         "attempts": Counter(job["attempts"] for job in ends.values()),
         "seconds_until_it_listened_again": [found["seconds"] for found in rounds],
-        "broken": wrong + [f"{job['id']}: {job['state']}" for job in ends.values() if job["state"] != "done"],
+        "broken": wrong + [f"{job['id']}: {job['problem']}" for job in ends.values() if job["state"] != "done"],
     }
 
 
 def killed_round(served: Served, chance: random.Random, number: int, options: argparse.Namespace) -> Found:
     """Submissions by several clients, in the middle of which the service is killed and started again."""
-    first = 1000 + NEW * number
+    first = NEW * number
     chosen = [first + n % NEW for n in range(2 * NEW)]
     taken = Taken()
     clients = threading.Thread(target=lambda: taken.__dict__.update(load(served.port, 8, chosen, submit).__dict__))

@@ -24,7 +24,7 @@ from . import solver_process
 from .queue import Claim, JobQueue
 from .solver_process import Message
 
-LEASE = 15.0  # seconds after which a silent worker's job is given to another
+LEASE = 60.0  # seconds after which a silent worker's job is given to another; a busy machine may be slow to begin
 BEAT = 1.0  # seconds between two signs of life
 IDLE = 0.5  # seconds between two looks for work that nobody told of (leases that ran out)
 TOLD = 0.2  # seconds between two writes of a solve's bounds

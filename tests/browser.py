@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-PATIENCE = 30.0
+PATIENCE = 120.0
 # Chromium reads commands from descriptor 3 and writes answers to 4.
 LAUNCH = """
 import fcntl, os, sys

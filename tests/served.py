@@ -15,7 +15,7 @@ import httpx
 
 from tests.conftest import ROOT
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 class Served:

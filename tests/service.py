@@ -155,7 +155,7 @@ def running(directory: Path, store: MemoryStore | None = None, **settings: Any) 
             thread.join()
 
 
-def ended(client: httpx.Client, job: str, seconds: float = 60.0) -> dict[str, Any]:
+def ended(client: httpx.Client, job: str, seconds: float = 300.0) -> dict[str, Any]:
     """The job when it has ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

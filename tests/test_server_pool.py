@@ -71,7 +71,7 @@ def start(queue: SqliteQueue, store: MemoryStore) -> Iterator[Callable[..., Pool
 def until(queue: SqliteQueue, job: Job, states: object) -> Job:
     """The job when it is in one of the states."""
     assert isinstance(states, frozenset | tuple)
-    for _ in range(3000):
+    for _ in range(15_000):
         found = queue.get(job.id)
         assert found is not None
         if found.state in states:
@@ -142,7 +142,7 @@ def test_a_running_solve_is_cancelled(queue: SqliteQueue, start: Callable[..., P
 def test_progress_is_written_down_while_a_solve_is_at_work(queue: SqliteQueue, start: Callable[..., Pool]) -> None:
     job, _ = queue.submit(request(endless()), 10)
     start()
-    for _ in range(3000):
+    for _ in range(15_000):
         found = queue.get(job.id)
         if found is not None and found.bounds is not None:
             break
