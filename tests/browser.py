@@ -89,9 +89,7 @@ class Browser:
 
     def size(self, width: int, height: int) -> None:
         """The window's size, in pixels."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def scripts(self, run: bool) -> None:
         """Whether pages may run scripts."""
