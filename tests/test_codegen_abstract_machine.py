@@ -13,6 +13,7 @@ import pytest
 from tests.effects import effects
 from tests.mutations import Mutant, edit, instead, move, mutants, places
 from tests.warp_programs import gemm, registers
+from twill.codegen.abstract.derive import derived_problem
 from twill.codegen.abstract.operands import spreads
 from twill.codegen.abstract_machine import RULES, Trial, run, trials, verify
 from twill.codegen.aref import (
@@ -238,3 +239,11 @@ def test_vectors_along_other_tiles_do_not_spread() -> None:
     assert spreads(Along(tile, 1), tile, (0, -1)) and spreads(Along(tile, 0), tile, (-1, 0))
     assert not spreads(Along(Accumulator(128, 128), 1), tile, (0, -1))
     assert not spreads(Along(tile, 1), tile, (-1, 0))
+
+
+def test_sizes_are_made_up_where_the_sidecar_names_none() -> None:
+    program = pair()
+    problem = derived_problem(program.program)
+    assert set(problem.units) == {"K"} and problem.unit("K") == 16
+    assert verify(program, problem) == ()
+    assert verify(without(program, Get, which=1), problem, enough=1)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
 from twill.codegen.aref import Pipeline, WarpProgram, walk
 from twill.codegen.sequential import descriptor_scalars
@@ -101,7 +102,7 @@ class _Search:
         if key not in self.seen:
             case = self.problem.case(sizes)
             few = math.prod(case.grid) <= MOST_INSTANCES
-            scalars = {**case.scalars, **descriptor_scalars(self.program, case.shapes)}
+            scalars = {**case.scalars, **descriptor_scalars(self.program, shapes(self.program, case))}
             self.seen[key] = trips_of(self.program, case.grid, scalars) if few else None
         return self.seen[key]
 

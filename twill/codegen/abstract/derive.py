@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twill.codegen.abstract.extent import Scout
-from twill.codegen.sequential import instances
-from twill.graph.problem import Problem
+from twill.codegen.sequential import descriptor_scalars, instances
+from twill.graph.problem import Case, Problem
 from twill.graph.program import TileProgram
+
+ROW = 1 << 14  # elements between rows whose distance is an argument
 
 
 def derived_problem(program: TileProgram) -> Problem:
     """Every integer argument is a size of its own; tensors are as large as what is accessed.
 
     Strides in memory are no sizes: they are so large that rows do not overlap. Axis 0 of the grid has three
-    program instances, the others one.
+    program instances, the others one. Shapes of descriptors follow from what is accessed, see `shapes`.
     """
     strides = _strides(program)
     sizes = {
@@ -23,14 +25,10 @@ def derived_problem(program: TileProgram) -> Problem:
         if argument.type.element.startswith("i") and "." not in argument.name and argument.value not in strides
     }
     scalars = {
-        argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(1 << 14)
+        argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(ROW)
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
-    tensors = {
-        argument.name: ("1 << 14",) for argument in program.arguments if argument.type.element.startswith("desc:")
-    }
-    del tensors  # shapes of descriptors follow from the accesses, see `extents`
     return Problem({name: str(unit) for name, unit in sizes.items()}, {}, scalars, (), (), ("3",), {}, program.file)
 
 
@@ -49,6 +47,27 @@ def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int
                 last += max(first, end - 1) * scout.number(axis.stride)
             needed[op.access.base] = max(needed.get(op.access.base, 0), last + 1)
     return needed
+
+
+def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
+    """The shapes of the case, and of descriptors that it leaves out: as large as what is accessed."""
+    found = dict(case.shapes)
+    missing = [argument for argument in program.arguments
+               if argument.type.element.startswith("desc:") and argument.name not in found]  # fmt: skip
+    if not missing:
+        return found
+    unbounded = {argument.name: (ROW,) * len(argument.type.shape) for argument in missing}
+    scalars = {**case.scalars, **descriptor_scalars(program, {**found, **unbounded})}
+    ends: dict[str, list[int]] = {argument.name: [1] * len(argument.type.shape) for argument in missing}
+    for index in instances(case.grid):
+        scout = Scout(program, index, case.grid, scalars, within=True)
+        scout.run()
+        for op in program.ops():
+            for axis, end in enumerate(ends.get(op.access.base, ()) if op.access else ()):
+                reached = scout.ranges.get((op.id, axis), (0, 0))[1]
+                # Rows of a tensor that the TMA can step over are multiples of 16 bytes.
+                ends[op.access.base][axis] = max(end, -(-reached // 16) * 16)  # type: ignore[union-attr]
+    return found | {name: tuple(extent) for name, extent in ends.items()}
 
 
 def _strides(program: TileProgram) -> set[int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.codegen.abstract.coverage import choose, wanted
-from twill.codegen.abstract.derive import derived_problem, extents
+from twill.codegen.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.aref import WarpProgram
 from twill.codegen.arithmetic import Array, rounded
 from twill.codegen.arrays import np
@@ -66,8 +66,9 @@ def sidecar_problem(program: TileProgram) -> Problem | None:
 def launch(program: TileProgram, case: Case, seed: int = 0) -> Launch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is."""
     rng = np.random.default_rng(seed)
-    scalars = {**case.scalars, **descriptor_scalars(program, case.shapes)}
-    sizes = {name: math.prod(shape) for name, shape in case.shapes.items()}
+    known = shapes(program, case)
+    scalars = {**case.scalars, **descriptor_scalars(program, known)}
+    sizes = {name: math.prod(shape) for name, shape in known.items()}
     sizes |= {name: size for name, size in extents(program, case.grid, scalars).items() if name not in sizes}
     arrays = {}
     for argument in program.arguments:
