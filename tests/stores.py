@@ -68,6 +68,16 @@ def too_early(schedule: Schedule) -> Schedule:
     return schedule.model_copy(update={"ops": ops})
 
 
+def fused(entry: Entry) -> Entry:
+    """An entry under the key of one without fused instances, whose schedule says that it fuses two."""
+    asked = Asked(fuse=False)
+    assert entry.graph is not None
+    cooperation = entry.schedule.cooperation.model_copy(update={"fuse": 2})
+    key = schedule_key(entry.graph, DIGEST, asked)
+    schedule = entry.schedule.model_copy(update={"cooperation": cooperation, "key": key})
+    return with_schedule(entry, schedule).model_copy(update={"asked": asked})
+
+
 def poisons() -> dict[str, Entry]:
     """Entries under the key of `entry_of()` that are not to be believed, by what is wrong with them."""
     good, other = entry_of(), entry_of(name="layer_norm")
@@ -95,6 +105,7 @@ def poisons() -> dict[str, Entry]:
         "another number of row blocks": good.model_copy(
             update={"asked": Asked(blocks=schedule.cooperation.blocks + 1)}
         ),
+        "instances fused that were not to be": fused(good),
         "a graph that cannot be costed": good.model_copy(update={"graph": graph_of().model_copy(update={"dims": ()})}),
     }
 

@@ -244,6 +244,25 @@ def test_an_address_that_is_none_is_bad_input(capsys: pytest.CaptureFixture[str]
     assert "is not the address of a service" in capsys.readouterr().err
 
 
+def test_a_request_asks_for_everything_that_the_options_do() -> None:
+    from twill.cli.storing import request_of
+    from twill.options import SolveOptions
+
+    options = SolveOptions(
+        normalize=50,
+        budget=7.0,
+        resource_limit=9,
+        seed=3,
+        pins=("acc@stage=1",),
+        blocks=2,
+        ii=4,
+        strategy="paper",
+        fuse=False,
+    )
+    assert SolveOptions(**dict(request_of(options))) == options
+    assert request_of(options).asked() == options.asked
+
+
 def test_the_follower_says_bounds_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from twill.cli.storing import Follower
 

@@ -142,6 +142,7 @@ def request_of(options: SolveOptions) -> SolveRequest:
         blocks=options.blocks,
         ii=options.ii,
         strategy=options.strategy,
+        fuse=options.fuse,
     )
 
 

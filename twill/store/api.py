@@ -46,6 +46,7 @@ class SolveRequest(Document):
     blocks: Positive | None = None
     ii: Positive | None = None
     strategy: Strategy = "joint"
+    fuse: bool = True
 
     def asked(self) -> Asked:
         """The part that the key depends on."""
@@ -56,6 +57,7 @@ class SolveRequest(Document):
             pins=self.pins,
             blocks=self.blocks,
             ii=self.ii,
+            fuse=self.fuse,
         )
 
 

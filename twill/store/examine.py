@@ -67,6 +67,7 @@ def unbound(schedule: Schedule, graph: DependenceGraph, asked: Asked, machine: M
         "normalization": units != asked.units,
         "pins": schedule.pins != asked.pins,
         "number of row blocks": asked.blocks not in (None, schedule.cooperation.blocks),
+        "number of instances fused": not asked.fuse and schedule.cooperation.fuse > 1,
         "initiation interval": asked.ii not in (None, schedule.ii),
     }
     yield from (
