@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from twill.store.interface import ScheduleStore
 
+FRESH = 300.0  # seconds after which the store is asked again: it notes what is used, and an operator may delete from it
+
 
 @dataclass(frozen=True)
 class Answer:
-    """An entry's canonical JSON. etag: in quotes, as HTTP wants it."""
+    """An entry's canonical JSON. etag: in quotes, as HTTP wants it. read: when it was."""
 
     body: bytes
     etag: str
+    read: float
 
 
 class Answers:
     """Entries of a store, which never change; at most `room` bytes of them are remembered."""
 
-    def __init__(self, store: ScheduleStore, room: int) -> None:
+    def __init__(self, store: ScheduleStore, room: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.store = store
         self.room = room
+        self.clock = clock
         self.taken = 0
         self.lock = threading.Lock()
         self.known: OrderedDict[str, Answer] = OrderedDict()
@@ -32,8 +38,9 @@ class Answers:
         """The answer, if it is at hand; never waits."""
         with self.lock:
             found = self.known.get(key)
-            if found is not None:
-                self.known.move_to_end(key)
+            if found is None or self.clock() - found.read > FRESH:
+                return None
+            self.known.move_to_end(key)
             return found
 
     def read(self, key: str) -> Answer | None:
@@ -42,7 +49,7 @@ class Answers:
         if entry is None:
             return None
         body = entry.canonical().encode()
-        answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()}"')
+        answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()}"', self.clock())
         self.remember(key, answer)
         return answer
 

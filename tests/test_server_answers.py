@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 
-from server.answers import Answers
+from server.answers import FRESH, Answers
 from tests.kernels import H100
 from tests.service import MemoryStore, graph
 from twill.pipeline import solve
@@ -57,3 +57,16 @@ def test_an_answer_larger_than_the_room_is_sent_and_not_kept() -> None:
     answers = Answers(filled("a"), 10)
     assert answers.read("a") is not None
     assert answers.remembered("a") is None
+
+
+def test_after_a_while_the_store_is_asked_again() -> None:
+    now = [0.0]
+    store = filled("a")
+    answers = Answers(store, 10**6, lambda: now[0])
+    answers.read("a")
+    now[0] += FRESH
+    assert answers.remembered("a") is not None
+    now[0] += 1
+    assert answers.remembered("a") is None
+    store.delete("a")
+    assert answers.read("a") is None
