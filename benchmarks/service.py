@@ -188,7 +188,7 @@ def killed_round(served: Served, chance: random.Random, number: int, options: ar
     clients = threading.Thread(target=lambda: taken.__dict__.update(load(served.port, 8, chosen, submit).__dict__))
     clients.start()
     time.sleep(chance.uniform(0.0, 2.0))
-    worker = served.kill_a_worker()
+    worker = served.kill_a_worker(chance)
     time.sleep(chance.uniform(0.0, 2.0))
     served.kill()
     begun = time.perf_counter()

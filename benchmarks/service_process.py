@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,12 +55,13 @@ class Served:
         self.process.kill()
         self.process.wait()
 
-    def kill_a_worker(self) -> bool:
-        """SIGKILL to a process that it started, the last one; whether there was any."""
+    def kill_a_worker(self, chance: random.Random) -> bool:
+        """SIGKILL to one of the processes that it started (solves, and what they are forked from), if there is any."""
         assert self.process is not None
         found = descendants(self.process.pid)
-        for process in found[-1:]:
-            os.kill(process, signal.SIGKILL)
+        if found:
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(chance.choice(found), signal.SIGKILL)
         return bool(found)
 
     def stop(self) -> None:

@@ -224,12 +224,13 @@ class SqliteQueue:
             return True
 
     def orphans(self, gone: Callable[[str], bool]) -> int:
-        """See JobQueue."""
+        """See JobQueue. The attempts do not count: a solve runs apart from its worker, and cannot have killed it."""
         with self.database.write() as db:
             rows = db.execute("SELECT * FROM jobs WHERE state = 'running' ORDER BY number").fetchall()
             found = [row for row in rows if gone(row["worker"])]
             for row in found:
-                if self.may_run(db, row):
+                db.execute("UPDATE jobs SET attempts = attempts - 1 WHERE number = ?", (row["number"],))
+                if self.may_run(db, self.row(db, row["number"])):
                     self.wait_again(db, row["number"])
             return len(found)
 

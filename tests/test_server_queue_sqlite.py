@@ -159,6 +159,22 @@ def test_jobs_of_workers_known_to_be_gone_wait_again_at_once(queue: SqliteQueue)
     assert states(queue, second) == ["queued", "running"]
 
 
+def test_a_service_may_be_killed_any_number_of_times(queue: SqliteQueue) -> None:
+    job = submit(queue)
+    for _ in range(2 * MOST_ATTEMPTS):
+        assert queue.claim("gone", LEASE) is not None
+        assert queue.orphans(lambda _: True) == 1
+    assert states(queue, job)[-1] == "queued"
+
+
+def test_a_job_that_was_being_cancelled_when_the_service_was_killed_is_cancelled(queue: SqliteQueue) -> None:
+    job = submit(queue)
+    queue.claim("gone", LEASE)
+    queue.cancel(job.id)
+    queue.orphans(lambda _: True)
+    assert states(queue, job)[-1] == "cancelled"
+
+
 def test_a_job_given_back_waits_and_has_not_used_up_an_attempt(queue: SqliteQueue) -> None:
     job = submit(queue)
     for _ in range(2 * MOST_ATTEMPTS):
