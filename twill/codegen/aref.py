@@ -92,7 +92,8 @@ class Aref:
 
 @dataclass(frozen=True)
 class NamedBarrier:
-    """A hardware barrier (its number is id + 1, at most 15): every one of `groups` syncs or arrives; threads = 128 for each."""
+    """A hardware barrier (its number is id + 1, at most 15): every one of `groups` syncs or arrives;
+    threads = 128 for each."""
 
     id: int
     name: str
@@ -220,8 +221,8 @@ class Pipeline(Stmt):
     """A software-pipelined loop of `trip` iterations (an i32 expression; nothing runs if trip <= 0).
 
     With k = the counter `step` (a Local): for k = 0 ... stages - 1 run prologue[k]; for k = stages ... trip - 1 run
-    steady; with k = max(trip, stages) + j, j = 0 ... stages - 1, run epilogue[j]. An operation of stage s works at step k
-    on iteration k - s; guards (If) in prologue and epilogue keep it inside [0, trip).
+    steady; with k = max(trip, stages) + j, j = 0 ... stages - 1, run epilogue[j]. An operation of stage s works at
+    step k on iteration k - s; guards (If) in prologue and epilogue keep it inside [0, trip).
     """
 
     name: str

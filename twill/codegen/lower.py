@@ -9,6 +9,7 @@ from twill.codegen.aref import WarpProgram
 from twill.codegen.emitter import Emitter
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
+from twill.codegen.rings import Rings
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired, wire
 from twill.graph.program import TileProgram
@@ -25,9 +26,10 @@ def lower(program: TileProgram, schedule: Schedule, machine: Machine) -> WarpPro
     refuse_mismatch(wired, schedule, machine)
     memory = Memory(program.file)
     tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
-    plan = Plan(wired, schedule, machine, tiles, memory)
+    plan = Plan(wired, schedule, machine, tiles)
+    rings = Rings(plan, memory)
     fragments, cursors = count(), count()
-    groups = tuple(Emitter(plan, group.id, fragments, cursors).emit() for group in plan.groups)
+    groups = tuple(Emitter(plan, rings, group.id, fragments, cursors).emit() for group in plan.groups)
     buffers, shared = memory.place(plan.capacity)
     return WarpProgram(
         program, machine.name, tuple(memory.maps), buffers, tuple(memory.arefs), tuple(memory.barriers), groups, shared

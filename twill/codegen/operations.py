@@ -23,12 +23,14 @@ from twill.codegen.aref import (
     SlotRef,
     Stmt,
 )
+from twill.codegen.cursors import Cursors
 from twill.codegen.expression import Expr, Number
-from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform
+from twill.codegen.layout import Accumulator, Along, Blocked, Layout
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan, Source, Task
 from twill.codegen.registers import Registers
-from twill.codegen.scalars import Iteration, ScalarTable
+from twill.codegen.rings import Rings
+from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.transfers import Part, Transfers
 from twill.graph.flat import UNIFORM, Step
 from twill.graph.vocabulary import ELEMENTWISE
@@ -41,10 +43,12 @@ class Tools:
     """What the statements of one warp group are made with."""
 
     plan: Plan
+    rings: Rings
     memory: Memory
     registers: Registers
     scalars: ScalarTable
     transfers: Transfers
+    cursors: Cursors
     group: int
 
 
@@ -264,6 +268,16 @@ class Scope:
         raise exc.UnsupportedInKernel(what, file=self.plan.wired.program.file, line=step.op.line, hint=hint)
 
 
-def is_uniform(layout: Layout) -> bool:
-    """Whether every thread holds the whole value."""
-    return isinstance(layout, Uniform)
+def outside(tools: Tools, block: int, made: list[Stmt]) -> Scope:
+    """A place outside of loops: the variables as they are, and the slots of held rings."""
+
+    def find(source: Source) -> int:
+        return tools.registers.of((source.step, source.block))
+
+    def slot(source: Source) -> SlotRef | None:
+        ring = tools.rings.by_place.get(tools.plan.place_of(source))
+        if ring is None or not ring.held:
+            return None
+        return SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
+
+    return Scope(tools, OUTSIDE, block, find, slot, made)

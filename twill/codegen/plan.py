@@ -1,4 +1,4 @@
-"""Who does what: tasks of warp groups, and the rings that carry tiles through shared memory between them.
+"""Who does what: tasks of warp groups, and where the operands of each come from.
 
 A task is a node of the dependence graph for one row block. In loops the schedule says which warp group has it and
 when; straight-line tasks follow the values they read, or else the tasks that read them.
@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from twill import exc
-from twill.codegen.aref import Aref, Buffer
-from twill.codegen.memory import Memory, element_bytes
+from twill.codegen.groups import warp_groups, with_registers
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
 from twill.graph.dependence import Node
 from twill.graph.flat import Step
 from twill.machine import Machine
 from twill.schedule import Schedule
-
-SPARE = 2048  # bytes kept for barriers, scratch and alignment
-DEEPEST = 8  # slots of a ring: more would only hold data that is used long after
 
 Place = tuple[int, int, int]  # region, node, row block (-1: shared by all)
 
@@ -54,7 +49,7 @@ class Task:
 @dataclass(frozen=True)
 class Source:
     """Where an operand comes from. step: of `Flat.steps` that makes it, in row block `block`, `distance` iterations
-    ago; axes: core axes of the operand as core axes of that step's result, -1 along which it repeats."""
+    ago; cell: the result of that step that the operand shows."""
 
     step: int
     block: int
@@ -62,113 +57,30 @@ class Source:
     cell: int
 
 
-@dataclass(frozen=True)
-class Ring:
-    """A tile that travels through shared memory. held: made in straight-line code and read by whole loops."""
-
-    key: Place
-    aref: Aref
-    buffer: Buffer
-    held: bool
-    readers: tuple[Place, ...]
-    multiplied: bool  # some reader is a product
-
-
-@dataclass(frozen=True)
-class Group:
-    """A warp group of the warp program. issuer: it only issues asynchronous instructions."""
-
-    id: int
-    role: str
-    threads: int
-    registers: int
-    issuer: bool
-
-
 @dataclass
 class Plan:
-    """Tasks by place, groups, rings by the place that fills them."""
+    """Tasks by place, and the groups that have them."""
 
     wired: Wired
     schedule: Schedule
     machine: Machine
     tiles: Tiles
-    memory: Memory
     tasks: dict[Place, Task] = field(default_factory=dict)
-    groups: tuple[Group, ...] = ()
-    rings: dict[Place, Ring] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.flat = self.wired.flat
         self.home = {step: place for place, steps in self.wired.steps.items() for step in steps}
         self.loops = {r.id for r in self.wired.graph.regions if r.kind == "loop"}
         self.operand_a = self.schedule.cooperation.operand_a
-        self.make_groups()
+        groups, self.group_of = warp_groups(self.schedule)
+        self.groups = with_registers(groups, self.schedule, self.machine, self.wired.program.file)
         self.schedule_loops()
         self.follow_straight()
-        self.make_rings()
-        self.deepen()
-        self.ring_bytes = self.memory.used()
 
     @property
     def capacity(self) -> int:
         """Bytes of shared memory of a CTA."""
         return int(self.machine.capacity("shared"))
-
-    # -- warp groups --------------------------------------------------------------------------
-
-    def make_groups(self) -> None:
-        """The schedule's groups; load groups that never work in the same loop become one."""
-        loops_of: dict[int, set[int]] = {}
-        by_threads = set()
-        for op in self.schedule.ops:
-            loops_of.setdefault(op.warp_group, set()).add(op.loop)
-            if op.op in ("copy load", "plain load"):
-                by_threads.add(op.warp_group)
-        self.group_of: dict[int, int] = {}
-        made: list[Group] = []
-        busy: list[set[int]] = []
-        for w in self.schedule.warp_groups:
-            mine = loops_of.get(w.id, set())
-            issuer = w.context == "issue" and w.id not in by_threads
-            same = (g.id for g in made if issuer and g.issuer and not busy[g.id] & mine)
-            number = next(same, len(made))
-            if number == len(made):
-                made.append(Group(number, w.role, w.threads, w.registers, issuer))
-                busy.append(set())
-            busy[number] |= mine
-            self.group_of[w.id] = number
-        self.groups = self.with_registers(made)
-
-    def with_registers(self, groups: list[Group]) -> tuple[Group, ...]:
-        """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
-        the compiler needs some for addresses. Load groups first, then compute groups evenly."""
-        contexts = {w.context: self.machine.context(w.context) for w in self.schedule.warp_groups}
-        granule = self.machine.register_file.granule
-        left = self.register_pool(groups) - sum(g.threads * g.registers for g in groups)
-        if left < 0:
-            raise exc.UnsupportedInKernel(
-                "the schedule's register budgets exceed what a launch can hand out", file=self.wired.program.file
-            )
-        raised = {g.id: g.registers for g in groups}
-        for issuer in (True, False):
-            mine = [g for g in groups if g.issuer == issuer]
-            most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
-            while any(raised[g.id] < most for g in mine):
-                growing = [g for g in mine if raised[g.id] < most]
-                need = sum(g.threads for g in growing) * granule
-                if need > left:
-                    break
-                left -= need
-                for g in growing:
-                    raised[g.id] += granule
-        return tuple(replace(g, registers=raised[g.id]) for g in groups)
-
-    def register_pool(self, groups: list[Group]) -> int:
-        """Registers that setmaxnreg can move between groups: those of the launch, equal in all threads."""
-        threads = sum(g.threads for g in groups)
-        granule = self.machine.register_file.granule
-        return threads * min(256, int(self.machine.register_file.registers.value) // threads // granule * granule)
 
     def blocks_of(self, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""
@@ -372,6 +284,11 @@ class Plan:
                 if self.in_slot(task, step, position, source):
                     yield source
 
+    def of_group(self, group: int, region: int) -> list[Task]:
+        """A group's tasks in a region, in the order of the program."""
+        mine = [t for t in self.tasks.values() if t.region == region and group in t.groups]
+        return sorted(mine, key=lambda t: (t.place[1], t.block))
+
     def readers(self, place: Place, *, slots: bool = True) -> list[Task]:
         """Tasks that read what the task at `place` makes; slots: also from shared memory."""
         found = []
@@ -380,101 +297,3 @@ class Plan:
             if any(self.place_of(source) == place for source in sources):
                 found.append(task)
         return found
-
-    # -- rings --------------------------------------------------------------------------------
-
-    def make_rings(self) -> None:
-        """A ring for each tile that some task reads from shared memory or from another group."""
-        shared: dict[tuple[object, ...], Ring] = {}
-        for place in sorted(self.tasks):
-            task = self.tasks[place]
-            slot = [r for r in self.tasks.values() if any(self.place_of(s) == place for s in self.slot_sources(r))]
-            away = self.away(task)
-            if slot or away:
-                self.rings[place] = self.ring(task, slot, away, shared)
-
-    def away(self, task: Task) -> list[Task]:
-        """Readers in registers of a warp group that does not make the value itself."""
-        if task.node.kind == "load" and task.region not in self.loops:
-            return []  # every group that needs it loads it
-        return [r for r in self.readers(task.place, slots=False) if set(r.groups) - set(task.groups)]
-
-    def ring(self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], Ring]) -> Ring:
-        """The ring that a task fills; loads of one tensor in several loops share one."""
-        cell = self.flat.steps[task.steps[-1]].results[0]
-        shape, element = self.tiles.core(cell), self.flat.cells[cell].type.element
-        loads = task.node.kind == "load"
-        producer = self.producer(task)
-        consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
-        held = task.region not in self.loops
-        known_by = (task.node.tensor, shape, element, producer, consumers, task.block)
-        readers = tuple(r.place for r in (*slot, *away))
-        if loads and not held and known_by in shared:
-            old = shared[known_by]
-            if all(place[0] != task.region for place in self.rings if self.rings[place].aref == old.aref):
-                return replace(old, key=task.place, readers=readers)
-        name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
-        buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task, known_by))
-        copied = loads and task.node.transport == "tma"
-        full = 1 if copied else 4 * self.groups[producer].threads // 128
-        empty = sum(1 if self.groups[g].issuer else 4 for g in consumers)
-        transport = "tma" if copied else "registers"
-        aref = self.memory.aref(name, (buffer.id,), producer, consumers, transport, (full, empty))
-        multiplied = any(r.node.kind == "mma" for r in slot)
-        made = Ring(task.place, aref, buffer, held, readers, multiplied)
-        shared.setdefault(known_by, made)
-        return made
-
-    def deepen(self) -> None:
-        """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
-        and again: the model's latencies are those of a quiet memory."""
-        loops = {r.aref.id: r for r in self.rings.values() if r.aref.transport == "tma" and not r.held}
-        depth = {number: ring.aref.depth for number, ring in loops.items()}
-        left = self.capacity - self.memory.used() - self.staging_bytes() - SPARE
-        while depth:
-            least = min(depth.values())
-            shallow = [number for number in depth if depth[number] == least]
-            need = sum(loops[number].buffer.bytes for number in shallow)
-            if need > left or least == DEEPEST:
-                break
-            left -= need
-            depth.update({number: least + 1 for number in shallow})
-        for place, ring in list(self.rings.items()):
-            slots = depth.get(ring.aref.id, ring.aref.depth)
-            self.rings[place] = replace(ring, aref=self.memory.with_depth(ring.aref, slots),
-                                        buffer=replace(ring.buffer, slots=slots))  # fmt: skip
-
-    def staging_bytes(self) -> int:
-        """What stores by the TMA want for their tiles."""
-        wanted: dict[tuple[int, tuple[int, ...], str], int] = {}
-        for task in self.tasks.values():
-            cell = self.flat.steps[task.steps[-1]].operands[0] if task.node.kind in ("store", "reduce_store") else -1
-            if cell >= 0 and task.node.transport == "tma" and len(self.tiles.core(cell)) == 2:
-                shape, element = self.tiles.core(cell), self.flat.cells[cell].type.element
-                for group in task.groups:
-                    wanted[group, shape, element] = prod(shape) * element_bytes(element)
-        return sum(wanted.values())
-
-    def name(self, task: Task) -> str:
-        """The kernel's name for a task's result."""
-        return task.node.name or task.node.tensor or task.node.op_text.split()[0]
-
-    def producer(self, task: Task) -> int:
-        """The group that fills a task's ring."""
-        if task.region in self.loops or task.node.kind != "load":
-            return task.groups[0]
-        issuers = (g.id for g in self.groups if g.issuer and task.node.transport == "tma")
-        return next(issuers, self.home_group(task.block))
-
-    def depth(self, task: Task, known_by: tuple[object, ...]) -> int:
-        """Slots that the schedule gives the ring; the most of any loop for loads that share one."""
-        tensor = task.node.tensor
-        depths = [
-            b.depth
-            for b in self.schedule.buffers
-            if b.block == task.block
-            and b.space == "shared"
-            and (b.name == task.node.name)
-            and (b.loop == task.region or (tensor and b.loop in self.loops))
-        ]
-        return max(depths, default=2 if task.node.kind != "load" else 1)

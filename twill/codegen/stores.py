@@ -103,7 +103,7 @@ class Stores:
     def room(self) -> int:
         """Bytes that one group may take for staging: its share of what the rings leave."""
         groups = [g for g in self.tools.plan.groups if not g.issuer]
-        left = self.tools.plan.capacity - self.tools.plan.ring_bytes - 1024
+        left = self.tools.plan.capacity - self.tools.rings.bytes - 1024
         return left // len(groups)
 
     def finish(self) -> list[Stmt]:

@@ -65,8 +65,8 @@ class Stream:
 def arrange(events: Sequence[Event], interval: int) -> Stream:
     """The order of the steady state, and where it is cut into steps.
 
-    Any event may come first. ptxas serializes products that are in flight over the back edge of a loop and whose registers
-    other instructions touch (C7514), so the cut is where fewest of those are; then with the fewest stages.
+    Any event may come first. ptxas serializes products that are in flight over the back edge of a loop and whose
+    registers other instructions touch (C7514), so the cut is where fewest of those are; then with the fewest stages.
     """
     cyclic = sorted(events, key=lambda e: (e.time % interval, e.retires is None, e.time))
     first = next(i for i, e in enumerate(cyclic) if e.time == min(x.time for x in events if x.retires is None))
@@ -75,7 +75,8 @@ def arrange(events: Sequence[Event], interval: int) -> Stream:
 
 
 def cut_at(cyclic: Sequence[Event], cut: int, interval: int) -> Stream:
-    """Steps that begin with event `cut` of the cyclic order; retire events lag at most one stage behind the last issue."""
+    """Steps that begin with event `cut` of the cyclic order; retire events lag at most one stage behind the last
+    issue."""
     steps = [event.time // interval - (index < cut) for index, event in enumerate(cyclic)]
     begin = min(step for step, event in zip(steps, cyclic, strict=True) if event.retires is None)
     stages = max(step for step, event in zip(steps, cyclic, strict=True) if event.retires is None) - begin

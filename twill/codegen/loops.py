@@ -1,0 +1,223 @@
+"""The loops of one warp group: which events there are and when, which variables and ring slots they use."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twill import exc
+from twill.codegen.aref import Copy, Fill, Reg, Stmt
+from twill.codegen.events import Events, LoopPlan
+from twill.codegen.operations import Tools, outside
+from twill.codegen.plan import Place, Task
+from twill.codegen.products import Products
+from twill.codegen.registers import EventKey, Made, Reading, versions
+from twill.codegen.rings import Ring
+from twill.codegen.stream import Event, Printer, Stream, arrange
+from twill.graph.flat import FlatCarry
+from twill.graph.purity import stretches
+
+
+class Loops:
+    """Plans and prints the loops of the group of `tools`."""
+
+    def __init__(self, tools: Tools, events: Events, products: Products) -> None:
+        self.tools, self.events, self.products = tools, events, products
+        self.plan, self.registers, self.rings = tools.plan, tools.registers, tools.rings.by_place
+        self.received: dict[int, dict[Place, EventKey]] = {}  # region -> value of another group -> its event
+        self.loops = {number: loop for number, loop, _ in stretches(tools.plan.wired.program) if loop is not None}
+
+    # -- planning -----------------------------------------------------------------------------
+
+    def plan_of(self, region: int) -> LoopPlan | None:
+        """Events and stream of a loop; None if the group has nothing to do in it."""
+        tasks = self.plan.of_group(self.tools.group, region)
+        if not tasks:
+            return None
+        loop = self.loops[self.plan.wired.stretch[region]]
+        interval = self.plan.interval(region)
+        events: list[Event] = []
+        plan = LoopPlan(region, loop, Stream((), 0, interval))
+        for task in tasks:
+            number = tasks.index(task)
+            events.append(Event(("issue", number), task.start, partial(self.events.issue, plan, task, number),
+                                multiplies=task.node.kind == "mma", keep=partial(self.events.keep, task),
+                                carried=self.is_carried(task)))  # fmt: skip
+            if task.node.kind == "mma":
+                events.append(
+                    Event(("retire", number), self.retire_time(task, tasks, interval),
+                          partial(self.events.retire, plan, task, number), retires=("issue", number),
+                          ready=self.products.touched(task), matters=self.matters(task, tasks))
+                )  # fmt: skip
+        events += self.receive_events(plan, tasks)
+        plan.stream = arrange(events, interval)
+        self.plan_versions(plan, tasks)
+        return plan
+
+    def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
+        """When a product is waited for: at its latency, but before it runs again, and before other instructions write
+        an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513, C7515)."""
+        products = [other for other in tasks if other.node.kind == "mma"]
+        operands = {fragment for product in products for fragment in self.products.touched(product)}
+        limits = [task.start + interval - 1]
+        for other in tasks:
+            if other.node.kind == "elementwise" and self.result_of(other) in operands:
+                limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
+        return min(task.start + task.latency, *limits)
+
+    def result_of(self, task: Task) -> int:
+        """The variable that a task defines."""
+        return self.registers.of((task.steps[-1], task.block))
+
+    def matters(self, task: Task, tasks: list[Task]) -> bool:
+        """Whether anything but products touches a product's registers in the loop."""
+        mine = set(self.products.touched(task))
+        for other in tasks:
+            if other.node.kind == "mma":
+                continue
+            read = {self.registers.of((s.step, s.block)) for s in self.plan.register_sources(other)}
+            if other.node.kind == "elementwise":
+                read.add(self.result_of(other))
+            if read & mine:
+                return True
+        return task.place in self.rings
+
+    def receive_events(self, plan: LoopPlan, tasks: list[Task]) -> list[Event]:
+        """Register values of other groups in this loop, fetched in front of their first reader here."""
+        found: list[Event] = []
+        wanted: dict[tuple[int, int, int], int] = {}
+        for task in tasks:
+            for source in self.plan.register_sources(task):
+                place = self.plan.place_of(source)
+                maker = self.plan.tasks[place]
+                if place[0] != plan.region or self.tools.group in maker.groups:
+                    continue
+                if source.distance:
+                    raise exc.UnsupportedInKernel(
+                        f"`{task.node.name}` reads the value of an earlier iteration from another warp group",
+                        file=self.plan.wired.program.file, line=task.node.line,
+                        hint="solve with one row block (`--blocks 1`)",
+                    )  # fmt: skip
+                wanted[place] = min(task.start, wanted.get(place, task.start))
+        for number, (place, start) in enumerate(sorted(wanted.items())):
+            key = ("receive", number)
+            keep = partial(self.events.keep, self.plan.tasks[place])
+            found.append(Event(key, start - 1, partial(self.events.receive, plan, place, key), keep=keep))
+        self.received[plan.region] = {place: ("receive", i) for i, place in enumerate(sorted(wanted))}
+        return found
+
+    def plan_versions(self, plan: LoopPlan, tasks: list[Task]) -> None:
+        """Which variable each reader finds."""
+        defined_by: dict[Made, EventKey] = {}
+        definers: dict[int, list[EventKey]] = {}
+        readings: list[Reading] = []
+        for number, task in enumerate(tasks):
+            if task.node.result is not None and task.node.kind != "load":
+                defined_by[task.steps[-1], task.block] = ("issue", number)
+            readings += [Reading(("issue", number), source) for source in self.plan.register_sources(task)]
+        for place, key in self.received[plan.region].items():
+            defined_by[self.plan.tasks[place].steps[-1], place[2]] = key
+        for made, key in defined_by.items():
+            definers.setdefault(self.registers.of(made), []).append(key)
+        landed = self.land(plan, tasks, readings)
+        others = [r for r in readings if (r.source.step, r.source.block) not in landed]
+        plan.variables = versions(plan.stream, self.registers, others, definers, defined_by)
+        for reading in readings:
+            made = (reading.source.step, reading.source.block)
+            if made in landed:
+                plan.variables[reading.event, made, reading.source.distance] = landed[made]
+
+    def land(self, plan: LoopPlan, tasks: list[Task], readings: list[Reading]) -> dict[Made, int]:
+        """Products that are issued again while their last result is still read: where that result moves to when it
+        is complete, if it is read nowhere later than the next completion."""
+        landed: dict[Made, int] = {}
+        for number, task in enumerate(tasks):
+            made = (task.steps[-1], task.block)
+            mine = [r for r in readings if (r.source.step, r.source.block) == made]
+            if task.node.kind != "mma" or self.is_carried(task) or not mine:
+                continue
+            if any(task.place == self.plan.place_of(r.source) and tasks[r.event[1]].node.kind == "mma" for r in mine):
+                continue
+
+            def late(event: EventKey, mine: list[Reading] = mine) -> bool:
+                return any(plan.stream.executions(event, r.event, event, r.source.distance) > 0 for r in mine)
+
+            if late(("issue", number)) and not late(("retire", number)):
+                held = self.registers.fragment(self.registers.of(made))
+                landed[made] = self.registers.new(f"{held.name}_done", held.element, held.layout)
+                plan.landings["retire", number] = (held.id, landed[made])
+        return landed
+
+    def plan_uses(self, plan: LoopPlan) -> None:
+        """Which event waits for a ring, which gives its slot back, and the cursors in between."""
+        tasks = self.plan.of_group(self.tools.group, plan.region)
+        reads: dict[int, list[tuple[EventKey, int, EventKey]]] = {}  # aref -> (event, end of the read, event of it)
+        rings: dict[int, Ring] = {}
+        for number, task in enumerate(tasks):
+            multiplies = task.node.kind == "mma"
+            end = ("retire", number) if multiplies else ("issue", number)
+            for source in self.plan.slot_sources(task):
+                ring = self.rings[self.plan.place_of(source)]
+                if ring.held:
+                    continue
+                if source.distance:
+                    raise exc.UnsupportedInKernel(
+                        f"`{task.node.name}` reads a tile of an earlier iteration from shared memory",
+                        file=self.plan.wired.program.file, line=task.node.line, hint="carry it in registers",
+                    )  # fmt: skip
+                over = task.start + (task.latency if multiplies else task.hold)
+                rings[ring.aref.id] = ring
+                reads.setdefault(ring.aref.id, []).append((("issue", number), over, end))
+        for place, key in self.received[plan.region].items():
+            ring = self.rings[place]
+            rings[ring.aref.id] = ring
+            reads.setdefault(ring.aref.id, []).append((key, plan.stream.event(key).time, key))
+        plan.uses = {}
+        for aref, found in reads.items():
+            ends = max(
+                found, key=lambda read: (read[1], plan.stream.event(read[2]).stage, plan.stream.position(read[2]))
+            )
+            made = self.tools.cursors.uses(rings[aref].aref, [event for event, _, _ in found], ends[2], plan.stream)
+            for key, use in made.items():
+                plan.uses.setdefault(key, {})[aref] = use
+
+    def is_carried(self, task: Task) -> bool:
+        """Whether what a task makes has a value before the loop."""
+        stretch = self.plan.wired.stretch[task.region]
+        carries = [c for c in self.plan.flat.carries if c.stretch == stretch and not c.pure]
+        sources = [self.plan.source(c.yielded, task.block) for c in carries]
+        return any(s is not None and s.step == task.steps[-1] for s in sources)
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def statements(self, plan: LoopPlan) -> list[Stmt]:
+        """Initial values, then the pipeline."""
+        made = self.initial(plan)
+        name = f"loop{plan.region}"
+        printer = Printer(plan.stream, plan.loop, name, self.tools.scalars.trip(plan.loop))
+        return made + printer.pipeline(plan.loop.line)
+
+    def initial(self, plan: LoopPlan) -> list[Stmt]:
+        """What carried values are before the first iteration."""
+        made: list[Stmt] = []
+        stretch = self.plan.wired.stretch[plan.region]
+        for carry in self.plan.flat.carries:
+            if carry.stretch == stretch and not carry.pure and self.plan.wired.wiring.makes(carry):
+                made += self.initial_value(carry)
+        return made
+
+    def initial_value(self, carry: FlatCarry) -> list[Stmt]:
+        """The start of one carried value, in every row block that this group has."""
+        made: list[Stmt] = []
+        blocks = range(self.plan.tiles.split) if self.plan.tiles.is_split(carry.argument) else (-1,)
+        for block in blocks:
+            source = self.plan.source(carry.yielded, block)
+            if source is None or self.tools.group not in self.plan.tasks[self.plan.place_of(source)].groups:
+                continue
+            variable = self.registers.of((source.step, source.block))
+            scope = outside(self.tools, block, made)
+            start = scope.shown(carry.init, carry.argument)
+            if not isinstance(start, Reg):
+                made.append(Fill(variable, start, line=0))
+            elif start.fragment != variable:
+                made.append(Copy(start.fragment, variable))
+        return made

@@ -1,0 +1,83 @@
+"""How warp groups fill rings: by the TMA, by threads that load from global memory, or from registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from twill import exc
+from twill.codegen.aref import (
+    Acquire,
+    Advance,
+    Expect,
+    LoadGlobal,
+    ProxyFence,
+    Publish,
+    SlotRef,
+    Stmt,
+    StoreShared,
+    TmaLoad,
+)
+from twill.codegen.layout import runs
+from twill.codegen.operations import Tools
+from twill.codegen.plan import Task
+from twill.codegen.rings import Ring
+from twill.codegen.scalars import Iteration
+from twill.codegen.transfers import Part, largest_part, rows_of
+from twill.graph.flat import Step
+
+AT_ONCE = 4096  # elements of a tile that the 128 threads of a group load before they store them
+
+
+class Puts:
+    """Fills the rings whose producer is the group of `tools`."""
+
+    def __init__(self, tools: Tools) -> None:
+        self.plan, self.registers = tools.plan, tools.registers
+        self.transfers, self.cursors = tools.transfers, tools.cursors
+
+    def load(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
+        """A tile from global memory into the next slot."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        assert step.op.access is not None
+        part = Part(step.op.access, step.results[0], task.block)
+        cursor = self.cursors.of(ring.aref, "put")
+        if ring.aref.transport != "tma":
+            return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
+        made_map = self.transfers.map(part, ring.buffer)
+        made: list[Stmt] = [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes)]
+        for box in self.transfers.boxes(part, ring.buffer, at):
+            target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
+            made.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
+        return [*made, Advance(cursor)]
+
+    def by_threads(self, part: Part, ring: Ring, cursor: int, step: Step, at: Iteration) -> Iterator[Stmt]:
+        """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
+        rows at a time."""
+        if step.operands:
+            raise exc.UnsupportedInKernel(
+                "a load whose mask is more than bounds on its indices feeds a ring",
+                file=self.plan.wired.program.file, line=step.op.line, hint="mask by comparing indices with bounds",
+            )  # fmt: skip
+        window, shape = self.transfers.window(part, at), ring.buffer.shape
+        each = largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
+        piece = (each, *shape[1:])
+        fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
+        for first in range(0, shape[0], each):
+            rows = (first, first + each) if each < shape[0] else None
+            yield LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
+            yield StoreShared(fragment, SlotRef(ring.buffer.id, cursor, rows), line=step.op.line)
+        if ring.multiplied:
+            yield ProxyFence()
+        yield Publish(cursor)
+        yield Advance(cursor)
+
+    def from_registers(self, task: Task, ring: Ring) -> list[Stmt]:
+        """A computed tile into the next slot."""
+        cursor = self.cursors.of(ring.aref, "put")
+        fragment = self.registers.of((task.steps[-1], task.block))
+        made: list[Stmt] = [
+            Acquire(cursor, line=task.node.line),
+            StoreShared(fragment, SlotRef(ring.buffer.id, cursor), line=task.node.line),
+        ]
+        return [*made, *([ProxyFence()] if ring.multiplied else []), Publish(cursor), Advance(cursor)]

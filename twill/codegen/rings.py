@@ -1,0 +1,142 @@
+"""The rings that carry tiles through shared memory, from task to task and between warp groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from twill.codegen.aref import Aref, Buffer
+from twill.codegen.memory import Memory, element_bytes
+from twill.codegen.plan import Place, Plan, Task
+
+SPARE = 2048  # bytes kept for barriers, scratch and alignment
+DEEPEST = 8  # slots of a ring: more would only hold data that is used long after
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A tile that travels through shared memory. key: the place that fills it; held: made in straight-line code and
+    read by whole loops."""
+
+    key: Place
+    aref: Aref
+    buffer: Buffer
+    held: bool
+    readers: tuple[Place, ...]
+    multiplied: bool  # some reader is a product
+
+
+@dataclass
+class Rings:
+    """Rings by the place that fills them. bytes: of shared memory that all of them take."""
+
+    plan: Plan
+    memory: Memory
+    by_place: dict[Place, Ring] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.make()
+        self.deepen()
+        self.bytes = self.memory.used()
+
+    def make(self) -> None:
+        """A ring for each tile that some task reads from shared memory or from another group."""
+        shared: dict[tuple[object, ...], Ring] = {}
+        for place in sorted(self.plan.tasks):
+            task = self.plan.tasks[place]
+            slot = [reader for reader in self.plan.tasks.values() if self.in_place(reader, place)]
+            away = self.away(task)
+            if slot or away:
+                self.by_place[place] = self.ring(task, slot, away, shared)
+
+    def in_place(self, reader: Task, place: Place) -> bool:
+        """Whether a task reads what is made at `place` from shared memory."""
+        return any(self.plan.place_of(source) == place for source in self.plan.slot_sources(reader))
+
+    def away(self, task: Task) -> list[Task]:
+        """Readers in registers of a warp group that does not make the value itself."""
+        if task.node.kind == "load" and task.region not in self.plan.loops:
+            return []  # every group that needs it loads it
+        return [r for r in self.plan.readers(task.place, slots=False) if set(r.groups) - set(task.groups)]
+
+    def ring(self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], Ring]) -> Ring:
+        """The ring that a task fills; loads of one tensor in several loops share one."""
+        cell = self.plan.flat.steps[task.steps[-1]].results[0]
+        shape, element = self.plan.tiles.core(cell), self.plan.flat.cells[cell].type.element
+        loads = task.node.kind == "load"
+        producer = self.producer(task)
+        consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
+        held = task.region not in self.plan.loops
+        known_by = (task.node.tensor, shape, element, producer, consumers, task.block)
+        readers = tuple(r.place for r in (*slot, *away))
+        if loads and not held and known_by in shared:
+            old = shared[known_by]
+            if all(place[0] != task.region for place in self.by_place if self.by_place[place].aref == old.aref):
+                return replace(old, key=task.place, readers=readers)
+        name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
+        buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
+        copied = loads and task.node.transport == "tma"
+        full = 1 if copied else 4 * self.plan.groups[producer].threads // 128
+        empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers)
+        transport = "tma" if copied else "registers"
+        aref = self.memory.aref(name, (buffer.id,), producer, consumers, transport, (full, empty))
+        multiplied = any(r.node.kind == "mma" for r in slot)
+        made = Ring(task.place, aref, buffer, held, readers, multiplied)
+        shared.setdefault(known_by, made)
+        return made
+
+    def deepen(self) -> None:
+        """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
+        and again: the model's latencies are those of a quiet memory."""
+        loops = {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma" and not r.held}
+        depth = {number: ring.aref.depth for number, ring in loops.items()}
+        left = self.plan.capacity - self.memory.used() - self.staging_bytes() - SPARE
+        while depth:
+            least = min(depth.values())
+            shallow = [number for number in depth if depth[number] == least]
+            need = sum(loops[number].buffer.bytes for number in shallow)
+            if need > left or least == DEEPEST:
+                break
+            left -= need
+            depth.update({number: least + 1 for number in shallow})
+        for place, ring in list(self.by_place.items()):
+            slots = depth.get(ring.aref.id, ring.aref.depth)
+            aref = self.memory.with_depth(ring.aref, slots)
+            self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
+
+    def staging_bytes(self) -> int:
+        """What stores by the TMA want for their tiles."""
+        wanted: dict[tuple[int, tuple[int, ...], str], int] = {}
+        for task in self.plan.tasks.values():
+            if task.node.kind not in ("store", "reduce_store") or task.node.transport != "tma":
+                continue
+            cell = self.plan.flat.steps[task.steps[-1]].operands[0]
+            if cell >= 0 and len(self.plan.tiles.core(cell)) == 2:
+                shape, element = self.plan.tiles.core(cell), self.plan.flat.cells[cell].type.element
+                for group in task.groups:
+                    wanted[group, shape, element] = prod(shape) * element_bytes(element)
+        return sum(wanted.values())
+
+    def name(self, task: Task) -> str:
+        """The kernel's name for a task's result."""
+        return task.node.name or task.node.tensor or task.node.op_text.split()[0]
+
+    def producer(self, task: Task) -> int:
+        """The group that fills a task's ring."""
+        if task.region in self.plan.loops or task.node.kind != "load":
+            return task.groups[0]
+        issuers = (g.id for g in self.plan.groups if g.issuer and task.node.transport == "tma")
+        return next(issuers, self.plan.home_group(task.block))
+
+    def depth(self, task: Task) -> int:
+        """Slots that the schedule gives the ring; the most of any loop for loads that share one."""
+        tensor = task.node.tensor
+        depths = [
+            b.depth
+            for b in self.plan.schedule.buffers
+            if b.block == task.block
+            and b.space == "shared"
+            and (b.name == task.node.name)
+            and (b.loop == task.region or (tensor and b.loop in self.plan.loops))
+        ]
+        return max(depths, default=2 if task.node.kind != "load" else 1)
