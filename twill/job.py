@@ -17,6 +17,7 @@ from twill.smt.limits import Limits
 from twill.smt.outcome import Progress
 from twill.smt.pins import Pin, parse_pin
 from twill.smt.search import Search
+from twill.smt.solvers import opener
 from twill.strategies import Baseline
 from twill.zlp.normalize import normalize
 
@@ -72,7 +73,16 @@ class Job:
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, {}, {})
         tell = self._teller(region, graph)
-        return Search(graph, self.machine, bounds, self._limits(), pins=self.pins, ii=self.options.ii, progress=tell)
+        return Search(
+            graph,
+            self.machine,
+            bounds,
+            self._limits(),
+            pins=self.pins,
+            ii=self.options.ii,
+            progress=tell,
+            open_session=opener(self.options.solver, self.options.seed),
+        )
 
     def other_search(
         self,
@@ -86,7 +96,16 @@ class Job:
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, fixed, floors)
         tell = self._teller(region, graph)
-        return Search(graph, self.machine, bounds, self._limits(), fixed=fixed, floors=floors, progress=tell)
+        return Search(
+            graph,
+            self.machine,
+            bounds,
+            self._limits(),
+            fixed=fixed,
+            floors=floors,
+            progress=tell,
+            open_session=opener(self.options.solver, self.options.seed),
+        )
 
     def _baseline(
         self, graph: CostedGraph, bounds: Bounds, region: Region, fixed: Mapping[int, int], floors: Mapping[int, int]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from twill.key import Asked, units_of
 from twill.schedule import Strategy
+
+SolverName = Literal["z3", "yices", "cvc5", "portfolio"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,8 @@ class SolveOptions:
     (None: no limit). resource_limit: z3's counter per check (0: none). blocks: only cooperations
     with this many row blocks. ii: ask about this initiation interval only. pins: see `twill.smt.pins`.
     fuse: whether neighbouring program instances may be fused (the emitter cannot yet).
-    strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit."""
+    strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit nor solver.
+    solver: who answers the joint solve's questions; "portfolio": z3 and another one that is installed."""
 
     normalize: int | None = None
     budget: float | None = None
@@ -25,6 +29,7 @@ class SolveOptions:
     ii: int | None = None
     strategy: Strategy = "joint"
     fuse: bool = True
+    solver: SolverName = "z3"
 
     @property
     def units(self) -> int | None:

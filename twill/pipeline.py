@@ -67,7 +67,8 @@ def solve(
 
 def _refuse_unfollowed(o: SolveOptions) -> None:
     """A baseline goes its own way: raise if it was asked for what it does not follow."""
-    asked = {"--pin": o.pins, "--ii": o.ii, "--resource-limit": o.resource_limit}
+    other = o.solver if o.solver != "z3" else None
+    asked = {"--pin": o.pins, "--ii": o.ii, "--resource-limit": o.resource_limit, "--solver": other}
     for option, value in asked.items():
         if value and o.strategy != "joint":
             raise StrategyOption(option, o.strategy)

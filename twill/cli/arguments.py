@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
+SOLVERS = ("z3", "yices", "cvc5", "portfolio")
 BUDGET = 120.0  # seconds; long enough for every example that is proven at all on two cores
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
 4 budget exhausted; 5 internal error; 6 not as it should be (store verify, store import, ci)"""
@@ -92,7 +93,7 @@ def compare(commands: Commands) -> None:
     one.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the solver (default 0)")
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
     one.add_argument("--json", action="store_true", help="the comparison as a document, nothing else")
-    one.set_defaults(command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0)
+    one.set_defaults(command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3")
 
 
 def extract(commands: Commands) -> None:
@@ -277,6 +278,7 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
     one.add_argument(
         "--budget", metavar="S", type=seconds, default=BUDGET, help=f"give up after S seconds (default {BUDGET:g})"
     )
+    one.add_argument("--solver", choices=SOLVERS, default="z3", help="who answers the joint solve (default: z3)")
     one.add_argument("--resource-limit", metavar="N", type=natural, default=0, help="limit of each solver call")
     one.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the solver (default 0)")
     one.add_argument("--pin", metavar="PIN", action="append", default=[], help="fix part of the schedule, e.g. qk.0=g1")

@@ -97,6 +97,7 @@ def options_of(arguments: Namespace) -> SolveOptions:
         blocks=arguments.blocks,
         ii=arguments.ii,
         strategy=arguments.strategy,
+        solver=arguments.solver,
     )
 
 

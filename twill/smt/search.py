@@ -75,6 +75,7 @@ class Search:
         self._problem = Problem(self.graph, self.machine, self.pins, self.fixed, self.floors)
         self._questions = Questions(self._problem, self.limits, self.open_session)
         self._neighbourhoods = Neighbourhoods(self._questions, self.limits.seed)
+        self._middle_effort = FIRST_EFFORT // IN_RANGE
         self._undecided: dict[int, int] = {}
         self._proven: list[str] = []
         self.lower = self.ii or self.bounds.best
@@ -216,8 +217,9 @@ class Search:
         for ii in tried:
             if ii > self._cap or (worth_ii is not None and ii > worth_ii):
                 return False
-            if self._at(ii, self.effort // IN_RANGE) == "sat":
+            if self._at(ii, self._middle_effort) == "sat":
                 return True
+        self._middle_effort *= 2
         return False
 
     def _at(self, ii: int, effort: int) -> Answered:
