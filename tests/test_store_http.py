@@ -53,9 +53,21 @@ def mine() -> tuple[Entry, Machine]:
 
 
 def test_a_good_entry_comes_with_its_machine() -> None:
-    with playing(entry_answer(entry_of())) as service:
+    for machine in (answer(H100.canonical()), refusal(404), answer("garbage"), refusal(403)):  # it is described, too
+        with playing(entry_answer(entry_of()), machine) as service:
+            store = HttpStore(Client(service.address))
+            assert store.get(KEY) == (entry_of(), H100)
+            assert [request.path for request in service.seen][1:] == [f"/v1/machines/{H100.digest()}"]
+            store.close()
+
+
+def test_a_machine_that_is_known_is_not_asked_for() -> None:
+    entry, machine = mine()
+    with playing(entry_answer(entry)) as service:
         store = HttpStore(Client(service.address))
-        assert store.get(KEY) == (entry_of(), H100)
+        store.know(machine)
+        assert store.get(entry.key) == (entry, machine)
+        assert len(service.seen) == 1
         store.close()
 
 
@@ -63,8 +75,10 @@ def test_a_machine_that_is_not_described_is_asked_for_once() -> None:
     entry, machine = mine()
     with playing(entry_answer(entry), answer(machine.canonical()), answer("", 304)) as service:
         store = HttpStore(Client(service.address))
-        assert store.get(entry.key) == (entry, machine)
-        assert [request.path for request in service.seen][1:] == [f"/v1/machines/{machine.digest()}"]
+        for _ in range(2):
+            assert store.get(entry.key) == (entry, machine)
+        paths = [request.path for request in service.seen]
+        assert paths == [f"/v1/schedules/{entry.key}", f"/v1/machines/{machine.digest()}", f"/v1/schedules/{entry.key}"]
         store.close()
 
 
@@ -91,6 +105,7 @@ def test_nothing_bad_comes_through_and_the_reason_is_logged_once(
     monkeypatch.setattr(http_module, "examine", watched)
     with playing(BAD[which]) as service:
         store = HttpStore(Client(service.address, seconds=0.3, tries=1))
+        store.know(H100)
         assert [store.get(KEY) for _ in range(2)] == [None, None]
         store.close()
     messages = {record.message for record in caplog.records if record.levelno >= logging.WARNING}

@@ -36,7 +36,9 @@ def soon(condition: Callable[[], bool]) -> bool:
 def layers(path: Path | None = None, address: str = "", budget: float | None = 5.0) -> LayeredStore:
     """A store of those levels."""
     http = HttpStore(Client(address, seconds=0.5, tries=1)) if address else None
-    return LayeredStore(MemoryStore(), SqliteStore(path) if path else None, http, budget=budget)
+    store = LayeredStore(MemoryStore(), SqliteStore(path) if path else None, http, budget=budget)
+    store.know(H100)
+    return store
 
 
 def test_what_the_file_has_is_kept_in_memory(tmp_path: Path) -> None:

@@ -184,6 +184,7 @@ class Run:
         options = self.options()
         for graph in graphs.values():
             for machine in self.machines.values():
+                self.store.know(machine)
                 if self.store.get(schedule_key(graph, machine.digest(), options.asked)) is None:
                     try:
                         self.store.http.client.submit(graph, machine, storing.request_of(options))

@@ -58,6 +58,7 @@ def stored(
     from twill.key import schedule_key
     from twill.store.spelling import spelled
 
+    store.know(machine)
     key = schedule_key(graph, machine.digest(), options.asked)
     entry, place = store.here(key), "the store"
     if entry is None and store.http is not None:

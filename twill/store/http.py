@@ -75,16 +75,26 @@ class HttpStore:
                     self.passed.popitem(last=False)
         return reason
 
+    def know(self, machine: Machine) -> None:
+        """Entries for this machine need not ask the service for it."""
+        self.machines[machine.digest()] = machine
+
     def machine(self, entry: Entry, seconds: float | None) -> Machine | None:
-        """The machine that an entry names: the described one, or the service's document of that digest."""
+        """The machine that an entry names: a known one, the service's document of that digest, or the described one.
+
+        A digest is as good from the service as from a file, and a document is read much faster than a machine file.
+        """
         digest = entry.machine_digest
-        if digest in self.machines:
-            return self.machines[digest]
-        machine = described(entry.machine, digest) or self.client.machine(digest, seconds=seconds)
-        if machine is None or machine.digest() != digest:
-            return None
-        self.machines[digest] = machine
-        return machine
+        if digest not in self.machines:
+            try:
+                sent = self.client.machine(digest, seconds=seconds)
+            except (ServiceUnavailable, ServiceRefused):
+                sent = None
+            found = sent if sent is not None and sent.digest() == digest else described(entry.machine, digest)
+            if found is None:
+                return None
+            self.machines[digest] = found
+        return self.machines[digest]
 
     def close(self) -> None:
         """Close the connections."""

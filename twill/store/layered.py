@@ -74,6 +74,13 @@ class LayeredStore:
                 self.memory.hold(entry, whole=graph)
         return entry
 
+    def know(self, machine: Machine) -> None:
+        """Look-ups for this machine need not look for its document."""
+        if self.sqlite is not None:
+            self.sqlite.machines[machine.digest()] = machine
+        if self.http is not None:
+            self.http.know(machine)
+
     def put(
         self,
         schedule: Schedule,

@@ -28,6 +28,7 @@ def solve_at(
     Raises JobFailed with the service's reason, ServiceUnavailable, ServiceRefused.
     """
     client = http.client
+    http.know(machine)
     key = schedule_key(graph, machine.digest(), options.asked())
     job = client.submit(graph, machine, options)
     if job.key != key:
