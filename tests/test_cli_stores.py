@@ -170,6 +170,16 @@ def test_what_is_not_proven_optimal_is_not_kept(options: list[str], tmp_path: Pa
     store.close()
 
 
+def test_another_solver_or_a_baseline_is_neither_looked_up_nor_kept() -> None:
+    from twill.cli.storing import storable
+    from twill.options import SolveOptions
+
+    assert storable(SolveOptions(budget=1.0, seed=3, pins=("a@stage=1",), normalize=50, fuse=False))
+    assert not storable(SolveOptions(solver="portfolio"))
+    assert not storable(SolveOptions(strategy="paper"))
+    assert not storable(SolveOptions(ii=5))
+
+
 def test_a_budget_that_ran_out_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(*given: object) -> Schedule:
         raise BudgetExhausted("out of time", schedule=entry_of().schedule)

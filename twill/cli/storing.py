@@ -126,8 +126,8 @@ def keep_entry(store: LayeredStore, entry: Entry, machine: Machine) -> None:
 
 
 def storable(options: SolveOptions) -> bool:
-    """Whether an answer has one key and is one: a joint solve for the best I."""
-    return options.strategy == "joint" and options.ii is None
+    """Whether a key has one answer: that of a joint solve for the best I, by the solver that is always there."""
+    return options.strategy == "joint" and options.ii is None and options.solver == "z3"
 
 
 def request_of(options: SolveOptions) -> SolveRequest:
