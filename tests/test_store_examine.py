@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.kernels import H100, example
-from tests.stores import coarse_scale, entry_of, poisons
+from tests.stores import coarse_scale, entry_of, poisons, with_schedule
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.key import Asked, schedule_key
@@ -44,6 +44,14 @@ def test_a_graph_and_options_are_needed_as_proof() -> None:
     bare = entry_of().model_copy(update={"graph": None})
     assert examine(bare, H100) == ""
     assert "does not bring the graph" in examine(bare, H100, proof=True)
+
+
+def test_an_entry_far_larger_than_any_kernel_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = entry_of().schedule
+    huge = with_schedule(entry_of(), schedule.model_copy(update={"ops": schedule.ops * 20_000}))
+    monkeypatch.setattr("twill.store.examine.check", None)
+    monkeypatch.setattr("twill.store.examine.schedule_key", None)
+    assert examine(huge, H100, proof=True).endswith("nodes, edges and ops, more than any kernel")
 
 
 def test_the_reason_names_rule_and_line() -> None:

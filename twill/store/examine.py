@@ -23,6 +23,8 @@ from twill.store.rescaled import same_graph
 PACKAGE = Path(__file__).resolve().parent.parent
 RUNS = ("check*.py", "document.py", "key.py", "machine.py", "schedule.py", "graph/*.py", "store/[eir]*.py")
 
+LARGEST = 20_000  # of what `size` counts; a loop of twenty instructions has about two hundred
+
 
 def examine(entry: Entry, machine: Machine, *, proof: bool = False) -> str:
     """What is wrong with an entry, in one sentence; "" if nothing is.
@@ -47,6 +49,9 @@ def faults(entry: Entry, machine: Machine, proof: bool) -> Iterator[str]:
         yield "its schedule does not have the hash it was stored with"
     if machine.digest() != entry.machine_digest:
         yield f"it is for another edition of machine {entry.machine}"
+    parts = size(entry)
+    if parts > LARGEST:
+        yield f"it has {parts} nodes, edges and ops, more than any kernel"
     if entry.graph is not None and entry.asked is not None:
         yield from unbound(schedule, entry.graph, entry.asked, machine)
     elif proof:
@@ -55,6 +60,14 @@ def faults(entry: Entry, machine: Machine, proof: bool) -> Iterator[str]:
     if broken:
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         yield f"its schedule breaks the rules: {broken[0].describe()}{more}"
+
+
+def size(entry: Entry) -> int:
+    """How much there is to look at."""
+    loops, regions = entry.schedule.loops, entry.graph.regions if entry.graph is not None else ()
+    costed = sum(len(loop.graph.instructions) + len(loop.graph.edges) + len(loop.graph.values) for loop in loops)
+    plain = sum(len(region.nodes) + len(region.edges) for region in regions)
+    return costed + plain + len(entry.schedule.ops) + len(entry.graph.dims if entry.graph is not None else ())
 
 
 def unbound(schedule: Schedule, graph: DependenceGraph, asked: Asked, machine: Machine) -> Iterator[str]:
