@@ -23,6 +23,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 SOURCES = {"twill": ROOT / "twill", "twill.machines": ROOT / "machines", "twill.server": ROOT / "server"}
 IMPORT_NAMES = {
     "z3-solver": "z3", "cuda-core": "cuda", "cuda-bindings": "cuda", "prometheus-client": "prometheus_client",
+    "pydantic-core": "pydantic_core",
 }  # fmt: skip
 NOT_IMPORTED = {"nvidia-cuda-nvdisasm", "nvidia-cuda-nvrtc"}  # loaded or run by other means
 
