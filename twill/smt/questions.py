@@ -29,13 +29,14 @@ class OutOfBudget(Exception):
 class Questions:
     """One encoding at a time, of an I or of a range of I. A model that passes every rule, compacted, becomes `best`.
 
-    least_ii: I below which nothing is of interest.
+    least_ii: I below which nothing is of interest. compacting: whether models are compacted.
     """
 
     problem: Problem
     limits: Limits
     open_session: Callable[[], Session] | None = None
     least_ii: int = 1
+    compacting: bool = True
     steps: list[Step] = field(default_factory=list)
     best: Assignment | None = None
     _encoding: Encoding | None = None
@@ -124,7 +125,7 @@ class Questions:
     def take(self, a: Assignment) -> None:
         """`a`, compacted, is the best assignment from now on. (Pins may forbid what compaction does.)"""
         begun = time.perf_counter()
-        self.best = a if self.problem.pins else compacted(a, self.least_ii)
+        self.best = compacted(a, self.least_ii) if self.compacting and not self.problem.pins else a
         if self.best.ii < a.ii:
             ii = (self.best.ii, self.best.ii)
             self.record(ii, 0, "feasible", "feasible", "compaction", time.perf_counter() - begun)
