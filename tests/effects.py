@@ -1,15 +1,21 @@
 """What a run of a warp program does, without what changes nothing: two runs with the same effects are the same run.
 
 A wait that was over and known before, a Fence of what no thread touched, a proxy fence without a write, a Commit or
-WaitGroups without a multiply, a box outside of its tensor: these have no effect. The effects of a warp group are in
-its order; a multiply's end stands where something first depends on it.
+WaitGroups without a multiply, a box outside of its tensor, a value that nobody reads or that was there before: these
+have no effect. The effects of a warp group are in its order; the end of a wgmma group stands where something first
+depends on it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from twill.codegen.abstract.actor import Actor
+from twill.codegen.abstract.liveness import effects as registers
 from twill.codegen.abstract.scalars import integer
 from twill.codegen.abstract_machine import Trial, run
 from twill.codegen.aref import (
@@ -29,6 +35,7 @@ from twill.codegen.aref import (
     Pipeline,
     ProxyFence,
     Publish,
+    Reduce,
     SlotRef,
     Stmt,
     StoreShared,
@@ -39,6 +46,22 @@ from twill.codegen.aref import (
     WarpProgram,
 )
 
+
+@dataclass(frozen=True)
+class Effect:
+    """What one statement did. reads, writes: fragments. pure: it does nothing but write them. slots: of shared memory
+    that it writes or gives back. over: a wgmma group of this number ended. keeps: fragments that a multiply reads, for
+    which it need not wait."""
+
+    what: Any
+    reads: frozenset[int] = frozenset()
+    writes: frozenset[int] = frozenset()
+    pure: bool = False
+    slots: frozenset[tuple[int, int]] = frozenset()
+    over: int = 0
+    keeps: frozenset[int] = frozenset()
+
+
 Effects = dict[int, list[Any]]
 
 
@@ -47,20 +70,62 @@ def effects(program: WarpProgram, trial: Trial) -> Effects:
     recorder = Recorder()
     run(program, trial.launch, watch=recorder)
     recorder.finish()
-    return recorder.found
+    return {group: recorder.ordered(group, alive(found)) for group, found in recorder.found.items()}
+
+
+def same(value: Any, now: Any) -> bool:
+    """Whether a fragment still has the value that it had."""
+    if value is None or now is None:
+        return value is now
+    return np.array_equal(value, now, equal_nan=value.dtype.kind == "f")
+
+
+def alive(found: list[Effect]) -> list[Effect]:
+    """Without the values that nobody reads."""
+    kept, live = [], set[int]()
+    for effect in reversed(found):
+        if effect.pure and not effect.writes & live:
+            continue
+        live -= effect.writes
+        live |= effect.reads | effect.keeps
+        kept.append(effect)
+    return kept[::-1]
 
 
 class Recorder:
     """Is told of each statement before it is executed, and of nothing after: what it did shows at the next one."""
 
     def __init__(self) -> None:
-        self.found: Effects = {}
+        self.found: dict[int, list[Effect]] = {}
+        self.ordinal: dict[tuple[int, int], int] = {}  # empty groups do not count
+        # What the multiplies of (warp group, wgmma group) use: fragments, slots.
+        self.used: dict[tuple[int, int], tuple[set[int], set[tuple[int, int]]]] = {}
         self.last: dict[Actor, tuple[Stmt, Any]] = {}
         self.fresh: dict[int, bool] = {}  # a generic write since the last proxy fence
 
     def __call__(self, actor: Actor, stmt: Stmt) -> None:
         self.after(actor)
         self.last[actor] = stmt, self.before(actor, stmt)
+
+    def ordered(self, group: int, found: list[Effect]) -> list[Any]:
+        """What was done, with the ends of wgmma groups where something first depends on them."""
+        order: list[Any] = []
+        waiting: list[int] = []
+        for effect in found:
+            if effect.over:
+                waiting.append(effect.over)
+                continue
+            for number in [*waiting]:
+                fragments, slots = self.used[group, number]
+                if fragments & (effect.reads | effect.writes) or slots & effect.slots:
+                    order.append(("over", self.rank(group, number)))
+                    waiting.remove(number)
+            order.append(effect.what)
+        return [*order, *(self.rank(group, number) for number in waiting)]
+
+    def rank(self, group: int, number: int) -> int:
+        """Which of the wgmma groups of a warp group that multiply it is."""
+        return sum(1 for other, earlier in self.ordinal if other == group and earlier < number)
 
     def finish(self) -> None:
         """The run is over."""
@@ -84,14 +149,20 @@ class Recorder:
                 value = actor.fragments.values.get(stmt.accumulator)
                 running = actor.fragments.accumulating_now(stmt.accumulator)
                 adds = stmt.accumulate and (running or value is None or bool(value.any()))
-                return adds, self.slots(actor, stmt)
+                slots = self.slots(actor, stmt)
+                fragments, places = self.used.setdefault((actor.group.id, actor.multiplies.index), (set(), set()))
+                self.ordinal.setdefault((actor.group.id, actor.multiplies.index), len(self.ordinal))
+                fragments |= {stmt.accumulator} | ({stmt.a} if isinstance(stmt.a, int) else set())
+                places |= {(buffer, slot) for buffer, slot, *_ in slots}
+                return adds, slots
             case TmaLoad() | TmaStore():
                 first = tuple(integer(expr, actor.scope) for expr in stmt.coordinates)
                 address, inside = actor.machine.tensors.box(
                     actor.machine.program.maps[stmt.map], list(first), actor.scope
                 )
                 return address[inside].tobytes(), inside.tobytes(), self.slots(actor, stmt)
-        return self.slots(actor, stmt)
+        (written, _) = registers(stmt)
+        return self.slots(actor, stmt), [(number, actor.fragments.values.get(number)) for number in written]
 
     @staticmethod
     def slots(actor: Actor, stmt: Stmt) -> tuple[Any, ...]:
@@ -104,43 +175,58 @@ class Recorder:
         if actor not in self.last:
             return
         stmt, seen = self.last.pop(actor)
-        for effect in self.effect(actor, stmt, seen):
-            self.found.setdefault(actor.group.id, []).append(effect)
+        self.found.setdefault(actor.group.id, []).extend(self.effect(actor, stmt, seen))
 
-    def effect(self, actor: Actor, stmt: Stmt, seen: Any) -> list[Any]:
-        """() or one effect."""
+    def effect(self, actor: Actor, stmt: Stmt, seen: Any) -> Iterator[Effect]:
+        """None, one or several."""
         match stmt:
             case Let() | If() | Pipeline() | Advance() | Commit() | BulkCommit():
-                return []
+                return
             case Get(cursor) | Acquire(cursor):
                 (ring, slot, phase, _), known = seen
-                learned = any(known.get(event, 0) < count for event, count in actor.clock.known.items())
-                return [("wait", type(stmt), ring.aref.id, slot, phase)] if learned else []
-            case Consumed() | Publish():
-                return [(type(stmt), actor.ring_of[stmt.cursor].aref.id, seen)]
+                if any(known.get(event, 0) < count for event, count in actor.clock.known.items()):
+                    yield Effect(("wait", type(stmt), ring.aref.id, slot, phase))
+            case Consumed(cursor) | Publish(cursor):
+                aref = actor.ring_of[cursor].aref
+                slots = frozenset((buffer, seen[0]) for buffer in aref.buffers)
+                yield Effect((type(stmt), aref.id, seen), slots=slots)
             case Expect(cursor, size):
-                return [("expect", actor.ring_of[cursor].aref.id, seen, size)]
+                yield Effect(("expect", actor.ring_of[cursor].aref.id, seen, size))
             case WaitGroups():
-                return [("over", index) for index in self.multiplied(actor, seen, actor.multiplies.complete)]
+                for number in range(seen + 1, actor.multiplies.complete + 1):
+                    if (actor.group.id, number) in self.used:
+                        yield Effect("over", over=number)
             case BulkWait():
-                moved = (actor.bulk_read, actor.bulk_done) != seen
-                return [("bulk", actor.bulk_read, actor.bulk_done)] if moved else []
+                if (actor.bulk_read, actor.bulk_done) != seen:
+                    yield Effect(("bulk", actor.bulk_read, actor.bulk_done))
             case Fence():
                 used = actor.fragments.accumulating.keys() | actor.fragments.multiplying.keys()
-                return [("fence", seen[0], seen[1] & used)] if seen[0] or seen[1] & used or not used else []
+                if seen[0] or seen[1] & used or not used:
+                    yield Effect("fence")
             case ProxyFence():
-                return ["proxy fence"] if self.fresh.pop(actor.group.id, False) else []
+                if self.fresh.pop(actor.group.id, False):
+                    yield Effect("proxy fence")
             case Sync() | Arrive():
-                return [(type(stmt), stmt.barrier)]
+                yield Effect((type(stmt), stmt.barrier))
             case Multiply():
-                return [("multiply", stmt.accumulator, stmt.a if isinstance(stmt.a, int) else None, *seen)]
+                left = frozenset({stmt.a}) if isinstance(stmt.a, int) else frozenset[int]()
+                what = ("multiply", stmt.accumulator, stmt.a if left else None, *seen)
+                yield Effect(what, keeps=left | ({stmt.accumulator} if stmt.accumulate else set()))
             case TmaLoad() | TmaStore():
-                return [] if isinstance(stmt, TmaStore) and not seen[0] else [(type(stmt), stmt.map, *seen)]
-        if isinstance(stmt, StoreShared):
-            self.fresh[actor.group.id] = True
-        return [(stmt, seen)]
+                if isinstance(stmt, TmaLoad) or seen[0]:
+                    yield Effect((type(stmt), stmt.map, *seen))
+            case _:
+                slots, old = seen
+                if not old or not all(same(value, actor.fragments.values.get(number)) for number, value in old):
+                    yield self.other(stmt, slots, actor.group.id)
 
-    def multiplied(self, actor: Actor, first: int, end: int) -> list[int]:
-        """Those of some wgmma groups that have multiplies."""
-        used = {*actor.fragments.accumulating.values(), *actor.fragments.multiplying.values()}
-        return [index for index in range(first + 1, end + 1) if index in used]
+    def other(self, stmt: Stmt, seen: Any, group: int) -> Effect:
+        """Of a statement that moves or computes values."""
+        writes, reads = registers(stmt)
+        slots: frozenset[tuple[int, int]] = frozenset()
+        if isinstance(stmt, StoreShared):
+            self.fresh[group] = True
+            slots = frozenset((buffer, slot) for buffer, slot, *_ in seen)
+        pure = bool(writes) and not (isinstance(stmt, Reduce) and stmt.scratch is not None)
+        what = (replace(stmt, line=0, note=""), seen)
+        return Effect(what, frozenset(reads), frozenset(writes), pure, slots)

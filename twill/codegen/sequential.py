@@ -43,8 +43,9 @@ def run(
     program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
 ) -> None:
     """Every program instance of the grid in order; what it stores goes to `tensors`."""
-    for index in instances(grid):
-        Instance(program, index, grid, tensors, scalars).run()
+    with np.errstate(all="ignore"):  # infinities are values like others
+        for index in instances(grid):
+            Instance(program, index, grid, tensors, scalars).run()
 
 
 def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.codegen.abstract.coverage import choose, wanted
 from twill.codegen.abstract.derive import derived_problem, extents, shapes
@@ -17,12 +17,14 @@ from twill.graph.problem import Case, Problem
 from twill.graph.program import TileProgram
 from twill.graph.sidecar import read_sidecar
 
+LARGE = 8  # so many times the floats of every second launch
+
 
 @dataclass(frozen=True)
 class Launch:
     """One launch. arrays: flat tensors by argument name. scalars: of every scalar argument, descriptors' included.
 
-    ctas: persistent CTAs that share the program instances. text: for people.
+    ctas: persistent CTAs that share the program instances. text: for people. scale: of the floats in `arrays`.
     """
 
     grid: tuple[int, ...]
@@ -30,6 +32,12 @@ class Launch:
     scalars: Mapping[str, int | float]
     ctas: int = 1
     text: str = ""
+    scale: int = 1
+
+    def unscaled(self) -> Launch:
+        """The same with floats about 1."""
+        small = {name: array / self.scale if array.dtype.kind == "f" else array for name, array in self.arrays.items()}
+        return replace(self, arrays={name: small[name].astype(self.arrays[name].dtype) for name in small}, scale=1)
 
 
 def launches(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> Iterator[Launch]:
@@ -46,7 +54,7 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
             hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
         )  # fmt: skip
     for number, candidate in enumerate(chosen):
-        yield launch(tile, known.case(candidate.sizes), seed=number)
+        yield launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
 
 
 def sidecar_problem(program: TileProgram) -> Problem | None:
@@ -63,8 +71,11 @@ def sidecar_problem(program: TileProgram) -> Problem | None:
     return None
 
 
-def launch(program: TileProgram, case: Case, seed: int = 0) -> Launch:
-    """The launch of a case, with random tensors: what a kernel does not write must stay as it is."""
+def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1) -> Launch:
+    """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
+
+    scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum.
+    """
     rng = np.random.default_rng(seed)
     known = shapes(program, case)
     scalars = {**case.scalars, **descriptor_scalars(program, known)}
@@ -74,18 +85,18 @@ def launch(program: TileProgram, case: Case, seed: int = 0) -> Launch:
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
         if kind in ("ptr", "desc"):
-            arrays[argument.name] = random_tensor(rng, sizes.get(argument.name, 0), element)
+            arrays[argument.name] = random_tensor(rng, sizes.get(argument.name, 0), element, scale)
         elif argument.name not in scalars:
             raise UnknownProblem(
                 f"nothing says what argument `{argument.name}` is", file=program.file,
                 hint=f"`{argument.name}` among `scalars` of [specialization.problem] (docs/problem-sizes.md)",
             )  # fmt: skip
     text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
-    return Launch(case.grid, arrays, scalars, 1, text)
+    return Launch(case.grid, arrays, scalars, 1, text, scale)
 
 
-def random_tensor(rng: np.random.Generator, size: int, element: str) -> Array:
-    """Normal floats; integers 0 to 7."""
+def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int) -> Array:
+    """Normal floats times `scale`; integers 0 to 7."""
     if element.startswith("i"):
         return rounded(rng.integers(0, 2 if element == "i1" else 8, size), element)
-    return rounded(rng.standard_normal(size, np.float32), element)
+    return rounded(scale * rng.standard_normal(size, np.float32), element)

@@ -49,5 +49,5 @@ def different(ours: Array, theirs: Array, element: str) -> Array:
     finite = np.abs(theirs[np.isfinite(theirs)])
     largest = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
-        near = np.abs(ours - theirs) <= relative * np.abs(theirs) + absolute * min(largest, 1.0)
+        near = np.abs(ours - theirs) <= relative * np.abs(theirs) + absolute * largest
     return ~(near | (ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
