@@ -58,7 +58,7 @@ def turns(products: Sequence[Task], others: Sequence[Task], interval: int) -> tu
     for start, end in zip(starts, [*starts[1:], starts[0] + len(order)], strict=True):
         runs.append(run_of([order[i % len(order)] for i in range(start, end)], interval))
     leads = [lead(of, to, interval) for of, to in zip(runs[-1:] + runs[:-1], runs, strict=True)]
-    alike = len({max(run.offsets) for run in runs}) == 1
+    alike = len({frozenset(run.offsets) for run in runs}) == 1  # else a short loop has runs in one group only
     if not alike or sorted(leads) != [-1] + [0] * (len(runs) - 1):
         return ()
     return tuple(Turn(of, to, before < 0) for of, to, before in zip(runs[-1:] + runs[:-1], runs, leads, strict=True))
