@@ -161,3 +161,31 @@ def test_explain_prints_what_the_solver_says(
     words = ["--ii", "500", "--pin", "acc=g0", "--copies", "2", "--groups", "3"]
     assert main(["explain", GEMM, "--machine", "h100", *words]) == 0
     assert capsys.readouterr().out == "gemm on h100: 500 ('acc=g0',) 2 3\n"
+
+
+def test_top_writes_every_schedule_to_a_place_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[int] = []
+
+    def played(graph: DependenceGraph, machine: Machine, count: int, *_: object) -> pipeline.Top:
+        asked.append(count)
+        return pipeline.Top((attention_schedule(), attention_schedule()), True)
+
+    monkeypatch.setattr(pipeline, "solve_top", played)
+    trace = tmp_path / "t.json"
+    words = ["solve", GEMM, "--machine", "h100", "--top", "3", "--out", str(tmp_path / "out"), "--trace", str(trace)]
+    assert main(words) == 0
+    assert asked == [3]
+    assert "2 schedules are as good as each other; there are no others" in capsys.readouterr().out
+    for number in ("1", "2"):
+        assert (tmp_path / "out" / number / "schedule.json").exists()
+    assert trace.exists() and (tmp_path / "t-2.json").exists()
+    assert main([*words[:6], "--json"]) == 0
+    assert capsys.readouterr().out == 2 * (attention_schedule().canonical() + "\n")
+
+
+def test_the_solver_asked_for_is_the_one_that_answers(play: Callable[..., Played]) -> None:
+    played = play(attention_schedule())
+    assert main(["solve", GEMM, "--machine", "h100", "--no-store", "--solver", "portfolio"]) == 0
+    assert played.asked[0][2].solver == "portfolio"

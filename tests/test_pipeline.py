@@ -11,10 +11,10 @@ import pytest
 from tests.kernels import B200, H100, example
 from tests.tile_programs import Programs
 from twill.check import check
-from twill.exc import BadPin, BudgetExhausted, Infeasible, NothingToSchedule
+from twill.exc import BadPin, BudgetExhausted, Infeasible, NothingToSchedule, StrategyOption
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
-from twill.pipeline import Report, SolveOptions, main_region, schedulable, solve
+from twill.pipeline import Report, SolveOptions, main_region, schedulable, solve, solve_top
 from twill.schedule import Op, Schedule
 
 MACHINES = {"h100": H100, "b200": B200}
@@ -357,3 +357,15 @@ def test_an_interval_above_the_optimum_may_be_asked_for_and_claims_no_optimality
     assert schedule.ii == 600
     assert not schedule.certificate.optimal
     assert schedule.certificate.lower_bound <= 512
+
+
+def test_the_best_few_are_as_good_as_the_best_and_different() -> None:
+    graph, machine = example("gemm", None), H100
+    top = solve_top(graph, machine, 3)
+    first = solved("gemm")
+    assert [s.objective for s in top.schedules] == [first.objective] * len(top.schedules)
+    assert top.schedules[0].ops == first.ops
+    assert len({s.ops for s in top.schedules}) == len(top.schedules)
+    assert top.all == (len(top.schedules) < 3)
+    with pytest.raises(StrategyOption):
+        solve_top(graph, machine, 2, SolveOptions(strategy="heuristic"))

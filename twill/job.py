@@ -16,6 +16,7 @@ from twill.schedule import Bounds
 from twill.smt.limits import Limits
 from twill.smt.outcome import Progress
 from twill.smt.pins import Pin, parse_pin
+from twill.smt.problem import Problem
 from twill.smt.search import Search
 from twill.smt.solvers import opener
 from twill.strategies import Baseline
@@ -68,6 +69,10 @@ class Job:
             ) from None
         return graph if self.options.units is None else normalize(graph, self.options.units)
 
+    def problem(self, graph: CostedGraph) -> Problem:
+        """The main loop with what its schedule must respect."""
+        return Problem(graph, self.machine, self.pins)
+
     def main_search(self, graph: CostedGraph, bounds: Bounds, region: Region) -> Searching:
         """The search of the main loop with one cooperation."""
         if self.options.strategy != "joint":
@@ -77,7 +82,7 @@ class Job:
             graph,
             self.machine,
             bounds,
-            self._limits(),
+            self.limits,
             pins=self.pins,
             ii=self.options.ii,
             progress=tell,
@@ -100,7 +105,7 @@ class Job:
             graph,
             self.machine,
             bounds,
-            self._limits(),
+            self.limits,
             fixed=fixed,
             floors=floors,
             progress=tell,
@@ -115,13 +120,15 @@ class Job:
             graph,
             self.machine,
             bounds,
-            self._limits(),
+            self.limits,
             fixed=fixed,
             floors=floors,
             progress=self._teller(region, graph),
         )
 
-    def _limits(self) -> Limits:
+    @property
+    def limits(self) -> Limits:
+        """The budget of every search of it."""
         return Limits(self.options.budget, self.options.resource_limit, self.options.seed, self.began)
 
     def _teller(self, region: Region, graph: CostedGraph) -> Callable[[Progress], None] | None:

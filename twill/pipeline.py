@@ -7,7 +7,8 @@ cooperation, or raises `Infeasible` or `BudgetExhausted`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from twill.assemble import Solved, assemble
 from twill.check import check_or_raise
@@ -22,7 +23,9 @@ from twill.machine import Machine
 from twill.options import SolveOptions as SolveOptions
 from twill.regions import main_region as main_region
 from twill.regions import schedulable as schedulable
-from twill.schedule import Schedule
+from twill.schedule import Candidate, Schedule
+from twill.smt.alternatives import alternatives
+from twill.smt.questions import OutOfBudget
 from twill.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
 
@@ -39,9 +42,52 @@ def solve(
     """
     job = Job(graph, machine, options or SolveOptions(), progress)
     _refuse_unfollowed(job.options)
-    region = main_region(graph)
-    best, candidates = Contest(job, region).winner()
-    solved = [best, *(_follow(job, other, best) for other in schedulable(graph) if other.id != region.id)]
+    best, candidates = Contest(job, main_region(graph)).winner()
+    return _schedule(job, best, candidates)
+
+
+@dataclass(frozen=True)
+class Top:
+    """Schedules that are as good as each other; all: whether there are no others (none was looked for: False)."""
+
+    schedules: tuple[Schedule, ...]
+    all: bool
+
+
+def solve_top(
+    graph: DependenceGraph,
+    machine: Machine,
+    count: int,
+    options: SolveOptions | None = None,
+    progress: Callable[[Report], None] | None = None,
+) -> Top:
+    """At most `count` optimal schedules that differ in the main loop (`twill.smt.alternatives` says in what).
+
+    The first is what `solve` returns; each is checked. Raises what `solve` raises, and StrategyOption for a
+    strategy other than joint, which proves nothing optimal.
+    """
+    job = Job(graph, machine, options or SolveOptions(), progress)
+    if job.options.strategy != "joint":
+        raise StrategyOption("--top", job.options.strategy)
+    best, candidates = Contest(job, main_region(graph)).winner()
+    schedules = [_schedule(job, best, candidates)]
+    others = alternatives(job.problem(best.graph), best.assignment, job.limits)
+    try:
+        while len(schedules) < count:
+            found = next(others, None)
+            if found is None:
+                return Top(tuple(schedules), True)
+            other = replace(best, outcome=replace(best.outcome, assignment=found))
+            schedules.append(_schedule(job, other, candidates))
+    except OutOfBudget:
+        pass
+    return Top(tuple(schedules), False)
+
+
+def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedule:
+    """The checked document of a main loop's schedule and of the loops that follow it. Raises BudgetExhausted."""
+    graph, machine = job.graph, job.machine
+    solved = [best, *(_follow(job, other, best) for other in schedulable(graph) if other.id != best.region.id)]
     solved.sort(key=lambda s: s.region.id)
     schedule = assemble(
         graph,

@@ -75,6 +75,7 @@ def solve(commands: Commands) -> None:
     options(one)
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     one.add_argument("--json", action="store_true", help="the schedule document on standard output, nothing else")
+    one.add_argument("--top", metavar="K", type=positive, help="K optimal schedules that differ, not from the store")
     outputs(one)
     one.add_argument("--out", metavar="DIR", help="write schedule.json, .html, .trace.json and .txt into DIR")
     answers(one)

@@ -41,6 +41,18 @@ class Outputs:
                 Path(self.out).mkdir(parents=True, exist_ok=True)
         write_all(dict(self.texts(schedule)))
 
+    def numbered(self, number: int) -> Outputs:
+        """The places of one of several schedules: a folder of its own in DIR, `-2` and so on after a file's stem."""
+
+        def place(file: str | None) -> str | None:
+            if file is None or number == 1:
+                return file
+            path = Path(file)
+            return str(path.with_name(f"{path.stem}-{number}{path.suffix}"))
+
+        out = None if self.out is None else str(Path(self.out) / str(number))
+        return Outputs(html=place(self.html), trace=place(self.trace), out=out)
+
     def texts(self, schedule: Schedule) -> Iterator[tuple[Path, str]]:
         """Each file and its content."""
         if self.html is not None:

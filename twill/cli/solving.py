@@ -30,6 +30,8 @@ def solve(arguments: Namespace) -> int:
     outputs = Outputs(html=arguments.html, trace=arguments.trace, out=arguments.out)
     outputs.refuse_unwritable()
     machine = load_machine(arguments.machine)
+    if arguments.top is not None:
+        return solve_top(machine, outputs, arguments)
     try:
         with storing.opened(arguments) as store:
             graph = graph_of(arguments)
@@ -45,6 +47,26 @@ def solve(arguments: Namespace) -> int:
             publish(ended.schedule, outputs, arguments)
         raise
     publish(schedule, outputs, arguments)
+    return codes.SOLVED
+
+
+def solve_top(machine: Machine, outputs: Outputs, arguments: Namespace) -> int:
+    """Up to `--top` optimal schedules: one document a line, or a summary of each; --out has a folder for each."""
+    from twill import pipeline
+    from twill.cli.progress import live_progress
+    from twill.show.text import print_schedule
+
+    with live_progress() as tell:
+        top = pipeline.solve_top(graph_of(arguments), machine, arguments.top, options_of(arguments), tell)
+    for number, schedule in enumerate(top.schedules, 1):
+        outputs.numbered(number).write(schedule)
+        if arguments.json:
+            print(schedule.canonical())
+        else:
+            print_schedule(schedule)
+    if not arguments.json:
+        others = "there are no others" if top.all else "there may be others"
+        print(f"{len(top.schedules)} schedules are as good as each other; {others}")
     return codes.SOLVED
 
 

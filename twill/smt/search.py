@@ -185,7 +185,19 @@ class Search:
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
-        if closed == "unknown" and not self._look_for_any(worth_ii) and self.upper is not None and not self.pins:
+        if closed == "unknown":
+            self._seek(top, worth_ii)
+
+    def _seek(self, top: int, worth_ii: int | None) -> None:
+        """What can be done while all of [lower, top] is too hard: a part of it, and better schedules."""
+        nearer = self.lower + (top - self.lower) // 4
+        if self.upper is not None and nearer < top:
+            closed = self._range(nearer, self.effort // IN_RANGE)
+            if closed == "unsat":
+                self.lower = nearer + 1
+            if closed == "sat":
+                return
+        if not self._look_for_any(worth_ii) and self.upper is not None and not self.pins:
             self._neighbourhoods.improve(self.lower, PATIENCE * self.effort // FIRST_EFFORT)
 
     def _warm_start(self) -> None:
