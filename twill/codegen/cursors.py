@@ -48,7 +48,11 @@ class Cursors:
         return self.known[key]
 
     def uses(self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream) -> dict[EventKey, Use]:
-        """How each event of a loop uses a ring. reads: the events that read it; ends: that by which all are over."""
+        """How each event of a loop uses a ring. reads: the events that read it; ends: that by which all are over.
+
+        A loop moves on the cursors that it does not need, too, if another loop does: ask for all loops of the group
+        twice, and the second answers are right.
+        """
         order = sorted({*reads, ends}, key=lambda k: (stream.event(k).stage, stream.position(k)))
         stages = sorted({stream.event(key).stage for key in order})
         self.most[aref.id] = max(self.most.get(aref.id, 1), len(stages))

@@ -43,8 +43,9 @@ class Emitter:
         for region in regions:
             self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
         plans = {r.id: p for r in regions if r.kind == "loop" and (p := self.loops.plan_of(r.id)) is not None}
-        for loop in plans.values():
-            self.loops.plan_uses(loop)  # all loops first: they agree on the number of cursors in a ring
+        for _ in range(2):  # the first time, loops that share a ring find out how many cursors it needs
+            for loop in plans.values():
+                self.loops.plan_uses(loop)
         body: list[Stmt] = []
         for region in regions:
             body += self.held(region.id, first=True)
