@@ -30,11 +30,11 @@ def test_tiles_are_aligned_and_apart(tiles: list[tuple[tuple[int, ...], str, int
     for number, (shape, element, slots) in enumerate(tiles):
         memory.buffer(f"b{number}", shape, element, slots)
     buffers, total = memory.place(1 << 30)
-    slots = [(b, b.offset + b.bytes * slot) for b in buffers for slot in range(b.slots)]
-    for b, start in slots:
+    starts = [(b, b.offset + b.bytes * slot) for b in buffers for slot in range(b.slots)]
+    for b, start in starts:
         assert start % (8 * b.swizzle if b.swizzle else 128) == 0
         assert start + prod(b.shape) * element_bytes(b.element) <= total
-    for (one, first), (other, second) in combinations(slots, 2):
+    for (one, first), (other, second) in combinations(starts, 2):
         assert first + one.bytes <= second or second + other.bytes <= first
 
 
