@@ -2,7 +2,8 @@
 
     python benchmarks/kernels_report.py benchmarks/results/kernels-<date>.json
 
-writes the Markdown file beside it. The JSON comes from `python -m tests.gpu.examples bench` on a GPU (tests/gpu/README.md).
+writes the Markdown file beside it. The JSON comes from `python -m tests.gpu.examples bench` on a GPU
+(tests/gpu/README.md).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ def markdown(document: dict[str, Any]) -> str:
     """The page."""
     about = (
         f"{document['date']}; {document['device']}; PyTorch {document['torch']}, Triton {document['triton']}. Medians, "
-        "launches of the three in turns within one process, random data. `Triton, tuned`: the fastest of several block "
-        "sizes, warps and stages of the same kernel file; `library`: PyTorch's call (cuBLAS, cuDNN through SDPA; for the "
-        "GEMM with bias and GELU the product alone). `host us`: microseconds of the host for one launch, emitted / Triton."
+        "launches of the three in turns within one process, random data. `Triton, tuned`: the fastest of several "
+        "block sizes, warps and stages of the same kernel file; `library`: PyTorch's call (cuBLAS, cuDNN through "
+        "SDPA; for the GEMM with bias and GELU the product alone). `host us`: microseconds of the host for one "
+        "launch, emitted / Triton."
     )
     rows = [line(HEAD), line(["---"] * len(HEAD)), *(line(cells(t)) for t in document["timings"])]
     return "\n".join(["# Emitted kernels beside Triton's own and PyTorch's", "", about, "", *rows]) + "\n"
