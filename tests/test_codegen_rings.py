@@ -1,0 +1,55 @@
+"""Promises of `twill.codegen.rings`: what goes through shared memory, who fills it, how deep it is."""
+
+from __future__ import annotations
+
+from tests.lowered import planned
+from tests.tile_programs import attention, gemm
+from twill.codegen.rings import DEEPEST, Rings
+
+
+def by_name(rings: Rings) -> dict[str, tuple[bool, str, int]]:
+    """held, transport, depth of each ring."""
+    return {ring.aref.name: (ring.held, ring.aref.transport, ring.aref.depth) for ring in rings.by_place.values()}
+
+
+def test_loads_that_products_read_have_rings_and_results_have_none() -> None:
+    rings = planned(gemm())
+    assert set(by_name(rings)) == {"a", "b"}
+    assert all(ring.multiplied and not ring.held for ring in rings.by_place.values())
+
+
+def test_a_tile_of_straight_line_code_is_held_in_one_slot() -> None:
+    found = by_name(planned(attention(), 2))
+    assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
+    assert not found["k"][0]
+
+
+def test_rings_are_as_deep_as_the_schedule_says_or_deeper() -> None:
+    rings = planned(gemm(), 2)
+    asked = {b.name: b.depth for b in rings.plan.schedule.buffers if b.space == "shared"}
+    for name, (_, _, depth) in by_name(rings).items():
+        assert DEEPEST >= depth >= asked[name.split(".")[0]]
+
+
+def test_no_shallowest_ring_has_room_to_grow() -> None:
+    rings = planned(gemm())
+    depths = {ring.aref.id: ring.aref.depth for ring in rings.by_place.values()}
+    least = min(depths.values())
+    need = sum(r.buffer.bytes for r in rings.by_place.values() if r.aref.depth == least)
+    free = rings.plan.capacity - rings.bytes - rings.staging_bytes()
+    assert free >= 0
+    assert least == DEEPEST or free < need + 4096
+
+
+def test_the_memory_knows_the_final_depth() -> None:
+    rings = planned(gemm())
+    for ring in rings.by_place.values():
+        assert rings.memory.arefs[ring.aref.id] == ring.aref
+        assert rings.memory.buffers[ring.buffer.id].slots == ring.buffer.slots == ring.aref.depth
+
+
+def test_a_slot_is_empty_when_every_warp_of_every_consumer_said_so() -> None:
+    rings = planned(attention(), 2)
+    shared = next(ring for ring in rings.by_place.values() if ring.aref.name == "k")
+    assert len(shared.aref.consumers) == 2
+    assert (shared.aref.full_count, shared.aref.empty_count) == (1, 8)
