@@ -18,7 +18,7 @@ from twill.smt.limits import Limits
 from twill.smt.problem import Problem
 from twill.smt.rules import assert_rules
 
-HARD = 5_000_000  # a question that this effort does not answer is hard
+HARD = 2_000_000  # a question that this effort does not answer is hard
 
 
 class OutOfBudget(Exception):
