@@ -32,9 +32,7 @@ def product(
     return kernel([("acc", "f32", Accumulator(rows, columns))], multiply, buffers)
 
 
-def kernel(
-    fragments: Sequence[tuple[str, str, Layout]], multiply: Multiply, buffers: Sequence[Buffer]
-) -> WarpProgram:
+def kernel(fragments: Sequence[tuple[str, str, Layout]], multiply: Multiply, buffers: Sequence[Buffer]) -> WarpProgram:
     body: list[Stmt] = [Fence((0,)), multiply, Commit(), WaitGroups(0, (0,))]
     return simple("k", (), fragments, body, buffers=buffers)
 

@@ -166,7 +166,6 @@ class Context:
         return panel * buffer.shape[0] * buffer.panel + row * buffer.panel
 
 
-
 def is_simple(operand: Operand) -> bool:
     """Whether the operand needs no computation."""
     return isinstance(operand, Reg | Number | ProgramId | Symbol | Local | Element)

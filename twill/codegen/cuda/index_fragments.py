@@ -103,9 +103,7 @@ def constant(layout: Layout, coefficients: Coefficients, i: str) -> str:
     return " + ".join(terms) or "0"
 
 
-def spread_constant(
-    result: Layout, operand: Layout, axes: tuple[int, ...], coefficients: Coefficients, i: str
-) -> str:
+def spread_constant(result: Layout, operand: Layout, axes: tuple[int, ...], coefficients: Coefficients, i: str) -> str:
     """C: that part of the operand that meets register `i` of a result, spread by `axes`."""
     place = register(result, operand, axes, i)
     if isinstance(result, Accumulator) and isinstance(operand, Along):  # the same split into thread and constant

@@ -276,9 +276,7 @@ def _store_single(access: _Access, operand: Operand, combine: str, e: int) -> No
     access.ctx.out.line((f"if ({' && '.join(conditions)}) " if conditions else "") + action)
 
 
-def _store_vector(
-    access: _Access, operand: Operand, combine: str, width: int, parted: bool
-) -> None:
+def _store_vector(access: _Access, operand: Operand, combine: str, width: int, parted: bool) -> None:
     ctx, out, element = access.ctx, access.ctx.out, access.window.element
     values = [ctx.operand(operand, access.layout, f"(i + {e})" if e else "i") for e in range(width)]
     place = f"at + {_offset(access, 0)}"
