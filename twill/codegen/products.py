@@ -15,18 +15,14 @@ class Products:
     def __init__(self, tools: Tools) -> None:
         self.plan, self.registers = tools.plan, tools.registers
 
-    def a_in_slot(self, task: Task) -> bool:
-        """Whether a product reads A from shared memory."""
-        step = self.plan.flat.steps[task.steps[-1]]
-        source = self.plan.source(step.operands[0], task.block)
-        return source is not None and self.plan.in_slot(task, step, 0, source)
-
     def touched(self, task: Task) -> tuple[int, ...]:
         """The fragments of a product that its retirement frees."""
+        step = self.plan.flat.steps[task.steps[-1]]
         found = [self.registers.of((task.steps[-1], task.block))]
-        a = self.plan.source(self.plan.flat.steps[task.steps[-1]].operands[0], task.block)
-        if a is not None and not self.a_in_slot(task):
-            found.append(self.registers.of((a.step, a.block)))
+        for block in self.plan.parts(task):
+            a = self.plan.source(step.operands[0], block)
+            if a is not None and not self.plan.in_slot(task, step, 0, a):
+                found.append(self.registers.of((a.step, a.block)))
         return tuple(found)
 
     def issue(self, task: Task, scope: Scope) -> list[Stmt]:
