@@ -92,7 +92,7 @@ def test_the_median_run_and_its_neighbour() -> None:
 
 def test_one_example_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "results" / "solve.json"
-    flags = ["--machines", "h100", "--examples", "gemm", "--repeat", "2", "--units", "100", "--out", str(out)]
+    flags = ["--machines", "h100", "--examples", "gemm:bf16", "--repeat", "2", "--units", "100", "--out", str(out)]
     assert main(flags) == 0
     document = json.loads(out.read_text(encoding="utf-8"))
     (only,) = document["rows"]
