@@ -88,7 +88,7 @@ def test_submit_watch_open_and_find_again(page: Browser, client: Client, tmp_pat
 def test_bounds_are_shown_while_the_solve_is_at_work_without_loading_the_page_again(
     page: Browser, client: Client
 ) -> None:
-    job = client.post("/v1/jobs", json=body(example("attention", "full"))).json()["id"]
+    job = client.post("/v1/jobs", json=body(example("sliding_window_attention", None))).json()["id"]
     page.open(f"{client.base_url}/jobs/{job}")
     page.run("window.mark = 1")
     page.until("document.getElementById('bounds').textContent.includes('I')")
