@@ -27,7 +27,7 @@ def test_a_killed_service_goes_on_where_it_was_and_loses_nothing(tmp_path: Path)
     with Served(tmp_path) as served:
         done = served.client.post("/v1/jobs", json=body(graph(64))).json()
         assert ended(served.client, done["id"])["state"] == "done"
-        running = served.client.post("/v1/jobs", json=body(example("attention", "full"), blocks=1)).json()
+        running = served.client.post("/v1/jobs", json=body(example("sliding_window_attention", None), blocks=1)).json()
         waiting = [served.client.post("/v1/jobs", json=body(graph(size))).json() for size in (128, 256)]
         while served.client.get(f"/v1/jobs/{running['id']}").json()["bounds"] is None:
             time.sleep(0.02)
@@ -48,7 +48,7 @@ def test_a_killed_service_goes_on_where_it_was_and_loses_nothing(tmp_path: Path)
 
 def test_sigterm_ends_it_in_order_and_gives_the_running_job_back(tmp_path: Path) -> None:
     with Served(tmp_path) as served:
-        job = served.client.post("/v1/jobs", json=body(example("attention", "full"))).json()["id"]
+        job = served.client.post("/v1/jobs", json=body(example("sliding_window_attention", None))).json()["id"]
         with served.client.stream("GET", f"/v1/jobs/{job}/events") as events:
             for line in events.iter_lines():
                 if '"state":"running"' in line:
