@@ -144,15 +144,28 @@ class Database:
 
     def edition(self, connection: sqlite3.Connection) -> int:
         """The file's edition, 0 if it is new; raises StoreUnavailable for a file that is not ours to write."""
-        application = number(connection, "PRAGMA application_id")
-        edition = number(connection, "PRAGMA user_version")
-        tables = number(connection, "SELECT count(*) FROM sqlite_master")
+        application, edition, tables = self.snapshot(connection)
         if application != APPLICATION and (application or edition or tables):
             raise StoreUnavailable(str(self.path), "it is the database of another program")
         if edition > len(self.migrations):
             why = f"it has schema {edition}, this version of Twill reads up to {len(self.migrations)}"
             raise StoreUnavailable(str(self.path), why, "a newer Twill, or another place")
         return edition
+
+    def snapshot(self, connection: sqlite3.Connection) -> tuple[int, int, int]:
+        """Application, edition and number of tables, all of one moment: somebody else may be making the file."""
+        alone = not connection.in_transaction
+        if alone:
+            connection.execute("BEGIN")
+        try:
+            return (
+                number(connection, "PRAGMA application_id"),
+                number(connection, "PRAGMA user_version"),
+                number(connection, "SELECT count(*) FROM sqlite_master"),
+            )
+        finally:
+            if alone:
+                connection.execute("COMMIT")
 
     def write_ahead(self, connection: sqlite3.Connection) -> None:
         """Switch to WAL mode, which the file then stays in."""
