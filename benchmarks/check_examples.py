@@ -53,6 +53,16 @@ def gemm(kernel: Any, c: dict[str, Any], m: int = 1152, n: int = 1408, k: int = 
     yield out, a.float() @ b.float()
 
 
+def gemm_fp8(kernel: Any, c: dict[str, Any], m: int = 1152, n: int = 1408, k: int = 832) -> Outputs:
+    a, b = (random(rows, k).to(torch.float8_e4m3fn) for rows in (m, n))
+    out = zeros(m, n)
+    bm, bn, bk = c["BLOCK_M"], c["BLOCK_N"], c["BLOCK_K"]
+    kernel[(triton.cdiv(m, bm) * triton.cdiv(n, bn),)](
+        desc(a, bm, bk), desc(b, bn, bk), desc(out, bm, bn), m, n, k, **c, num_warps=8
+    )
+    yield out, a.float() @ b.float().T
+
+
 def gemm_pointers(kernel: Any, c: dict[str, Any], m: int = 1000, n: int = 1400, k: int = 840) -> Outputs:
     a, b, out = random(m, k), random(k, n), zeros(m, n)
     grid = (triton.cdiv(m, c["BLOCK_M"]) * triton.cdiv(n, c["BLOCK_N"]),)

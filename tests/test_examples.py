@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.tile_numpy import bf16, run
+from twill.codegen.arithmetic import rounded
 from twill.graph.specialization import resolve
 from twill.graph.translate import tile_program
 
@@ -29,10 +30,12 @@ def execute(
     tensors: Mapping[str, np.ndarray],
     scalars: Mapping[str, Any],
     blocks: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    elements: Mapping[str, str] | None = None,
     **constants: Any,
 ) -> dict[str, np.ndarray]:
-    """The tensors after the whole launch. blocks: of the descriptors, when the constants are smaller than usual."""
-    types = {desc: "fp32" if desc == "dq_desc" else "bf16" for desc in blocks}
+    """The tensors after the whole launch. blocks: of the descriptors, when the constants are smaller than usual;
+    elements: of those that are not bf16."""
+    types = {desc: "fp32" if desc == "dq_desc" else "bf16" for desc in blocks} | (elements or {})
     sig = [f"{desc}=tensordesc<{types[desc]}{list(shape)}>" for desc, shape in blocks.items()]
     spec = resolve(f"examples/{name}.py", sig=sig, const=[f"{key}={value}" for key, value in constants.items()])
     flat = {key: tensor.astype(np.float32).ravel().copy() for key, tensor in tensors.items()}
@@ -58,6 +61,16 @@ def test_gemm_multiplies_a_matrix_that_its_tiles_do_not_divide() -> None:
     got = execute("gemm", (2 * 3,), {"a_desc": a, "b_desc": b, "c_desc": np.zeros((m, n))},
                   {"M": m, "N": n, "K": k}, tiles, BLOCK_M=32, BLOCK_N=32, BLOCK_K=16, GROUP_M=2)  # fmt: skip
     close(got["c_desc"], a @ b)
+
+
+def test_gemm_fp8_multiplies_by_the_transposed_right_matrix() -> None:
+    m, n, k = 48, 80, 72
+    a, b = (rounded(random(*shape), "f8e4m3") for shape in ((m, k), (n, k)))
+    tiles = {"a_desc": (32, 32), "b_desc": (32, 32), "c_desc": (32, 32)}
+    got = execute("gemm_fp8", (2 * 3,), {"a_desc": a, "b_desc": b, "c_desc": np.zeros((m, n))},
+                  {"M": m, "N": n, "K": k}, tiles, dict.fromkeys(("a_desc", "b_desc"), "fp8e4nv"),
+                  BLOCK_M=32, BLOCK_N=32, BLOCK_K=32, GROUP_M=2)  # fmt: skip
+    close(got["c_desc"], a @ b.T)
 
 
 def test_gemm_pointers_computes_the_same_bits_as_gemm() -> None:

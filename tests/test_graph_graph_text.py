@@ -19,6 +19,7 @@ from twill.graph.translate import tile_program
 EXAMPLES = [
     ("gemm", "bf16"),
     ("gemm_pointers", "bf16"),
+    ("gemm_fp8", "e4m3"),
     ("gemm_bias_gelu", "bf16"),
     ("dual_gemm", "bf16"),
     ("attention", "full"),

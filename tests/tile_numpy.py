@@ -16,7 +16,10 @@ import numpy as np
 
 from twill.graph.program import Loop, Op, TileProgram, TileType
 
-NUMPY = {"f32": np.float32, "f16": np.float32, "bf16": np.float32, "i1": np.bool_, "i32": np.int32, "i64": np.int64}
+NUMPY = {
+    "f32": np.float32, "f16": np.float32, "bf16": np.float32, "f8e4m3": np.float32, "i1": np.bool_, "i32": np.int32,
+    "i64": np.int64,
+}  # fmt: skip
 UNARY: dict[str, Any] = {
     "exp": np.exp, "exp2": np.exp2, "log2": np.log2, "log": np.log, "sqrt": np.sqrt, "neg": np.negative,
     "abs": np.abs, "erf": np.vectorize(math.erf, otypes=[np.float32]),

@@ -32,6 +32,11 @@ def gemm(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     return {"c_desc": a @ b}
 
 
+def gemm_fp8(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
+    a, b = _wide(data, dtype, "a_desc", "b_desc")
+    return {"c_desc": a @ b.T}
+
+
 def gemm_pointers(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     a, b = _wide(data, dtype, "a_ptr", "b_ptr")
     return {"c_ptr": a @ b}
@@ -173,6 +178,7 @@ CONTEXTS = _contexts((1, 1, 256), (1, 1, 384), (1, 3, 512), (2, 2, 1152), (5, 7,
 
 EXAMPLES: Mapping[str, Example] = {
     "gemm": Example(gemm, PRODUCTS),
+    "gemm_fp8": Example(gemm_fp8, PRODUCTS),
     "gemm_pointers": Example(gemm_pointers, PRODUCTS),
     "gemm_bias_gelu": Example(gemm_bias_gelu, PRODUCTS),
     "dual_gemm": Example(dual_gemm, PRODUCTS),
