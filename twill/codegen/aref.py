@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twill.codegen.expression import Expr
+from twill.codegen.expression import Expr, PerGroup
 from twill.codegen.layout import Layout
 from twill.graph.program import TileProgram
 
@@ -345,7 +345,7 @@ class Range(Stmt):
     """result[i] = start + i; the result is a vector of i32."""
 
     result: int
-    start: int
+    start: int | PerGroup
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ Grammar::
            | Local name                   (what a Let or a Pipeline around defines)
            | Element fragment             (a fragment of layout Uniform: one scalar, in every thread)
            | Apply kind Expr* attribute*  (a scalar operation of `twill.graph.vocabulary`)
+           | PerGroup number*             (a literal of each warp group of a section, see `twill.codegen.sections`;
+                                           in no warp program)
 
 Every expression has an element type as in `TileType.element` (i1 i32 i64 f32 ...). Integer division
 truncates towards zero and the remainder has the sign of the dividend, as in C and in Triton.
@@ -77,7 +79,15 @@ class Apply:
     attributes: tuple[tuple[str, int | float | str | tuple[int, ...]], ...] = ()
 
 
-Expr = Number | Symbol | ProgramId | NumPrograms | Local | Element | Apply
+@dataclass(frozen=True)
+class PerGroup:
+    """A literal that differs between the warp groups that are printed as one: one number for each of them."""
+
+    values: tuple[int | float, ...]
+    element: str = "i32"
+
+
+Expr = Number | Symbol | ProgramId | NumPrograms | Local | Element | Apply | PerGroup
 
 
 def add(left: Expr, right: Expr) -> Expr:
@@ -142,6 +152,8 @@ def text(expr: Expr) -> str:
             if sign and len(operands) == 2:
                 return f"({text(operands[0])} {sign} {text(operands[1])})"
             return f"{kind}({', '.join(map(text, operands))})"
+        case PerGroup(values):
+            return f"{{{', '.join(map(str, values))}}}"
 
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from twill import exc
+from twill.codegen.alike import alike, in_step
 from twill.codegen.groups import warp_groups, with_registers
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
@@ -72,9 +73,10 @@ class Plan:
         self.home = {step: place for place, steps in self.wired.steps.items() for step in steps}
         self.loops = {r.id for r in self.wired.graph.regions if r.kind == "loop"}
         self.operand_a = self.schedule.cooperation.operand_a
-        groups, self.group_of = warp_groups(self.schedule)
-        self.groups = with_registers(groups, self.schedule, self.machine, self.wired.program.file)
+        self.groups, self.group_of = warp_groups(self.schedule)
         self.schedule_loops()
+        self.bring_in_step()
+        self.groups = with_registers(self.groups, self.schedule, self.machine, self.wired.program.file)
         self.follow_straight()
 
     @property
@@ -125,6 +127,19 @@ class Plan:
                     maker = self.tasks.get(self.place_of(source))
                     if maker is not None:
                         self.tasks[place] = replace(task, groups=maker.groups)
+
+    def bring_in_step(self) -> None:
+        """Groups that do the same do it in the same order, with the same registers."""
+        tasks = list(self.tasks.values())
+        for members in alike(tasks, self.groups, self.makers):
+            self.tasks |= in_step(tasks, members)
+            numbers, registers = {group.id for group in members}, members[0].registers
+            self.groups = tuple(replace(g, registers=registers) if g.id in numbers else g for g in self.groups)
+
+    def makers(self, task: Task) -> set[int]:
+        """The groups that make what a task reads in its loop."""
+        places = (self.place_of(source) for source in (*self.register_sources(task), *self.slot_sources(task)))
+        return {group for place in places if place in self.tasks for group in self.tasks[place].groups}
 
     def interval(self, region: int) -> int:
         """I of a loop."""

@@ -79,6 +79,7 @@ def _fill(actor: Actor, stmt: Fill) -> None:
 
 def _count(actor: Actor, stmt: Range) -> None:
     (size,) = actor.fragments.shape(stmt.result)
+    assert isinstance(stmt.start, int)  # a PerGroup is in sections only
     actor.fragments.write(stmt.result, np.arange(stmt.start, stmt.start + size, dtype=np.int32), actor.line)
 
 

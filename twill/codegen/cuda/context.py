@@ -11,25 +11,21 @@ from twill.codegen.cuda.elements import BYTES, SMALL, is_packed, value_type
 from twill.codegen.cuda.index_fragments import Coefficients, constant, spread_constant
 from twill.codegen.cuda.names import Names
 from twill.codegen.cuda.places import register
-from twill.codegen.cuda.print_expression import print_expression
+from twill.codegen.cuda.print_expression import Leaf, literal, print_expression
+from twill.codegen.cuda.print_per_group import per_group
+from twill.codegen.cuda.shared import Shared
 from twill.codegen.cuda.wgmma import WgmmaShape
 from twill.codegen.cuda.writer import Writer
-from twill.codegen.expression import Element, Expr, Local, Number, ProgramId, Symbol
+from twill.codegen.expression import Element, Expr, Local, Number, PerGroup, ProgramId, Symbol
 from twill.codegen.layout import Layout, elements_of
-
-
-@dataclass(frozen=True)
-class Shared:
-    """Names of the constants that say where a buffer's or a ring's barriers are."""
-
-    buffers: tuple[str, ...]
-    full: tuple[str, ...]
-    empty: tuple[str, ...]
 
 
 @dataclass
 class Context:
-    """One scope of one role. `inside` makes the next inner scope; text and shapes are common to all."""
+    """One scope of one role. `inside` makes the next inner scope; text and shapes are common to all.
+
+    place: the C name of a warp group's place in a role of several ("" of one).
+    """
 
     program: WarpProgram
     group: WarpGroup
@@ -43,6 +39,7 @@ class Context:
     names: Names
     locals: dict[str, str]
     multiples: dict[str, int]  # what a local is known to be a multiple of
+    place: str
     block: Callable[[tuple[Stmt, ...], Context], None]
 
     def inside(self) -> Context:
@@ -58,8 +55,10 @@ class Context:
         """C of a scalar expression as an i32."""
         return self.expression(expr) if expr.element == "i32" else f"(i32){self.expression(expr)}"
 
-    def _leaf(self, leaf: Symbol | Local | Element) -> str:
+    def _leaf(self, leaf: Leaf) -> str:
         match leaf:
+            case PerGroup(values, element):
+                return per_group([literal(value, element) for value in values], self.place, values)
             case Symbol():
                 return self.arguments[leaf.name]
             case Local():
@@ -168,4 +167,4 @@ class Context:
 
 def is_simple(operand: Operand) -> bool:
     """Whether the operand needs no computation."""
-    return isinstance(operand, Reg | Number | ProgramId | Symbol | Local | Element)
+    return isinstance(operand, Reg | Number | ProgramId | Symbol | Local | Element | PerGroup)

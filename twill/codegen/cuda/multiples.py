@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from twill.codegen.cuda.context import Context
-from twill.codegen.expression import Apply, Expr, Local, Number, Symbol
+from twill.codegen.expression import Apply, Expr, Local, Number, PerGroup, Symbol
 
 
 def multiple_of(expr: Expr, ctx: Context) -> int:
@@ -17,6 +17,8 @@ def multiple_of(expr: Expr, ctx: Context) -> int:
             return argument_multiple(name, ctx)
         case Local(name):
             return ctx.multiples.get(name, 1)
+        case PerGroup(values):
+            return gcd(*(int(value) for value in values))
         case Apply("add" | "sub" | "max" | "min", (left, right)):
             return gcd(multiple_of(left, ctx), multiple_of(right, ctx))
         case Apply("mul", (left, right)):

@@ -8,15 +8,18 @@ from collections.abc import Callable
 from twill import exc
 from twill.codegen.cuda.elements import is_float, rounded
 from twill.codegen.cuda.print_elementwise import Operation, print_elementwise
-from twill.codegen.expression import Apply, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
+from twill.codegen.expression import Apply, Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
+
+Leaf = Symbol | Local | Element | PerGroup
+"""What only the scope around an expression can name."""
 
 # Index arithmetic of a kernel does not overflow (the analysis of its addresses rests on that), so that plain
 # signed operators say it.
 _PLAIN = {"add": "+", "sub": "-", "mul": "*"}
 
 
-def print_expression(expr: Expr, leaf: Callable[[Symbol | Local | Element], str]) -> str:
-    """`expr` as a C expression of `value_type`. leaf: what a symbol, a local or an element is called."""
+def print_expression(expr: Expr, leaf: Callable[[Leaf], str]) -> str:
+    """`expr` as a C expression of `value_type`. leaf: what those are called."""
     match expr:
         case Number(value, element):
             return literal(value, element)
@@ -24,14 +27,14 @@ def print_expression(expr: Expr, leaf: Callable[[Symbol | Local | Element], str]
             return f"program_id_{axis}"
         case NumPrograms(axis):
             return f"(i32)grid{axis}"
-        case Symbol() | Local() | Element():
+        case Symbol() | Local() | Element() | PerGroup():
             return leaf(expr)
         case Apply():
             return _apply(expr, leaf)
     raise exc.UnsupportedInKernel(f"no CUDA for the expression {expr!r}")
 
 
-def _apply(expr: Apply, leaf: Callable[[Symbol | Local | Element], str]) -> str:
+def _apply(expr: Apply, leaf: Callable[[Leaf], str]) -> str:
     operands = tuple(print_expression(operand, leaf) for operand in expr.operands)
     elements = tuple(operand.element for operand in expr.operands)
     if expr.kind in _PLAIN and expr.element in ("i32", "i64"):

@@ -85,18 +85,13 @@ def print_proxy_fence(stmt: ProxyFence, ctx: Context) -> None:
 def print_sync(stmt: Sync, ctx: Context) -> None:
     """All threads of the group wait."""
     _whole_group(ctx, "a named barrier")
-    ctx.out.line(f"bar_sync({hardware_barrier(stmt.barrier)}, {ctx.program.barriers[stmt.barrier].threads});")
+    ctx.out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
 
 
 def print_arrive(stmt: Arrive, ctx: Context) -> None:
     """All threads of the group arrive."""
     _whole_group(ctx, "a named barrier")
-    ctx.out.line(f"bar_arrive({hardware_barrier(stmt.barrier)}, {ctx.program.barriers[stmt.barrier].threads});")
-
-
-def hardware_barrier(barrier: int) -> int:
-    """Number 0 is __syncthreads."""
-    return barrier + 1
+    ctx.out.line(f"bar_arrive({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
 
 
 # ---------------------------------------------------------------- the TMA

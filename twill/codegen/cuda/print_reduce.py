@@ -14,7 +14,6 @@ from twill.codegen.cuda.elements import BYTES, SMALL, is_float, rounded, value_t
 from twill.codegen.cuda.places import inside
 from twill.codegen.cuda.print_elementwise import Operation, print_elementwise
 from twill.codegen.cuda.print_expression import literal
-from twill.codegen.cuda.print_order import hardware_barrier
 from twill.codegen.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, elements_of
 
 _WARPS = THREADS // 32
@@ -109,7 +108,7 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Contex
     if room > buffer.bytes:
         raise exc.UnsupportedInKernel(f"'{buffer.name}' has {buffer.bytes} bytes for a reduction that needs {room}")
     threads = ctx.program.barriers[stmt.barrier].threads
-    sync = f"bar_sync({hardware_barrier(stmt.barrier)}, {threads});"
+    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});"
     out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]} + lane % {plan.lane_slots} * {size};")
     row = plan.lane_slots * size
     with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):

@@ -12,6 +12,7 @@ from twill.codegen.cuda.elements import SMALL, is_packed, rounded
 from twill.codegen.cuda.index_fragments import lane, spread_constant
 from twill.codegen.cuda.places import indices
 from twill.codegen.cuda.print_elementwise import Computed, Operation, print_elementwise
+from twill.codegen.expression import PerGroup
 from twill.codegen.layout import Layout, elements_of
 
 
@@ -46,7 +47,7 @@ def print_fill(stmt: Fill, ctx: Context) -> None:
 def print_range(stmt: Range, ctx: Context) -> None:
     """start + the index of the element."""
     layout = ctx.fragment(stmt.result).layout
-    start = f" + {stmt.start}" if stmt.start else ""
+    start = f" + {ctx.expression(stmt.start) if isinstance(stmt.start, PerGroup) else stmt.start}" if stmt.start else ""
     if stmt.result in ctx.indices:
         ctx.out.line(f"{ctx.fragments[stmt.result]} = {lane(layout, ctx.indices[stmt.result])}{start};")
         return

@@ -1,7 +1,8 @@
 """A warp program as the text of one CUDA kernel. The printer only prints: every decision is in the program.
 
-One kernel: setup, then a branch for each warp group with its role, in which a persistent loop walks the instances of
-the launch grid. `twill.codegen.aref` says what the statements mean, `twill.codegen.parameters` what a launch passes.
+One kernel: setup, then a branch for each warp group (one for several that do the same, `twill.codegen.sections`) with
+its role, in which a persistent loop walks the instances of the launch grid. `twill.codegen.aref` says what the
+statements mean, `twill.codegen.parameters` what a launch passes.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill.codegen.aref import Buffer, Cursor, WarpGroup, WarpProgram
-from twill.codegen.cuda.context import Context, Shared
+from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
 from twill.codegen.cuda.index_fragments import find_index_fragments
 from twill.codegen.cuda.names import Names, identifier
+from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
 from twill.codegen.cuda.writer import Writer
 from twill.codegen.expression import ProgramId
 from twill.codegen.layout import text as layout_text
 from twill.codegen.parameters import Parameter, nodes, parameters
+from twill.codegen.sections import Section, common_name, sections
 from twill.machine import Machine
 from twill.machine_file import load_machine
 
-_BARRIER_BYTES = 8
 _WARP = 32
 _MOST_REGISTERS = 255  # that an instruction can name
 _PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
@@ -65,11 +67,9 @@ class _Kernel:
         self.function = f"twill_{identifier(program.program.kernel)}"
         self.parameters = parameters(program)
         self.arguments = {p.name: self.names.fresh(p.name) for p in self.parameters if p.kind in ("scalar", "pointer")}
-        self.shared = Shared(
-            tuple(self.names.fresh(f"{b.name}_at") for b in program.buffers),
-            tuple(self.names.fresh(f"{a.name}_full") for a in program.arefs),
-            tuple(self.names.fresh(f"{a.name}_empty") for a in program.arefs),
-        )
+        self.shared = Shared.of(program, self.names)
+        self.sections = sections(program)
+        self.own: dict[tuple[int, ...], tuple[str, ...]] = {}  # lines at the start of a section
 
     def printed(self) -> Printed:
         """All of it."""
@@ -79,8 +79,8 @@ class _Kernel:
         head = f'extern "C" __global__ void __launch_bounds__({self.threads}, 1)\n{self.function}('
         with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
             self._setup()
-            for number in range(len(self.program.groups)):
-                self._role(number)
+            for section in self.sections:
+                self._role(section)
         return Printed(
             self.out.text(),
             tuple(sorted(self.shapes)),
@@ -97,11 +97,9 @@ class _Kernel:
             self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {_describe(buffer)}")
         at = barriers_at(self.program)
         for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
-            step = ring.depth * _BARRIER_BYTES
             filled = "TMA" if ring.transport == "tma" else "registers"
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
-            self.out.line(f"constexpr u32 {full} = {at}, {empty} = {at + step};  // {comment}")
-            at += 2 * step
+            self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
 
     def _parameter(self, parameter: Parameter) -> str:
         match parameter.kind:
@@ -125,7 +123,7 @@ class _Kernel:
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
                 for name, count in ((full, ring.full_count), (empty, ring.empty_count)):
                     loop = f"for (u32 s = 0; s < {ring.depth}; ++s) " if ring.depth > 1 else ""
-                    step = f" + s * {_BARRIER_BYTES}" if ring.depth > 1 else ""
+                    step = f" + s * {BARRIER_BYTES}" if ring.depth > 1 else ""
                     out.line(f"{loop}mbar_init(smem + {name}{step}, {count});")
             out.line("mbar_init_fence();")
             for tensor in self.program.maps:
@@ -133,28 +131,43 @@ class _Kernel:
         out.line("__syncthreads();")
 
     # ------------------------------------------------------------ roles
-    def _role(self, number: int) -> None:
+    def _role(self, section: Section) -> None:
         """One branch."""
-        group, out = self.program.groups[number], self.out
-        first = sum(before.threads for before in self.program.groups[:number])
-        last = number == len(self.program.groups) - 1
+        group, out = section.stream, self.out
+        count = len(section.groups)
+        first = sum(before.threads for before in self.program.groups[: section.groups[0]])
+        end, last = first + count * group.threads, section is self.sections[-1]
         out.line()
+        threads = f"{count} x {group.threads}" if count > 1 else group.threads
         registers = f", {group.registers} registers" if group.registers else ""
-        out.line(f"// ---- role: {group.role} ({group.threads} threads{registers})")
-        condition = "" if last else f" (warps_before < {(first + group.threads) // _WARP})"
-        head = ("if" if number == 0 else "else if" if not last else "else") + condition
-        with out.block(head if len(self.program.groups) > 1 else ""):
+        out.line(f"// ---- role: {group.role} ({threads} threads{registers})")
+        condition = "" if last else f" (warps_before < {end // _WARP})"
+        head = ("if" if section is self.sections[0] else "else if" if not last else "else") + condition
+        with out.block(head if len(self.sections) > 1 else ""):
             self._budget(group)
-            ctx = self._context(group)
+            ctx = self._context(section)
             if group.issuer:
                 with out.block(f"if (warps_before == {first // _WARP} && elect_one())"):
                     self._instances(group, ctx)
             else:
-                out.line(f"const i32 thread = threadIdx.x{f' - {first}' if first else ''}, lane = thread % {_WARP};")
-                out.line(f"const i32 warp = warps_before{f' - {first // _WARP}' if first else ''};")
-                out.line("const i32 lane_row = warp * 16 + lane / 4, lane_column = lane % 4 * 2;")
-                out.line("const bool leader = thread == 0;")
+                self._threads(section, first, ctx)
                 self._instances(group, ctx)
+
+    def _threads(self, section: Section, first: int, ctx: Context) -> None:
+        """Who a thread is within its warp group, and which of its role's groups that is."""
+        out, threads = self.out, section.stream.threads
+        thread = f"threadIdx.x - {first}" if first else "threadIdx.x"
+        warp = f"warps_before - {first // _WARP}" if first else "warps_before"
+        if ctx.place:
+            within = (f"({thread})", f"({warp})") if first else (thread, warp)
+            out.line(f"const i32 {ctx.place} = {within[1]} / {threads // _WARP};  // which of the groups")
+            thread, warp = f"{within[0]} % {threads}", f"{within[1]} % {threads // _WARP}"
+        out.line(f"const i32 thread = {thread}, lane = thread % {_WARP};")
+        out.line(f"const i32 warp = {warp};")
+        out.line("const i32 lane_row = warp * 16 + lane / 4, lane_column = lane % 4 * 2;")
+        out.line("const bool leader = thread == 0;")
+        for line in self.own[section.groups]:
+            out.line(line)
 
     def _budget(self, group: WarpGroup) -> None:
         """Registers of the group, compared with those that each thread has at entry."""
@@ -165,13 +178,16 @@ class _Kernel:
         word = "grow" if group.registers > min(entry, _MOST_REGISTERS) else "shrink"
         self.out.line(f"regs_{word}<{group.registers}>();")
 
-    def _context(self, group: WarpGroup) -> Context:
-        names = self.names.inside()
+    def _context(self, section: Section) -> Context:
+        names, group = self.names.inside(), section.stream
+        roles = [self.program.groups[number].role for number in section.groups]
+        place = names.fresh(common_name(roles)) if len(roles) > 1 else ""
+        shared, self.own[section.groups] = of_section(self.shared, self.program, section, place, names)
         return Context(
             program=self.program,
             group=group,
             out=self.out,
-            shared=self.shared,
+            shared=shared,
             arguments=self.arguments,
             indices=find_index_fragments(group),
             fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
@@ -180,6 +196,7 @@ class _Kernel:
             names=names,
             locals={},
             multiples={},
+            place=place,
             block=print_block,
         )
 
@@ -206,12 +223,6 @@ class _Kernel:
 
     def _cursor(self, cursor: Cursor, ctx: Context) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
-
-
-def barriers_at(program: WarpProgram) -> int:
-    """Bytes from the start of shared memory to the barriers: full, then empty, ring after ring."""
-    end = max((buffer.offset + buffer.slots * buffer.bytes for buffer in program.buffers), default=0)
-    return -(-end // _BARRIER_BYTES) * _BARRIER_BYTES
 
 
 def _describe(buffer: Buffer) -> str:
