@@ -67,6 +67,7 @@ class Plan:
     machine: Machine
     tiles: Tiles
     tasks: dict[Place, Task] = field(default_factory=dict)
+    found: dict[tuple[int, int], Source | None] = field(default_factory=dict)  # sources that were asked for
 
     def __post_init__(self) -> None:
         self.flat = self.wired.flat
@@ -195,6 +196,12 @@ class Plan:
 
     def source(self, cell: int, block: int) -> Source | None:
         """What data step an operand shows; None for constants and index arithmetic."""
+        if (cell, block) not in self.found:
+            self.found[cell, block] = self.traced(cell, block)
+        return self.found[cell, block]
+
+    def traced(self, cell: int, block: int) -> Source | None:
+        """As `source`, found anew."""
         distance = 0
         while True:
             if cell < 0:

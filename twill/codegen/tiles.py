@@ -35,6 +35,8 @@ class Tiles:
         self.products = any(step.op.kind == "dot" for step in self.flat.steps)
         self.parent: dict[int, int] = {}
         self.side: dict[int, tuple[int, Step]] = {}
+        self.shapes: dict[int, tuple[int, ...]] = {}  # of cells that were asked for
+        self.views: dict[int, View] = {}
         self.infer()
 
     # -- shapes -------------------------------------------------------------------------------
@@ -45,8 +47,10 @@ class Tiles:
 
     def shape(self, cell: int) -> tuple[int, ...]:
         """The shape of one row block's part."""
-        whole, classes = self.flat.cells[cell].type.shape, self.wired.classes.of[cell]
-        return tuple(e // self.split if c == self.dim >= 0 else e for e, c in zip(whole, classes, strict=True))
+        if cell not in self.shapes:
+            pairs = zip(self.flat.cells[cell].type.shape, self.wired.classes.of[cell], strict=True)
+            self.shapes[cell] = tuple(e // self.split if c == self.dim >= 0 else e for e, c in pairs)
+        return self.shapes[cell]
 
     def core(self, cell: int) -> tuple[int, ...]:
         """Extents above 1 of one row block's part."""
@@ -135,6 +139,12 @@ class Tiles:
 
     def view(self, cell: int) -> View:
         """The cell that a chain of views shows, and how. A cell that is no view shows itself."""
+        if cell not in self.views:
+            self.views[cell] = self.seen(cell)
+        return self.views[cell]
+
+    def seen(self, cell: int) -> View:
+        """As `view`, found anew."""
         maker = self.wired.wiring.maker.get(cell)
         axes = tuple(range(len(self.shape(cell))))
         if maker is None:

@@ -13,10 +13,11 @@ def natural_loops(successors: Sequence[Sequence[int]]) -> dict[int, set[int]]:
         for after in successors[node]:
             predecessors[after].append(node)
     parent = _dominator_parents(order, predecessors)
+    number = {node: i for i, node in enumerate(order)}
     loops: dict[int, set[int]] = {}
     for node in order:
         for after in successors[node]:
-            if _dominates(after, node, parent):
+            if number[after] <= number[node] and _dominates(after, node, parent):  # a dominator comes first
                 loops.setdefault(after, {after}).update(_reaching(node, after, predecessors))
     return loops
 
