@@ -92,6 +92,14 @@ def test_there_are_no_more_ctas_than_sms(driver: FakeDriver, kernel: EmittedKern
     assert numbers(driver)[-1] == (1000, 1, 1)
 
 
+def test_ctas_that_share_an_sm_are_launched_together(driver: FakeDriver) -> None:
+    several = EmittedKernel(replace(KERNEL, ctas=3), CODE)
+    several[(1000,)](descriptor(), vector(), 1000, 512)
+    assert driver.launches[0].grid == (3 * 132, 1, 1)
+    several[(200,)](descriptor(), vector(), 1000, 512)
+    assert driver.launches[1].grid == (200, 1, 1)
+
+
 def test_names_defaults_and_grids_of_functions_work_as_in_triton(driver: FakeDriver, kernel: EmittedKernel) -> None:
     kernel[lambda meta: (meta["M"] // meta["BLOCK"],)](descriptor(), vector(), N=512, M=1280, BLOCK=128)
     assert numbers(driver) == (1280, 0x20000, 0.5, 512, (10, 1, 1))

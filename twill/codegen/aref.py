@@ -500,7 +500,8 @@ class WarpGroup:
 @dataclass(frozen=True)
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
-    fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers."""
+    fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
+    ctas: that share an SM."""
 
     program: TileProgram
     machine: str
@@ -510,6 +511,7 @@ class WarpProgram:
     barriers: tuple[NamedBarrier, ...]
     groups: tuple[WarpGroup, ...]
     shared: int
+    ctas: int = 1
 
 
 def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:

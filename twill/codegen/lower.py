@@ -9,6 +9,7 @@ from twill.codegen.aref import WarpProgram
 from twill.codegen.emitter import Emitter
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
+from twill.codegen.residency import most_ctas
 from twill.codegen.rings import Rings
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired, wire
@@ -24,15 +25,27 @@ def lower(program: TileProgram, schedule: Schedule, machine: Machine) -> WarpPro
     """
     wired = wire(program)
     refuse_mismatch(wired, schedule, machine)
+    ctas = most_ctas(schedule, machine)
+    while ctas > 1:
+        try:
+            return lower_resident(wired, schedule, machine, ctas)
+        except exc.SharedMemoryFull:
+            ctas -= 1
+    return lower_resident(wired, schedule, machine, 1)
+
+
+def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int) -> WarpProgram:
+    """The warp program of which `ctas` CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
+    program = wired.program
     memory = Memory(program.file)
     tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
-    plan = Plan(wired, schedule, machine, tiles)
+    plan = Plan(wired, schedule, machine, tiles, ctas)
     rings = Rings(plan, memory)
     fragments, cursors = count(), count()
     groups = tuple(Emitter(plan, rings, group.id, fragments, cursors).emit() for group in plan.groups)
     buffers, shared = memory.place(plan.capacity)
     return WarpProgram(
-        program, machine.name, tuple(memory.maps), buffers, tuple(memory.arefs), tuple(memory.barriers), groups, shared
+        program, machine.name, tuple(memory.maps), buffers, tuple(memory.arefs), tuple(memory.barriers), groups, shared, ctas
     )
 
 

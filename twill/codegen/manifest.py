@@ -60,6 +60,7 @@ def make_manifest(
         reduces=_accessed(program, "tile_reduce"),
         schedule=schedule,
         cubin=sha256(cubin),
+        ctas=program.ctas,
     )
 
 

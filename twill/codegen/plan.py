@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.alike import alike, in_step
 from twill.codegen.groups import warp_groups, with_registers
+from twill.codegen.residency import as_compiled, share
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
 from twill.graph.dependence import Node
@@ -60,12 +61,13 @@ class Source:
 
 @dataclass
 class Plan:
-    """Tasks by place, and the groups that have them."""
+    """Tasks by place, and the groups that have them. ctas: that share an SM."""
 
     wired: Wired
     schedule: Schedule
     machine: Machine
     tiles: Tiles
+    ctas: int = 1
     tasks: dict[Place, Task] = field(default_factory=dict)
     found: dict[tuple[int, int], Source | None] = field(default_factory=dict)  # sources that were asked for
 
@@ -77,13 +79,16 @@ class Plan:
         self.groups, self.group_of = warp_groups(self.schedule)
         self.schedule_loops()
         self.bring_in_step()
-        self.groups = with_registers(self.groups, self.schedule, self.machine, self.wired.program.file)
+        if self.ctas > 1:
+            self.groups = as_compiled(self.groups)
+        else:
+            self.groups = with_registers(self.groups, self.schedule, self.machine, self.wired.program.file)
         self.follow_straight()
 
     @property
     def capacity(self) -> int:
         """Bytes of shared memory of a CTA."""
-        return int(self.machine.capacity("shared"))
+        return share(int(self.machine.capacity("shared")), self.ctas)
 
     def blocks_of(self, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""

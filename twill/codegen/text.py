@@ -23,6 +23,7 @@ def text(program: aref.WarpProgram) -> str:
     tile = program.program
     names = _Names.of(program)
     head = f"warp program {tile.kernel} {tile.spec} for {program.machine}: {program.shared} bytes of shared memory"
+    head += f", {program.ctas} CTAs share an SM" if program.ctas > 1 else ""
     lines = [head]
     lines += [_map(entry) for entry in program.maps]
     lines += [_buffer(entry, names) for entry in program.buffers]

@@ -16,7 +16,7 @@ from twill import exc
 from twill.runtime.evaluate import Scalar
 from twill.runtime.record import Misfit, from_json, to_json
 
-SCHEMA = "twill.manifest/1"
+SCHEMA = "twill.manifest/2"
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
 Constant = int | float | bool | str | None
@@ -79,7 +79,8 @@ class KernelParameter:
 class Manifest:
     """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
     the sidecar writes it, for people. loads, stores, reduces: tensor arguments that are read, written, combined with
-    (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal."""
+    (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal.
+    ctas: that share an SM."""
 
     schema: str
     kernel: str
@@ -100,6 +101,7 @@ class Manifest:
     reduces: tuple[str, ...]
     schedule: str
     cubin: str
+    ctas: int = 1
     digest: str = ""
 
     def text(self) -> str:

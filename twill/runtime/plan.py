@@ -146,11 +146,11 @@ def make_plan(
 
 
 def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
-    """Persistent CTAs: one an SM, or fewer if there are fewer program instances. Errors: LaunchTooLarge."""
+    """Persistent CTAs: as many as the SMs hold, or fewer if there are fewer instances. Errors: LaunchTooLarge."""
     programs = math.prod(grid)
     if programs > MAX_PROGRAMS:
         raise exc.LaunchTooLarge(manifest.kernel, "program instances", programs, MAX_PROGRAMS)
-    return LaunchShape((min(gpu.sms, programs), 1, 1), (manifest.threads, 1, 1), manifest.shared)
+    return LaunchShape((min(gpu.sms * manifest.ctas, programs), 1, 1), (manifest.threads, 1, 1), manifest.shared)
 
 
 def make_map(entry: MapEntry, bound: Bound) -> TensorMap:

@@ -26,6 +26,7 @@ from twill.codegen.aref import (
     WarpProgram,
     walk,
 )
+from twill.codegen.residency import share
 from twill.exc import TwillError
 from twill.machine import Machine
 from twill.machine_file import load_machine
@@ -118,9 +119,10 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
-    limit = machine.capacity("shared") if machine else 0
+    limit = share(int(machine.capacity("shared")), program.ctas) if machine else 0
     if limit and last > limit:
-        yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}")
+        each = f" for each of {program.ctas} CTAs" if program.ctas > 1 else ""
+        yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}{each}")
 
 
 def _shape(buffer: Buffer) -> Iterator[str]:
@@ -171,6 +173,9 @@ def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violat
         if group.registers and live > group.registers * 5 // 4:
             yield Violation("registers", f"fragments of about {live} registers are alive at once in {group.role}, "
                                          f"which has {group.registers}", line, group.role)  # fmt: skip
+        if group.registers and program.ctas > 1:
+            yield Violation("registers", f"{group.role} moves registers, which CTAs that share an SM must not",
+                            0, group.role)  # fmt: skip
     total = sum(group.threads * group.registers for group in program.groups)
     if machine and total > machine.register_file.registers.value:
         yield Violation("registers", f"warp groups have {total} registers together, {program.machine} has "

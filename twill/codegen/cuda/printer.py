@@ -76,7 +76,7 @@ class _Kernel:
         tile = self.program.program
         self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
         self._constants()
-        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, 1)\n{self.function}('
+        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, {self.program.ctas})\n{self.function}('
         with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
             self._setup()
             for section in self.sections:
