@@ -35,7 +35,7 @@ def execute(
 ) -> dict[str, np.ndarray]:
     """The tensors after the whole launch. blocks: of the descriptors, when the constants are smaller than usual;
     elements: of those that are not bf16."""
-    types = {desc: "fp32" if desc == "dq_desc" else "bf16" for desc in blocks} | (elements or {})
+    types = {desc: "fp32" if desc == "dq_desc" else "bf16" for desc in blocks} | dict(elements or {})
     sig = [f"{desc}=tensordesc<{types[desc]}{list(shape)}>" for desc, shape in blocks.items()]
     spec = resolve(f"examples/{name}.py", sig=sig, const=[f"{key}={value}" for key, value in constants.items()])
     flat = {key: tensor.astype(np.float32).ravel().copy() for key, tensor in tensors.items()}

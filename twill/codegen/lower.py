@@ -45,7 +45,15 @@ def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int
     groups = tuple(Emitter(plan, rings, group.id, fragments, cursors).emit() for group in plan.groups)
     buffers, shared = memory.place(plan.capacity)
     return WarpProgram(
-        program, machine.name, tuple(memory.maps), buffers, tuple(memory.arefs), tuple(memory.barriers), groups, shared, ctas
+        program,
+        machine.name,
+        tuple(memory.maps),
+        buffers,
+        tuple(memory.arefs),
+        tuple(memory.barriers),
+        groups,
+        shared,
+        ctas,
     )
 
 

@@ -1,8 +1,8 @@
 """How many CTAs of a kernel share an SM, and what each of them may have then.
 
-A kernel with products fills its SM with one CTA: setmaxnreg hands the register file to the groups that multiply. A kernel
-without products waits (for memory, for its reductions) more than it computes, and what fills the time are other CTAs. Its
-groups take registers as compiled, its load groups are one warp each, and its rings share the SM's memory with theirs.
+A kernel with products fills its SM with one CTA: setmaxnreg hands the register file to the groups that multiply. A
+kernel without products waits (for memory, for its reductions) more than it computes, and what fills the time are other
+CTAs. Its groups take registers as compiled, its load groups are one warp each, and its rings share the SM's memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from twill.codegen.groups import Group, warp_groups
 from twill.machine import Machine
 from twill.schedule import Schedule
 
-RESERVED = 1024  # bytes of shared memory that CUDA keeps in each CTA (CUDA C++ programming guide, compute capability 9.0)
+RESERVED = 1024  # bytes of each CTA that CUDA keeps for itself (CUDA C++ programming guide, compute capability 9.0)
 WARP = 32
 ADDRESSES = 16  # registers of a thread beside those of its tiles
 MOST = 4  # CTAs of an SM: more were not faster on an H200 (docs/performance-log.md)
