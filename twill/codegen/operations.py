@@ -7,7 +7,7 @@ are used, and finds data operands through `find`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.aref import (
@@ -90,7 +90,22 @@ class Scope:
     def compute(self, step: Step, result: int) -> None:
         """An elementwise step on its operands."""
         operands = tuple(self.operand(step, p, step.results[0]) for p in range(len(step.op.operands)))
+        if step.op.kind == "div" and self.divides_by_vector(operands[1], result):
+            divisor = operands[1]
+            assert isinstance(divisor, Reg)
+            held = self.registers.fragment(divisor.fragment)
+            inverse = self.registers.new(f"{held.name}_inverse", held.element, held.layout)
+            one = Number(1.0, held.element)
+            self.made.append(Compute("div", (one, Reg(divisor.fragment)), inverse, line=step.op.line))
+            product = (operands[0], replace(divisor, fragment=inverse))
+            self.made.append(Compute("mul", product, result, line=step.op.line))
+            return
         self.made.append(Compute(step.op.kind, operands, result, step.op.attributes, line=step.op.line))
+
+    def divides_by_vector(self, divisor: Operand, result: int) -> bool:
+        """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an
+        element do it, to 3 units in the last place instead of 2."""
+        return isinstance(divisor, Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
 
     def reduce(self, number: int, step: Step) -> None:
         """A reduction of a matrix to a vector, or of a vector to a number."""

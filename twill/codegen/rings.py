@@ -99,6 +99,9 @@ class Rings:
                 break
             left -= need
             depth.update({number: least + 1 for number in shallow})
+        whole = {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma" and r.held}
+        if sum(ring.buffer.bytes for ring in whole.values()) <= left:
+            depth.update({number: ring.aref.depth + 1 for number, ring in whole.items()})
         for place, ring in list(self.by_place.items()):
             slots = depth.get(ring.aref.id, ring.aref.depth)
             aref = self.memory.with_depth(ring.aref, slots)
