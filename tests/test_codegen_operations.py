@@ -13,6 +13,7 @@ from twill import exc
 from twill.codegen.abstract_machine import verify
 from twill.codegen.aref import Compute, Fill, LoadShared, Range, Reduce, Reg, WarpProgram, walk
 from twill.codegen.expression import Number
+from twill.codegen.layout import shape_of
 from twill.codegen.lower import lower
 from twill.graph.affine import Polynomial
 from twill.graph.program import TileProgram
@@ -104,6 +105,19 @@ def test_a_vector_is_spread_by_its_axis() -> None:
     first, second = sub.operands
     assert isinstance(first, Reg) and first.axes == ()
     assert isinstance(second, Reg) and second.axes == (0, -1)
+    assert verify(made) == ()
+
+
+def test_a_matrix_is_divided_by_a_vector_with_one_division_a_row() -> None:
+    def work(p: Programs, acc: int) -> None:
+        total = p.reduce(p.op("mul", acc, acc), 1, "add", name="total")
+        p.store("C", p.op("cast", p.op("div", acc, p.column(total, 64)), element="f16"))
+
+    made = lowered(product(work))
+    divisions = [s for s in statements(made, Compute) if isinstance(s, Compute) and s.kind == "div"]
+    fragments = {f.id: f for group in made.groups for f in group.fragments}
+    assert [len(shape_of(fragments[d.result].layout)) for d in divisions] == [1]
+    assert divisions[0].operands[0] == Number(1.0, "f32")
     assert verify(made) == ()
 
 

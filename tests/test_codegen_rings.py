@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from unittest import mock
+
 from tests.lowered import planned
 from tests.tile_programs import attention, gemm
-from twill.codegen.rings import DEEPEST, Rings
+from twill.codegen.memory import Memory
+from twill.codegen.plan import Plan
+from twill.codegen.rings import DEEPEST, PAIR, SPARE, Rings
 
 
 def by_name(rings: Rings) -> dict[str, tuple[bool, str, int]]:
@@ -18,10 +23,18 @@ def test_loads_that_products_read_have_rings_and_results_have_none() -> None:
     assert all(ring.multiplied and not ring.held for ring in rings.by_place.values())
 
 
-def test_a_tile_of_straight_line_code_is_held_in_one_slot() -> None:
-    found = by_name(planned(attention(), 2))
-    assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
+def test_a_tile_of_straight_line_code_has_a_second_slot_for_the_next_instance_where_there_is_room() -> None:
+    roomy = planned(attention(), 2)
+    found = by_name(roomy)
+    assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 2)] * 2
     assert not found["k"][0]
+    tight = dataclasses.replace(roomy.plan)
+    loops = sum(r.buffer.bytes * PAIR for r in roomy.by_place.values() if not r.held)
+    held = sum(r.buffer.bytes for r in roomy.by_place.values() if r.held)
+    least = loops + held + roomy.staging_bytes() + SPARE
+    with mock.patch.object(Plan, "capacity", least + held - 1):
+        found = by_name(Rings(tight, Memory("k.py")))
+    assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
 
 
 def test_rings_are_as_deep_as_the_schedule_says_or_deeper() -> None:

@@ -10,6 +10,7 @@ from twill.codegen.memory import Memory, element_bytes
 from twill.codegen.plan import Place, Plan, Task
 
 SPARE = 2048  # bytes kept for barriers, scratch and alignment
+PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
 DEEPEST = 8  # slots of a ring: more would only hold data that is used long after
 
 
@@ -87,25 +88,34 @@ class Rings:
 
     def deepen(self) -> None:
         """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
-        and again: the model's latencies are those of a quiet memory."""
-        loops = {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma" and not r.held}
-        depth = {number: ring.aref.depth for number, ring in loops.items()}
+        and again: the model's latencies are those of a quiet memory.
+
+        As soon as loops have PAIR slots, tiles that a whole program instance reads get another one: those of the next
+        instance are loaded while this one still reads its own, and the first tiles of its loops after them."""
+        copied = {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma"}
+        depth = {number: ring.aref.depth for number, ring in copied.items()}
         left = self.plan.capacity - self.memory.used() - self.staging_bytes() - SPARE
-        while depth:
-            least = min(depth.values())
-            shallow = [number for number in depth if depth[number] == least]
-            need = sum(loops[number].buffer.bytes for number in shallow)
-            if need > left or least == DEEPEST:
+        while True:
+            loops = {number: slots for number, slots in depth.items() if not copied[number].held}
+            least = min(loops.values(), default=DEEPEST)
+            single = [number for number, slots in depth.items() if copied[number].held and slots == 1]
+            if single and least >= PAIR and self.slots_bytes(single) <= left:
+                growing = single
+            else:
+                growing = [number for number, slots in loops.items() if slots == least < DEEPEST]
+            need = self.slots_bytes(growing)
+            if not growing or need > left:
                 break
             left -= need
-            depth.update({number: least + 1 for number in shallow})
-        whole = {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma" and r.held}
-        if sum(ring.buffer.bytes for ring in whole.values()) <= left:
-            depth.update({number: ring.aref.depth + 1 for number, ring in whole.items()})
+            depth.update({number: depth[number] + 1 for number in growing})
         for place, ring in list(self.by_place.items()):
             slots = depth.get(ring.aref.id, ring.aref.depth)
             aref = self.memory.with_depth(ring.aref, slots)
             self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
+
+    def slots_bytes(self, arefs: list[int]) -> int:
+        """Bytes of one slot of each of these rings."""
+        return sum(self.memory.buffers[b].bytes for number in arefs for b in self.memory.arefs[number].buffers)
 
     def staging_bytes(self) -> int:
         """What stores by the TMA want for their tiles."""
