@@ -1,0 +1,110 @@
+"""The emitted kernels of a folder that compute a row: every one competes, whatever its tiles."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.kernels.contestant import Contestant
+from benchmarks.kernels.tables import ROOT, Row
+from twill.exc import MalformedSidecar
+from twill.graph.problem import Case, Problem
+from twill.graph.sidecar import read_sidecar
+from twill.runtime.kernel import EmittedKernel
+from twill.runtime.manifest import Manifest, read_manifest
+from twill.trial.data import Data, emitted
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An emitted kernel. name: of its folder without the kernel's."""
+
+    name: str
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Constexprs it was emitted for."""
+        return constants(self.manifest)
+
+    def case(self, sizes: Mapping[str, int]) -> Case | None:
+        """The launch at these sizes; None if the kernel cannot have them."""
+        try:
+            return problem(self.manifest.file, self.constants).case(sizes)
+        except MalformedSidecar:
+            return None
+
+    def contestant(self, data: Data) -> Contestant:
+        """It, on the tensors of `data`."""
+        kernel = EmittedKernel.load(self.folder)
+        case = self.case(data.case.sizes)
+        assert case is not None
+        launch = emitted(kernel, Data(self.manifest, case, data.held))
+        return Contestant(f"twill {self.name}", "twill", launch, outputs(data, launch), tiles(self.constants), True)
+
+
+def variants(folder: Path, row: Row) -> list[Variant]:
+    """Those in `folder` that compute the row."""
+    found = []
+    for path in sorted(folder.glob("*/manifest.json")):
+        manifest = read_manifest(path)
+        known = constants(manifest)
+        if manifest.kernel != row.kernel or any(known.get(name) != value for name, value in row.fixed.items()):
+            continue
+        variant = Variant(path.parent.name.removeprefix(f"{row.kernel}-"), path.parent, manifest)
+        if variant.case(row.sizes) is not None:
+            found.append(variant)
+    return found
+
+
+def constants(manifest: Manifest) -> dict[str, Any]:
+    """Constexprs of an emitted kernel."""
+    return {a.name: a.value for a in manifest.arguments if a.kind == "constant"}
+
+
+def problem(file: str, known: Mapping[str, Any]) -> Problem:
+    """The problem table of the example, with these constants in place of the sidecar's."""
+    sidecar = read_sidecar(str(ROOT / file))
+    assert sidecar is not None, f"{file} has no sidecar"
+    tables = [table.problem for table in sidecar.tables if table.problem is not None]
+    same = [p for p in tables if all(p.constants.get(name) == value for name, value in known.items())]
+    found = (same or tables)[0]
+    numbers = {name: value for name, value in known.items() if isinstance(value, int | float)}
+    return replace(found, constants={**found.constants, **numbers})
+
+
+def outputs(data: Data, launch: Any) -> Any:
+    """What a launch makes of outputs that held nothing."""
+
+    def made() -> dict[str, Any]:
+        data.clear()
+        launch()
+        return data.outputs
+
+    return made
+
+
+def tiles(known: Mapping[str, Any]) -> str:
+    """BLOCK_M=128 BLOCK_N=256."""
+    return " ".join(f"{name}={value}" for name, value in known.items() if name.startswith(("BLOCK", "GROUP", "CHUNK")))
+
+
+@cache
+def module(file: str) -> Any:
+    """The example, imported once."""
+    spec = importlib.util.spec_from_file_location(Path(file).stem, ROOT / file)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def identities(found: list[Variant]) -> dict[str, str]:
+    """What a recorded row says it was measured with."""
+    return {variant.name: variant.manifest.digest[:12] for variant in found}
+
