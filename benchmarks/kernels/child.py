@@ -173,6 +173,7 @@ def environment(sensor: Sensor) -> dict[str, str]:
     import torch
     import triton
 
+    cudnn: Any = torch.backends.cudnn
     driver = sensor.library.nvmlSystemGetDriverVersion() if sensor.library else "unknown"
     return {
         "device": torch.cuda.get_device_name(),
@@ -180,7 +181,7 @@ def environment(sensor: Sensor) -> dict[str, str]:
         "power limit": sensor.limit(),
         "PyTorch": torch.__version__,
         "CUDA": str(torch.version.cuda),
-        "cuDNN": str(torch.backends.cudnn.version()),
+        "cuDNN": str(cudnn.version()),
         "Triton": triton.__version__,
     }
 

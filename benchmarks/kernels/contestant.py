@@ -31,9 +31,7 @@ class Contestant:
 
 def errors(contestant: Contestant, reference: Mapping[str, Any]) -> dict[str, float]:
     """Of every output that both have: ‖x − reference‖ / ‖reference‖, NaN if an element is."""
-    return {
-        name: relative(found, reference[name]) for name, found in contestant.outputs().items() if name in reference
-    }
+    return {name: relative(found, reference[name]) for name, found in contestant.outputs().items() if name in reference}
 
 
 def relative(found: Any, wanted: Any) -> float:

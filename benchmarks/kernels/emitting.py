@@ -85,7 +85,13 @@ def specializations(kernels: set[str]) -> Iterator[tuple[str, str]]:
 def source_digest() -> str:
     """Of all that an emitted example depends on."""
     total = hashlib.sha256()
-    for pattern in ("twill/**/*.py", "twill/**/*.cuh", "examples/*", "machines/*.toml", "tests/golden/schedules/*.json"):
+    for pattern in (
+        "twill/**/*.py",
+        "twill/**/*.cuh",
+        "examples/*",
+        "machines/*.toml",
+        "tests/golden/schedules/*.json",
+    ):
         for path in sorted(ROOT.glob(pattern)):
             if path.is_file():
                 total.update(path.relative_to(ROOT).as_posix().encode())

@@ -35,7 +35,9 @@ class Effort:
     pause: float = 0.03
 
 
-def sustained(launches: Mapping[str, Launch], effort: Effort, sensor: Sensor, chance: random.Random) -> dict[str, Spread]:
+def sustained(
+    launches: Mapping[str, Launch], effort: Effort, sensor: Sensor, chance: random.Random
+) -> dict[str, Spread]:
     """Every launch in `rounds` windows; each round runs all of them in a new order."""
     clock = Clock()
     times: dict[str, list[list[float]]] = {name: [] for name in launches}

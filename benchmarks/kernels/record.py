@@ -29,7 +29,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timed:
-    """A contestant of one row. group: twill, triton or library. errors: relative, by output. note: why it has no times."""
+    """A contestant of one row. group: twill, triton or library. errors: relative, by output. note: why not timed."""
 
     name: str
     group: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import statistics
 import threading
 import time
@@ -82,8 +83,7 @@ def sensing() -> Iterator[Sensor]:
 
 def _found() -> Sensor:
     try:
-        import pynvml
-
+        pynvml = importlib.import_module("pynvml")
         pynvml.nvmlInit()
         sensor = Sensor(pynvml.nvmlDeviceGetHandleByIndex(0), pynvml)
         sensor.read()

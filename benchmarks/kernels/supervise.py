@@ -54,9 +54,7 @@ class Supervisor:
                 return
             left = self._after(culprit, left, without)
 
-    def _after(
-        self, culprit: tuple[str, str, str], left: list[Row], without: dict[str, dict[str, str]]
-    ) -> list[Row]:
+    def _after(self, culprit: tuple[str, str, str], left: list[Row], without: dict[str, dict[str, str]]) -> list[Row]:
         """What is left to do once a child has failed: the row without who failed, or no such row."""
         key, name, why = culprit
         self.tell(f"{key}: {name or 'the row'}: {why}")

@@ -108,7 +108,7 @@ def _options(warps: tuple[int, ...], stages: tuple[int, ...]) -> Iterator[dict[s
 
 def _products(manifest: Manifest, known: Mapping[str, Any]) -> Iterator[Configuration]:
     deep = 128 if any(a.element.startswith("f8") for a in manifest.arguments) else 64
-    pairs = ((128, 256), (128, 128), (256, 128), (64, 256))
+    pairs: tuple[tuple[int, int], ...] = ((128, 256), (128, 128), (256, 128), (64, 256))
     if manifest.kernel == "dual_gemm":
         pairs = ((128, 128), (64, 128))
     transposed = manifest.kernel == "gemm_fp8"

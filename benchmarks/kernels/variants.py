@@ -107,4 +107,3 @@ def module(file: str) -> Any:
 def identities(found: list[Variant]) -> dict[str, str]:
     """What a recorded row says it was measured with."""
     return {variant.name: variant.manifest.digest[:12] for variant in found}
-

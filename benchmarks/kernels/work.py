@@ -7,7 +7,7 @@ from typing import Any
 
 
 def flops(kernel: str, known: Mapping[str, Any], sizes: Mapping[str, int]) -> float:
-    """Floating point operations that count: of products, masked ones left out as is usual. known: constants. 0: none."""
+    """Floating point operations that count: of products, masked ones left out. known: constants. 0: none."""
     if "K" in sizes and "M" in sizes:
         return 2.0 * sizes["M"] * sizes["N"] * sizes["K"] * (2 if kernel == "dual_gemm" else 1)
     if "HEAD_DIM" in known:
