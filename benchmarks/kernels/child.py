@@ -52,9 +52,11 @@ class Child:
         example = EXAMPLES[row.kernel]
         if example.prepare:
             example.prepare(data)
-        contestants, absent = self._gathered(row, competing, data)
         tell(at=[row.key, "", "reference"])
-        found = self._checked(row, contestants, _flat(example.reference(data, _float32())), data)
+        reference = _flat(example.reference(data, _float32()))
+        contestants, absent = self._gathered(row, competing, data, reference)
+        found = self._checked(row, contestants, reference, data)
+        del reference
         timed = self._timed(row, contestants, found)
         operations = flops(row.kernel, competing[0].constants, row.sizes)
         return Entry(
@@ -70,7 +72,9 @@ class Child:
             at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         )
 
-    def _gathered(self, row: Row, competing: list[Variant], data: Data) -> tuple[list[Contestant], dict[str, str]]:
+    def _gathered(
+        self, row: Row, competing: list[Variant], data: Data, reference: Mapping[str, Any]
+    ) -> tuple[list[Contestant], dict[str, str]]:
         """Everyone who can take part, and who cannot."""
         failed = self.without.get(row.key, {})
         absent = dict(failed)
@@ -89,7 +93,7 @@ class Child:
                 found.append(peer)
         if "Triton, tuned" not in failed:
             tell(at=[row.key, "Triton, tuned", "tuning"])
-            triton = triton_peer.contestant(data)
+            triton = triton_peer.contestant(data, reference)
             if isinstance(triton, str):
                 absent["Triton, tuned"] = triton
             else:

@@ -20,11 +20,12 @@ Made = tuple[Launch, Callable[[], Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Library:
-    """A peer. kernels: the examples whose result it can make."""
+    """A peer. kernels: the examples whose result it can make. whole: whether it makes all of it."""
 
     name: str
     kernels: tuple[str, ...]
     make: Callable[[Data], Made]
+    whole: bool = True
 
     def contestant(self, data: Data) -> Contestant | str:
         """It, on the row's inputs; or why not."""
@@ -34,7 +35,7 @@ class Library:
             launch, outputs = self.make(data)
             launch()
             torch.cuda.synchronize()
-            return Contestant(self.name, "library", launch, outputs)
+            return Contestant(self.name, "library" if self.whole else "partial", launch, outputs)
         except ModuleNotFoundError as error:
             return f"not installed ({error.name})"
         except Exception as error:  # a peer that fails is no reason to stop
@@ -57,6 +58,18 @@ def _matmul(data: Data) -> Made:
     out = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     names = {"gemm": "c_desc", "gemm_pointers": "c_ptr"}
     return lambda: torch.matmul(a, b, out=out), _once(lambda: torch.matmul(a, b, out=out), names[data.manifest.kernel])
+
+
+def _matmul_gelu(data: Data) -> Made:
+    """cuBLASLt's epilogue: GELU by its tanh formula, within 1e-3 of the one by the error function."""
+    import torch
+
+    a, b, bias = (data.tensor(name) for name in ("a_desc", "b_desc", "bias_ptr"))
+
+    def launch() -> Any:
+        return torch._addmm_activation(bias, a, b, use_gelu=True)
+
+    return launch, _once(launch, "c_desc")
 
 
 def _matmul_only(data: Data) -> Made:
@@ -205,8 +218,9 @@ FORWARD = ("attention", "attention_pointers")
 LIBRARIES = (
     Library("cuBLAS", ("gemm", "gemm_pointers"), _matmul),
     Library("cuBLAS", ("gemm_fp8",), _scaled_mm),
-    Library("cuBLAS, product alone", ("gemm_bias_gelu",), _matmul_only),
-    Library("cuBLAS, twice", ("dual_gemm",), _matmul_twice),
+    Library("cuBLAS, bias and GELU", ("gemm_bias_gelu",), _matmul_gelu),
+    Library("cuBLAS, product alone", ("gemm_bias_gelu",), _matmul_only, whole=False),
+    Library("cuBLAS, products alone", ("dual_gemm",), _matmul_twice, whole=False),
     Library("cuDNN", FORWARD, _cudnn),
     Library("FlashAttention 3", FORWARD, _flash("fa3_fwd_interface")),
     Library("FlashAttention 4", (*FORWARD, "sliding_window_attention"), _flash("flash_attn.cute")),

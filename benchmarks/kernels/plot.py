@@ -24,8 +24,7 @@ svg { font: 12px system-ui, sans-serif; }
 def picture(document: Document, how: str = "sustained") -> str:
     """The file. Rows that have no peer are left out."""
     entries = [entry for entry in document.entries if entry.best("peers", how) and entry.best("twill", how)]
-    names = _names(entries)
-    colors = {name: COLORS[min(i, len(COLORS) - 1)] for i, name in enumerate(names)}
+    colors = {name: COLORS[min(i, len(COLORS) - 1)] for i, name in enumerate(_families(entries))}
     width, height = NAMES + WIDE + 2 * MARGIN, HEAD + TALL * len(entries) + FOOT
     title = f"{TITLES.get(document.table, document.table)}: speed over the fastest peer, {how}"
     body = [
@@ -45,18 +44,25 @@ def picture(document: Document, how: str = "sustained") -> str:
     return opening + "\n".join(body) + "</svg>\n"
 
 
-def _names(entries: list[Entry]) -> list[str]:
+def _families(entries: list[Entry]) -> list[str]:
     """Ours first, then peers as they come."""
-    found = dict.fromkeys(timed.name for entry in entries for timed in entry.timed if timed.group != "twill")
-    return ["twill", *found]
+    return [
+        "twill",
+        *dict.fromkeys(_family(t) for e in entries for t in e.timed if t.group not in ("twill", "partial")),
+    ]
+
+
+def _family(timed: Timed) -> str:
+    """What a contestant is drawn as: `cuBLAS, GELU` as cuBLAS."""
+    return timed.name.partition(",")[0]
 
 
 def _legend(colors: dict[str, str]) -> Iterator[str]:
-    x = NAMES + MARGIN
+    x = MARGIN + 5
     for name, color in colors.items():
         yield f'<circle cx="{x}" cy="56" r="5" fill="{color}"/>'
         yield _words(x + 9, 60, name, "ink")
-        x += 24 + 7 * len(name)
+        x += 30 + 7 * len(name)
 
 
 def _grid(count: int) -> Iterator[str]:
@@ -74,7 +80,7 @@ def _row(entry: Entry, y: int, colors: dict[str, str], how: str) -> Iterator[str
     base = entry.best("peers", how)
     assert base is not None
     yield _words(NAMES, y + 4, _label(entry), "ink", "text-anchor: end")
-    shown: list[tuple[str, Timed]] = [(t.name, t) for t in entry.timed if t.group != "twill"]
+    shown = [(_family(t), t) for t in entry.timed if t.group not in ("twill", "partial") and t.ok]
     ours = entry.best("twill", how)
     if ours is not None:
         shown.append(("twill", ours))

@@ -29,7 +29,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timed:
-    """A contestant of one row. group: twill, triton or library. errors: relative, by output. note: why not timed."""
+    """A contestant of one row. group: twill, triton, library, or partial: what makes a part of the result and is no
+    peer. errors: relative, by output. note: why not timed."""
 
     name: str
     group: str
@@ -59,8 +60,8 @@ class Entry:
     at: str = ""
 
     def best(self, group: str, how: str = "sustained") -> Timed | None:
-        """The fastest right contestant of a group (`peers`: any but twill)."""
-        members = [t for t in self.timed if (t.group != "twill" if group == "peers" else t.group == group)]
+        """The fastest right contestant of a group (`peers`: triton and library)."""
+        members = [t for t in self.timed if t.group in (("triton", "library") if group == "peers" else (group,))]
         right = [t for t in members if t.ok and getattr(t, how) is not None]
         return min(right, key=lambda t: float(getattr(t, how).ms), default=None)
 

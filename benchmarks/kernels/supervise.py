@@ -68,7 +68,7 @@ class Supervisor:
         process = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
         )
-        lines, complaints = _reader(process.stdout), _reader(process.stderr)
+        lines, complaints = Lines(process.stdout), Lines(process.stderr)
         assert process.stdin is not None
         task = {"rows": [asdict(row) for row in rows], "emitted": self.emitted, "effort": asdict(self.effort)}
         process.stdin.write(json.dumps({**task, "without": without, "seed": self.seed}))
@@ -77,13 +77,13 @@ class Supervisor:
         why = ""
         while True:
             try:
-                line = lines.get(timeout=self.limit)
+                line = lines.queue.get(timeout=self.limit)
             except queue.Empty:
                 why = f"no end of '{at[2]}' after {self.limit:g} s"
                 break
             if line is None:
                 process.wait()
-                why = _ending(process.returncode, complaints) if process.returncode else ""
+                why = f"exit code {process.returncode}: {complaints.last_words()}" if process.returncode else ""
                 break
             if not line.startswith("{"):
                 continue
@@ -98,32 +98,33 @@ class Supervisor:
                 yield said
         process.kill()
         process.wait()
+        lines.close()
+        complaints.close()
         if why:
             yield {"failed": [at[0], at[1], why]}
 
 
-def _reader(stream: Any) -> queue.Queue[str | None]:
-    """Lines of a stream as they come; None at its end."""
-    lines: queue.Queue[str | None] = queue.Queue()
+class Lines:
+    """Lines of a stream as they come, None at its end; read by a thread."""
 
-    def read() -> None:
-        for line in stream:
-            lines.put(line)
-        lines.put(None)
+    def __init__(self, stream: Any) -> None:
+        self.queue: queue.Queue[str | None] = queue.Queue()
+        self.stream = stream
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
 
-    threading.Thread(target=read, daemon=True).start()
-    return lines
+    def last_words(self) -> str:
+        """Of a stream that has ended."""
+        self.thread.join()
+        words = "".join(line for line in self.queue.queue if line)
+        return " ".join(words.split())[-300:]
 
+    def close(self) -> None:
+        """Once the other end is closed."""
+        self.thread.join()
+        self.stream.close()
 
-def _ending(code: int, complaints: queue.Queue[str | None]) -> str:
-    """The last words of a process."""
-    words: list[str] = []
-    while True:
-        try:
-            line = complaints.get(timeout=1.0)
-        except queue.Empty:
-            break
-        if line is None:
-            break
-        words.append(line)
-    return f"exit code {code}: {' '.join(''.join(words).split())[-300:]}"
+    def _read(self) -> None:
+        for line in self.stream:
+            self.queue.put(line)
+        self.queue.put(None)

@@ -2,12 +2,12 @@
 
     python -m tests.gpu.examples build DIR [--only NAME] [--machine h200] [--budget S] [--unverified] [--slow]
     python -m tests.gpu.examples run DIR [--only NAME] [--quick] [--seconds S]
-    python -m tests.gpu.examples bench DIR [--only NAME] [--out FILE]
 
 `build` needs no GPU: it solves and emits every specialization of every example into DIR/<example>-<spec>, and says
-which were refused and why. Schedules are kept in DIR/schedules and used again. `run` and `bench` need a GPU, PyTorch,
-Triton and cuda-bindings, nothing of the solver; each kernel runs in a process of its own with a limit on its time, so
-that one that hangs does not stop the rest. `run` prints one line a check and ends with `N passed, N failed`.
+which were refused and why. Schedules are kept in DIR/schedules and used again. `run` needs a GPU, PyTorch, Triton and
+cuda-bindings, nothing of the solver; each kernel runs in a process of its own with a limit on its time, so that one
+that hangs does not stop the rest. It prints one line a check and ends with `N passed, N failed`. Times are those of
+`python -m benchmarks.kernels` (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def case(folder: Path, kernel: str, quick: bool) -> None:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.examples", description=__doc__)
-    parser.add_argument("action", choices=("build", "run", "case", "bench"))
+    parser.add_argument("action", choices=("build", "run", "case"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="kernels whose name contains this")
     parser.add_argument("--machine", default="h200")
@@ -141,7 +141,6 @@ def main() -> int:
     parser.add_argument("--slow", action="store_true", help="keep builds that are refused for their speed; unverified")
     parser.add_argument("--quick", action="store_true", help="two small sizes and few launches")
     parser.add_argument("--seconds", type=float, default=180.0, help="limit of each kernel's process")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "kernels.json")
     given = parser.parse_args()
     if given.action == "build":
         return (
@@ -149,12 +148,8 @@ def main() -> int:
         )
     if given.action == "run":
         return 0 if run(given.folder, given.only, given.quick, given.seconds) else 1
-    if given.action == "case":
-        case(given.folder, given.only, given.quick)
-        return 0
-    from tests.gpu.bench_examples import bench
-
-    return 0 if bench(given.folder, kernels(given.folder, given.only), given.out) else 1
+    case(given.folder, given.only, given.quick)
+    return 0
 
 
 if __name__ == "__main__":
