@@ -589,3 +589,57 @@ class SolverFailed(TwillError):
     def __init__(self, name: str, said: str) -> None:
         words = " ".join(said.split())[-300:] or "it ended without a word"
         super().__init__(f"the solver {name} failed: {words}", hint="--solver z3")
+
+
+# Calibration (twill.calibrate).
+
+
+class WrongDevice(TwillError):
+    """There is no microbenchmark for a machine, or the GPU that is here is another machine."""
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(f"cannot calibrate: {why}", hint=hint)
+
+
+class UnknownMicrobenchmark(TwillError):
+    """`--only` names no microbenchmark."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(f"there is no microbenchmark `{name}`", hint=hint)
+
+
+class SpreadTooLarge(TwillError):
+    """Repeats of a microbenchmark do not agree. Figures in cycles of a step; limit of (high - low) / median."""
+
+    exit_code = 6
+
+    def __init__(self, name: str, median: float, low: float, high: float, limit: float, attempts: int) -> None:
+        super().__init__(
+            f"the microbenchmark {name} varies too much: {median:.4g} cycles, {low:.4g} to {high:.4g} in the last of "
+            f"{attempts} attempts; believed is a spread of {limit:.0%}",
+            hint="try again when nobody else uses this GPU, or --spread FACTOR to believe more",
+        )
+
+
+class MicrobenchmarkHung(TwillError):
+    """A microbenchmark does not end."""
+
+    exit_code = 5
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(f"the microbenchmark {name} has not ended after {seconds:g} s")
+
+
+class MalformedRecording(TwillError):
+    """A file of measurements is cut, edited, or of another version."""
+
+
+class ForeignRecording(TwillError):
+    """A file of measurements is of another GPU, driver or edition of the microbenchmarks."""
+
+    def __init__(self, path: str, what: str, theirs: object, ours: object) -> None:
+        super().__init__(
+            f"its measurements are of another {what} ({theirs}, here {ours})",
+            file=path,
+            hint="another --raw FILE, or --again to measure everything anew",
+        )

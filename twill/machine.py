@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from twill.document import Document
 
@@ -19,10 +19,22 @@ Placement = Literal["register", "shared", "tmem"]
 
 
 class Figure(Document):
-    """A measured or documented number and where it comes from."""
+    """A measured or documented number and where it comes from.
+
+    spread: 5th and 95th percentile of what was measured, before `value` was rounded (None: no measurement of ours, and
+    then it is no part of the canonical text).
+    """
 
     value: float
     source: str
+    spread: tuple[float, float] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        if self.spread is None:
+            del found["spread"]
+        return found
 
 
 class Unit(Document):

@@ -164,9 +164,23 @@ class _Reader:
     def read_figure(self, figure: Table, example: str, *, zero: bool = False, whole: bool = False) -> Figure:
         """The figure that a table itself is, after `figure` other keys were read."""
         value = self.number(figure, example, zero=zero, whole=whole)
-        result = Figure(value=value, source=self.source(figure))
+        spread = self.spread(figure) if figure.has("spread") else None
+        result = Figure(value=value, source=self.source(figure), spread=spread)
         figure.finish()
         return result
+
+    def spread(self, figure: Table) -> tuple[float, float]:
+        """The `spread` of a figure: two finite numbers, the smaller first."""
+        found = figure.data["spread"]
+        ends = (
+            [end for end in found if type(end) in (int, float)] if isinstance(found, list) and len(found) == 2 else []
+        )
+        if len(ends) != 2 or not math.isfinite(ends[1] - ends[0]) or ends[0] > ends[1]:
+            raise BadFigure(
+                figure.title("spread"), str(found), "two numbers, the smaller first, as in spread = [15.9, 16.1]",
+                file=figure.text.file, line=figure.line("spread"),
+            )  # fmt: skip
+        return float(ends[0]), float(ends[1])
 
     def number(self, figure: Table, example: str, *, zero: bool, whole: bool) -> float:
         """The `value` of a figure, in range."""

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from twill.cli import calibrating, comparing, emitting, machines, schedules, serving, solving, stores, trying
 from twill.cli import ci as continuously
-from twill.cli import comparing, emitting, machines, schedules, serving, solving, stores, trying
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     check(commands)
     show(commands)
     machine_files(commands)
+    calibrate(commands)
     stored(commands)
     continuous(commands)
     serve(commands)
@@ -187,6 +188,23 @@ def machine_files(commands: Commands) -> None:
     one = new(actions, "check", "read and validate a machine file")
     one.add_argument("file", metavar="FILE")
     one.set_defaults(command=machines.check)
+
+
+def calibrate(commands: Commands) -> None:
+    """`twill calibrate`."""
+    one = new(commands, "calibrate", "measure the GPU that is here and write its machine file (docs/calibration.md)")
+    what = one.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", metavar="FILE", help="the machine file to write; its name is the machine's")
+    what.add_argument("--list", action="store_true", help="the microbenchmarks, and nothing else")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", default="h200", help="what is not measured (default: h200)")
+    one.add_argument("--raw", metavar="FILE", help="keep the measured cycles there (default: OUT as .measured.json)")
+    one.add_argument("--only", metavar="NAME", action="append", default=[], help="only these, anew: a name, its "
+                     "beginning, or a pattern; repeatable")  # fmt: skip
+    one.add_argument("--again", action="store_true", help="measure everything anew")
+    one.add_argument("--fit", action="store_true", help="measure nothing: the figures that follow from --raw")
+    one.add_argument("--repeats", metavar="N", type=positive, default=25, help="of each microbenchmark (default: 25)")
+    one.add_argument("--spread", metavar="FACTOR", type=seconds, default=1.0, help="believe spreads FACTOR as wide")
+    one.set_defaults(command=calibrating.calibrate)
 
 
 def serve(commands: Commands) -> None:
