@@ -48,12 +48,12 @@ class Loop:
     loops: str = "main"
 
 
-def product(columns: int = 128) -> Loop:
-    """A tile of 128 rows; K in steps of 64."""
-    short, long = 4096, 12288
+def product(columns: int = 128, step: int = 64) -> Loop:
+    """A tile of 128 rows; K in steps of `step`."""
+    iterations = (64, 192)
     programs = (11, 12)  # tiles of M and N: one for each of 132 SMs
-    sizes = tuple({"M": 128 * programs[0], "N": columns * programs[1], "K": k} for k in (short, long))
-    return Loop((sizes[0], sizes[1]), (short // 64, long // 64), ((1, 1), (1, 1)), (programs, programs))
+    sizes = tuple({"M": 128 * programs[0], "N": columns * programs[1], "K": step * i} for i in iterations)
+    return Loop((sizes[0], sizes[1]), iterations, ((1, 1), (1, 1)), (programs, programs))
 
 
 def flat(loop: Loop) -> Loop:
@@ -79,9 +79,18 @@ def causal(step: int) -> Loop:
     return Loop((sizes[0], sizes[1]), (iterations[0], iterations[1]), ((short, 1), (long, 1)), None)
 
 
+def rows_of(step: int) -> Loop:
+    """A row a program, in steps of `step`, three times over."""
+    iterations = (64, 192)
+    sizes = tuple({"M": 132, "N": step * i} for i in iterations)
+    return Loop((sizes[0], sizes[1]), iterations, ((1,), (1,)), ((132,), (132,)), "all")
+
+
 LOOPS: Mapping[str, Loop] = {
     "gemm-bf16": flat(product()),
     "gemm-bf16-wide": flat(product(256)),
+    "gemm_fp8-e4m3": flat(product(step=128)),
+    "gemm_fp8-e4m3-wide": flat(product(256, step=128)),
     "gemm_pointers-bf16": flat(product()),
     "gemm_pointers-bf16-wide": flat(product(256)),
     "gemm_bias_gelu-bf16": product(),
@@ -104,9 +113,8 @@ LOOPS: Mapping[str, Loop] = {
         ({"Z": 1, "H": 66, "T": 4096, "HEAD_V": 128}, {"Z": 1, "H": 66, "T": 12288, "HEAD_V": 128}),
         (64, 192), ((1, 1), (1, 1)), ((2, 66), (2, 66)),
     ),
-    "layer_norm-bf16": Loop(
-        ({"M": 132, "N": 65536}, {"M": 132, "N": 196608}), (64, 192), ((1,), (1,)), ((132,), (132,)), "all"
-    ),
+    "layer_norm-bf16": rows_of(1024),
+    "layer_norm-bf16-wide": rows_of(2048),
 }  # fmt: skip
 
 

@@ -83,7 +83,9 @@ def test_described_machines_price_every_operation_class(name: str) -> None:
 def test_h100_h200_and_b200_are_described() -> None:
     assert {"h100", "h200", "b200"} <= set(list_machines())
     h100, h200, b200 = load_machine("h100"), load_machine("h200"), load_machine("b200")
-    assert h200.operations == h100.operations and h200.title != h100.title
+    assert h200.title != h100.title and h200.contexts == h100.contexts and h200.units == h100.units
+    for one, other in zip(h100.operations, h200.operations, strict=True):
+        assert (one.name, [rate.unit for rate in one.rates]) == (other.name, [rate.unit for rate in other.rates])
     assert h100.mma is not None and h100.mma.accumulator == "register" and not h100.mma.single_issuer
     assert b200.mma is not None and b200.mma.accumulator == "tmem" and b200.mma.single_issuer
     assert b200.capacity("tmem") == 262144 and h100.capacity("tmem") == 0
@@ -103,6 +105,14 @@ def test_a_users_file_reads_like_a_described_one(tmp_path: Path) -> None:
     assert machine.clock_mhz.source == "The Book of Toys: page 3"
     assert machine.spill_cycles(2048) == 13
     assert Machine.parse(machine.canonical()) == machine
+
+
+def test_a_spread_is_read_and_changes_no_machine_that_has_none(tmp_path: Path) -> None:
+    plain = load_machine(written(tmp_path, TINY))
+    assert "spread" not in plain.canonical()
+    machine = load_machine(written(tmp_path, TINY.replace("value = 100,", "value = 100, spread = [99, 101.5],")))
+    assert machine.transfer("plain_load").latency.spread == (99.0, 101.5)
+    assert Machine.parse(machine.canonical()) == machine and machine.digest() != plain.digest()
 
 
 def test_extending_replaces_key_by_key(tmp_path: Path) -> None:
@@ -164,6 +174,12 @@ MISTAKES = [
     ("overhead =", "overheads = 3\noverhead =", exc.TomlUnknownKey, 38, "did you mean `overhead`?"),
     ('"mul.f32"', '"add.f32"', exc.DuplicateName, 15, "defined twice"),
     ('title = "A toy"', 'title = "A toy"\ninterleaved = ["bsu"]', exc.UnknownReference, 3, "did you mean `bus`?"),
+    ("value = 100,", "value = 100, spread = 3,", exc.BadFigure, 24, "two numbers"),
+    ("value = 100,", "value = 100, spread = [99],", exc.BadFigure, 24, "two numbers"),
+    ("value = 100,", "value = 100, spread = [101, 99],", exc.BadFigure, 24, "the smaller first"),
+    ("value = 100,", "value = 100, spread = [99, true],", exc.BadFigure, 24, "two numbers"),
+    ("value = 100,", "value = 100, spread = [99, inf],", exc.BadFigure, 24, "two numbers"),
+    ("value = 100,", "value = 100, spreed = [99, 101],", exc.TomlUnknownKey, 24, "did you mean `spread`?"),
     ('bus = "moves"', "bus = ", exc.TomlSyntax, 12, "not valid TOML"),
     ('bus = "moves"', 'bus = "moves"\nfma = "again"', exc.TomlSyntax, 13, "not valid TOML"),
 ]  # fmt: skip

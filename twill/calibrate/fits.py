@@ -183,19 +183,12 @@ LOADED = f"tma.load.all.{SHARERS}"
 
 def transfers() -> Iterator[Fit]:
     """Throughput under the load that a loop has, latency beyond it on a quiet machine."""
-    for name, kind, rate in (
-        ("tma_load", "load", LOADED),
-        ("tma_store", "store", "tma.store.one"),
-        ("tma_reduce", "reduce", "tma.reduce.all"),
-    ):
-        yield inverse(("transfers", name, "bytes_per_cycle"), rate, BOX, whole)
-        yield Fit(
-            ("transfers", name, "latency"), (f"tma.{kind}.latency", rate), beyond(f"tma.{kind}.latency", rate), whole
-        )
-    first, second = "tma.load.issue.1", "tma.load.issue.2"
-    yield Fit(("transfers", "tma_load", "issue"), (first, second), lambda c: c[second] - c[first], whole)
-    for name in ("tma_store", "tma_reduce"):
-        yield Fit(("transfers", name, "issue"), ("tma.store.issue", "clock"), without_clock("tma.store.issue"), whole)
+    for kind, rate in (("load", LOADED), ("store", "tma.store.one"), ("reduce", "tma.reduce.all")):
+        small, quiet = f"tma.{kind}.latency", f"tma.{kind}.one"
+        yield inverse(("transfers", f"tma_{kind}", "bytes_per_cycle"), rate, BOX, whole)
+        yield Fit(("transfers", f"tma_{kind}", "latency"), (small, quiet), beyond(small, quiet), whole)
+    for name, probe in (("load", "tma.load.issue.1"), ("store", "tma.store.issue"), ("reduce", "tma.store.issue")):
+        yield Fit(("transfers", f"tma_{name}", "issue"), (probe, "clock"), without_clock(probe), whole)
     yield inverse(("transfers", "copy_load", "bytes_per_cycle"), "copy.load.all", ROW, whole)
     yield scaled(("transfers", "copy_load", "latency"), "copy.latency", whole)
     yield inverse(("transfers", "plain_load", "bytes_per_cycle"), "global.load.all", ROW, whole)

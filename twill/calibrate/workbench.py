@@ -138,7 +138,7 @@ def usable(arch: str, machine: str, index: int = 0) -> Device:
 
 def source(name: str) -> str:
     """The text of a file of cuda/ behind what all of them share."""
-    place = files("twill.calibrate").joinpath("cuda")
+    place = files("twill.calibrate.cuda")
     shared = place.joinpath("probe.cuh").read_text(encoding="utf-8").replace("#pragma once\n", "\n")
     return f'{shared}\n#line 1 "{name}"\n{place.joinpath(name).read_text(encoding="utf-8")}'
 

@@ -29,6 +29,11 @@ def figures_table(title: str, *columns: str) -> Table:
     return table
 
 
+def source(figure: Figure) -> str:
+    """The source, with the spread of what was measured."""
+    return figure.source + (f" ({figure.spread[0]:g} to {figure.spread[1]:g})" if figure.spread else "")
+
+
 def number(figure: Figure) -> str:
     """The value, without a needless `.0`."""
     return f"{figure.value:g}" if figure.value < 1e6 else f"{figure.value:.0f}"
@@ -48,7 +53,7 @@ def general(machine: Machine) -> Table:
         ("... and for each KiB", crossing.spill_per_kb),
     ]
     for what, figure in rows:
-        table.add_row(what, number(figure), figure.source)
+        table.add_row(what, number(figure), source(figure))
     return table
 
 
@@ -67,9 +72,9 @@ def operations(machine: Machine) -> Table:
     for operation in machine.operations:
         name = operation.name
         for rate in operation.rates:
-            table.add_row(name, rate.unit, number(rate.per_cycle), rate.per_cycle.source)
+            table.add_row(name, rate.unit, number(rate.per_cycle), source(rate.per_cycle))
             name = ""
-        table.add_row(name, "latency", number(operation.latency), operation.latency.source)
+        table.add_row(name, "latency", number(operation.latency), source(operation.latency))
     return table
 
 
@@ -79,9 +84,9 @@ def products(machine: Machine) -> Table:
     assert mma is not None
     table = figures_table(f"matrix products: {mma.instruction} on {mma.unit}", "what")
     for rate in mma.rates:
-        table.add_row(f"{rate.dtype}, multiply-adds a cycle", number(rate.per_cycle), rate.per_cycle.source)
-    table.add_row("latency, cycles", number(mma.latency), mma.latency.source)
-    table.add_row("issue, cycles", number(mma.issue), mma.issue.source)
+        table.add_row(f"{rate.dtype}, multiply-adds a cycle", number(rate.per_cycle), source(rate.per_cycle))
+    table.add_row("latency, cycles", number(mma.latency), source(mma.latency))
+    table.add_row("issue, cycles", number(mma.issue), source(mma.issue))
     return table
 
 
@@ -95,7 +100,7 @@ def transfers(machine: Machine) -> Table:
             ("", "issue, cycles", transfer.issue),
         )
         for name, what, figure in rows:
-            table.add_row(name, what, number(figure), figure.source)
+            table.add_row(name, what, number(figure), source(figure))
     return table
 
 
@@ -107,5 +112,5 @@ def contexts(machine: Machine) -> Table:
     for c in machine.contexts:
         registers = f"{c.min_registers}..{c.max_registers}"
         groups = f"0..{c.max_groups}"
-        table.add_row(c.name, str(c.threads), groups, registers, number(c.overhead), c.overhead.source)
+        table.add_row(c.name, str(c.threads), groups, registers, number(c.overhead), source(c.overhead))
     return table

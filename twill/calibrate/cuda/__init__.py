@@ -1,0 +1,1 @@
+"""The texts of the microbenchmarks, compiled by twill.calibrate.workbench."""
