@@ -293,6 +293,17 @@ class NothingToEmit(TwillError):
         super().__init__("nothing was asked for", hint="--out DIR for the files, --ir for the warp program, or both")
 
 
+class NotTuned(TwillError):
+    """`twill emit --tuned` of a kernel that nobody tuned for this machine."""
+
+    def __init__(self, kernel: str, spec: str, machine: str, *, file: str) -> None:
+        super().__init__(
+            f"the store has no tuning of {kernel} ({spec}) for {machine}, as they are now",
+            file=file,
+            hint=f"twill tune {file} --spec {spec} --machine {machine}, on a machine with that GPU",
+        )
+
+
 # Building emitted CUDA (twill.codegen.cuda).
 
 

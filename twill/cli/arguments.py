@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twill.cli import calibrating, comparing, emitting, machines, schedules, serving, solving, stores, trying
+from twill.cli import calibrating, comparing, emitting, machines, schedules, serving, solving, stores, trying, tuning
 from twill.cli import ci as continuously
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     emit(commands)
     run(commands)
     bench(commands)
+    tune(commands)
     check(commands)
     show(commands)
     machine_files(commands)
@@ -123,7 +124,9 @@ def emit(commands: Commands) -> None:
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
     one.add_argument("--ir", action="store_true", help="print the warp program")
-    one.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    given = one.add_mutually_exclusive_group()
+    given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    given.add_argument("--tuned", action="store_true", help="the tiles and the schedule that `twill tune` kept")
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     store_place(one)
     one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
@@ -146,6 +149,23 @@ def bench(commands: Commands) -> None:
     trial(one)
     one.add_argument("--json", action="store_true", help="the times as a document, nothing else")
     one.set_defaults(command=trying.bench)
+
+
+def tune(commands: Commands) -> None:
+    """`twill tune`."""
+    one = new(commands, "tune", "the fastest tiles, row blocks and schedule: all predicted, the best few measured here")
+    kernel(one)
+    options(one, machine="h200")
+    one.add_argument(
+        "--tile", metavar="NAME=V,...", action="append", default=[], help="values of a constexpr, over the sidecar's"
+    )
+    one.add_argument("--size", metavar="M=N,...", action="append", default=[], help="sizes other than the sidecar's")
+    one.add_argument("--top", metavar="K", type=positive, default=1, help="schedules of equal I for each choice (1)")
+    one.add_argument("--measure", metavar="N", type=natural, default=4, help="emit and measure the best N (4)")
+    one.add_argument("--out", metavar="DIR", help="keep the emitted candidates and tuning.json in DIR")
+    one.add_argument("--json", action="store_true", help="the tuning as a document, nothing else")
+    answers(one)
+    one.set_defaults(command=tuning.tune, strategy="joint")
 
 
 def trial(one: argparse.ArgumentParser) -> None:

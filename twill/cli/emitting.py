@@ -31,6 +31,8 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     kernel = extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const))
+    if arguments.tuned:
+        kernel, arguments = tuned(kernel, machine, arguments)
     if arguments.out is None:
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
@@ -52,6 +54,17 @@ def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emissi
     return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), say_more)
 
 
+def tuned(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
+    """The kernel with the tiles that a tuning found best; its schedule is given from now on. Errors: NotTuned."""
+    from twill.cli import tuning
+    from twill.emission import extract
+
+    found = tuning.found(kernel, machine, arguments)
+    sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
+    retiled = extract(arguments.kernel, arguments.spec, sig, const)
+    return retiled, Namespace(**{**vars(arguments), "schedule": found.schedule})
+
+
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     """The warp program's text; nothing is compiled, so no compiler is needed."""
     from twill.codegen.lower import lower
@@ -67,9 +80,12 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
 
 
 def given(arguments: Namespace) -> Schedule:
-    """The schedule of --schedule."""
+    """The schedule of --schedule, or of --tuned."""
+    from twill.schedule import Schedule
     from twill.schedule_file import load_schedule
 
+    if isinstance(arguments.schedule, Schedule):
+        return arguments.schedule
     return load_schedule(Path(arguments.schedule))
 
 

@@ -71,12 +71,10 @@ def extracted(arguments: Namespace) -> Extracted:
 def chosen(kernel: Extracted, arguments: Namespace, which: str) -> list[Case]:
     """The sizes asked for, else those of the sidecar."""
     from twill import exc
-    from twill.graph.sidecar import read_sidecar
+    from twill.graph.specialization import problem_of
 
     given = kernel.specialization
-    sidecar = read_sidecar(given.file)
-    tables = sidecar.tables if sidecar else ()
-    problem = next((t.problem for t in tables if t.name == given.spec and t.kernel in ("", given.kernel)), None)
+    problem = problem_of(given)
     if problem is None:
         raise exc.NoSizes(given.kernel, given.spec, file=given.file)
     sizes = [parsed(text) for text in arguments.size] or [

@@ -20,7 +20,7 @@ from twill.codegen.manifest import make_manifest
 from twill.codegen.text import text
 from twill.graph.kernel_file import load
 from twill.graph.program import TileProgram
-from twill.graph.specialization import Specialization
+from twill.graph.specialization import Specialization, problem_of
 from twill.machine import Machine
 from twill.runtime.kernel import CUBIN, MANIFEST
 from twill.runtime.manifest import Manifest
@@ -69,7 +69,7 @@ def emit(
     told("lowering")
     warp_program = lower(program, schedule, machine)
     told("running on the abstract machine")
-    violations = verify(warp_program)
+    violations = verify(warp_program, problem_of(specialization))
     if violations:
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line

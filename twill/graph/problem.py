@@ -20,7 +20,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twill.exc import MalformedSidecar, TomlWrongType
@@ -75,6 +75,11 @@ class Problem:
         }
         scalars = {name: names[name] for name in (*sizes, *self.scalars)}
         return Case(dict(sizes), tuple(int(self._evaluate(text, names)) for text in self.grid), shapes, scalars)
+
+    def with_constants(self, given: Mapping[str, object]) -> Problem:
+        """The same with other values of constexprs: other tiles have other grids and units."""
+        numbers = {name: value for name, value in given.items() if isinstance(value, int | float)}
+        return replace(self, constants={**self.constants, **numbers})
 
     def _evaluate(self, text: str, names: Mapping[str, Number]) -> Number:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from twill.exc import MalformedSidecar
 from twill.graph.problem import Problem, read_problem
+from twill.graph.space import Space, read_space
 from twill.toml_table import Table, describe, read_toml
 
 Constant = int | float | bool | str | None
@@ -24,6 +25,7 @@ class SidecarTable:
     constexprs: Mapping[str, Constant]
     grid: tuple[str, ...]
     problem: Problem | None = None  # the sizes it is run at, see `twill.graph.problem`
+    space: Space | None = None  # the tiles it may be tried with, see `twill.graph.space`
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,13 @@ class Sidecar:
 
     kernel: str
     tables: tuple[SidecarTable, ...]
+
+
+def table_of(file: str, kernel: str, spec: str) -> SidecarTable | None:
+    """The table of a specialization; None if its file has no such one. Raises as `read_sidecar`."""
+    sidecar = read_sidecar(file)
+    tables = sidecar.tables if sidecar else ()
+    return next((table for table in tables if table.name == spec and table.kernel in ("", kernel)), None)
 
 
 def sidecar_path(file: str) -> str:
@@ -66,6 +75,7 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
     constexprs = _constexprs(table.table("constexprs", "BLOCK = 128")) if table.has("constexprs") else {}
     grid = table.strings("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
     problem = table.table("problem", "units = { M = 16 }") if table.has("problem") else None
+    tune = table.table("tune", "tiles = { BLOCK_M = [64, 128] }") if table.has("tune") else None
     read = SidecarTable(
         name=table.string("name", 'name = "bf16"'),
         kernel=table.string("kernel", 'kernel = "gemm"') if table.has("kernel") else kernel,
@@ -74,6 +84,7 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
         constexprs=constexprs,
         grid=grid,
         problem=read_problem(problem, grid, constexprs) if problem else None,
+        space=read_space(tune, constexprs) if tune else None,
     )
     table.finish()
     if len(read.grid) > 3:

@@ -19,7 +19,8 @@ The sidecar of `kernel.py` is `kernel.twill.toml`::
     BLOCK_M = 128
     dtype = "tl.bfloat16"
 
-The table `[specialization.problem]` says at what sizes it is run: see `twill.graph.problem`.
+The table `[specialization.problem]` says at what sizes it is run: see `twill.graph.problem`; `[specialization.tune]`
+with what other tiles it may be tried: see `twill.graph.space`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from twill.exc import (
     UnknownSpecialization,
 )
 from twill.graph.kernel_file import KernelFile, line_of_def, load
-from twill.graph.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path
+from twill.graph.problem import Problem
+from twill.graph.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 
 SCALARS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64")
 POINTEES = (*SCALARS, "fp8e4nv", "fp8e5")
@@ -68,6 +70,14 @@ class Specialization:
     constexprs: tuple[tuple[str, Constant], ...]
     divisibility: tuple[tuple[str, int], ...] = ()
     grid: tuple[str, ...] = ()
+
+
+def problem_of(specialization: Specialization) -> Problem | None:
+    """The problem table of its sidecar, with its own constants (flags may have changed them); None without one."""
+    table = table_of(specialization.file, specialization.kernel, specialization.spec)
+    if table is None or table.problem is None:
+        return None
+    return table.problem.with_constants(dict(specialization.constexprs))
 
 
 def resolve(

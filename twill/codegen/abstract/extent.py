@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from twill.codegen.sequential import Instance, instances
@@ -11,8 +11,18 @@ from twill.graph.program import Axis, Loop, Op, TileProgram
 
 def trips_of(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[tuple[int, ...]]:
     """Iterations of each loop in order, for every program instance."""
+    return trips_at(program, grid, scalars, instances(grid))
+
+
+def trips_at(
+    program: TileProgram,
+    grid: Sequence[int],
+    scalars: Mapping[str, int | float],
+    indices: Iterable[tuple[int, int, int]],
+) -> list[tuple[int, ...]]:
+    """Iterations of each loop in order, for these program instances."""
     found = []
-    for index in instances(grid):
+    for index in indices:
         scout = Scout(program, index, grid, scalars)
         scout.run()
         loops = [item for item in program.body if isinstance(item, Loop)]

@@ -1,0 +1,291 @@
+"""`twill tune`: tiles, row blocks and schedules of one kernel, ranked by prediction, the best few measured."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twill.cli import codes
+
+if TYPE_CHECKING:
+    from twill.emission import Extracted
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine import Machine
+    from twill.schedule import Schedule
+    from twill.tune.candidate import Candidate
+    from twill.tune.evidence import Tried, Tuning
+    from twill.tune.explore import Asked, Explored
+    from twill.tune.measure import Measured
+
+
+@dataclass(frozen=True)
+class Built:
+    """An emitted candidate. schedule: what was emitted, the candidate's unless that one ran out of registers."""
+
+    folder: Path
+    schedule: Schedule
+
+
+def tune(arguments: Namespace) -> int:
+    """Explore, emit the best few, measure them if there is a GPU, keep the winner, say by how much it wins."""
+    from twill.cli.output import refuse_directory
+    from twill.machine_file import load_machine
+    from twill.tune.explore import explore
+
+    if arguments.out is not None:
+        refuse_directory(Path(arguments.out))
+    machine = load_machine(arguments.machine)
+    asked = asked_of(arguments)
+    explored = explore(asked, machine, say)
+    with folder_of(arguments) as folder:
+        built, notes = emit_best(explored, machine, asked, arguments.measure, folder)
+        measured = measured_here(explored, {name: one.folder for name, one in built.items()}, machine)
+        tuning = tuning_of(explored, built, notes, measured, machine)
+        keep(tuning, explored.candidates[0], machine, asked, arguments)
+        if arguments.out is not None:
+            from twill.cli.output import write_all
+
+            write_all({Path(arguments.out) / "tuning.json": tuning.canonical() + "\n"})
+    if arguments.json:
+        print(tuning.canonical())
+    else:
+        print("\n".join(told(tuning)))
+    return codes.SOLVED
+
+
+def asked_of(arguments: Namespace) -> Asked:
+    """What the words ask for."""
+    from twill.cli.solving import options_of
+    from twill.cli.trying import parsed
+    from twill.tune.explore import Asked
+
+    return Asked(
+        arguments.kernel,
+        arguments.spec,
+        tuple(arguments.sig),
+        tuple(arguments.const),
+        dict(values_of(text) for text in arguments.tile),
+        tuple(parsed(text) for text in arguments.size),
+        arguments.top,
+        replace(options_of(arguments), fuse=False),  # fused instances are not emitted
+    )
+
+
+def values_of(text: str) -> tuple[str, tuple[int, ...]]:
+    """`BLOCK_M=64,128` as a name and its values."""
+    from twill.exc import MalformedFlag
+
+    name, equals, values = text.partition("=")
+    parts = values.replace(",", " ").split()
+    if not equals or not name.strip() or not parts or not all(part.isdigit() and int(part) for part in parts):
+        raise MalformedFlag(f"--tile {text}: not of the form NAME=VALUE,VALUE", hint="--tile BLOCK_M=64,128")
+    return name.strip(), tuple(int(part) for part in parts)
+
+
+@contextmanager
+def folder_of(arguments: Namespace) -> Iterator[Path]:
+    """Where candidates are emitted: --out, or a place that goes away."""
+    if arguments.out is not None:
+        yield Path(arguments.out)
+        return
+    with tempfile.TemporaryDirectory(prefix="twill-") as directory:
+        yield Path(directory)
+
+
+def emit_best(
+    explored: Explored, machine: Machine, asked: Asked, count: int, folder: Path
+) -> tuple[dict[str, Built], dict[str, str]]:
+    """The default and the `count` most promising others that can be built: where each was emitted; why others not."""
+    from twill import exc
+    from twill.cli.emitting import write
+    from twill.emission import emit_solved
+    from twill.pipeline import solve
+
+    built: dict[str, Built] = {}
+    notes: dict[str, str] = {}
+    for candidate in explored.candidates:
+        if len(built) > count:
+            break
+
+        def schedule(graph: DependenceGraph, on: Machine, given: Schedule = candidate.schedule) -> Schedule:
+            """The candidate's; another one only if that one ran out of registers."""
+            return given if on.digest() == machine.digest() else solve(graph, on, asked.options)
+
+        say(f"emitting {candidate.name}")
+        try:
+            emission = emit_solved(candidate.kernel, machine, schedule)
+        except exc.TwillError as refused:
+            if candidate.default:
+                raise
+            notes[candidate.name] = f"not emitted: {refused.message}"
+            continue
+        built[candidate.name] = Built(folder / f"{len(built):02d}", emission.schedule)
+        write(emission, built[candidate.name].folder)
+    return built, notes
+
+
+def measured_here(explored: Explored, emitted: Mapping[str, Path], machine: Machine) -> Measured | None:
+    """Times on the GPU of this machine; None if it has none, or another one."""
+    from twill.cli.trying import triton_kernel
+    from twill.tune.candidate import cases
+    from twill.tune.measure import measure
+
+    default = explored.candidates[0]
+    if not gpu_here(machine):
+        return None
+    launches = {
+        one.name: cases(one.kernel.specialization, explored.sizes) for one in explored.candidates if one.name in emitted
+    }
+    return measure(emitted, launches, default.name, triton_kernel(default.kernel))
+
+
+def gpu_here(machine: Machine) -> bool:
+    """Whether there is a GPU that the emitted code can run on."""
+    try:
+        import torch
+    except ImportError:
+        return False
+    if not torch.cuda.is_available():
+        return False
+    major, minor = torch.cuda.get_device_capability()
+    return machine.architecture.rstrip("af") == f"sm_{major}{minor}"
+
+
+def tuning_of(
+    explored: Explored,
+    built: Mapping[str, Built],
+    notes: Mapping[str, str],
+    measured: Measured | None,
+    machine: Machine,
+) -> Tuning:
+    """The evidence. Nothing measured: the winner is the default, with no gain."""
+    from twill.tune.evidence import Tuning
+
+    default = explored.candidates[0]
+    names = [one.name for one in explored.candidates]
+    best = measured.best(default.name) if measured else default.name
+    graph = default.kernel.graph
+    return Tuning(
+        kernel=graph.kernel,
+        spec=graph.spec,
+        machine=machine.name,
+        machine_digest=machine.digest(),
+        sizes=tuple(dict(one) for one in explored.sizes),
+        tried=tuple(tried(one, notes, measured) for one in explored.candidates),
+        refused=tuple((one.name, one.why) for one in explored.refused),
+        winner=names.index(best),
+        gain=measured.gain(best, default.name) if measured else None,
+        schedule=built[best].schedule,
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        device=device_name() if measured else "",
+    )
+
+
+def tried(candidate: Candidate, notes: Mapping[str, str], measured: Measured | None) -> Tried:
+    """A line of the evidence."""
+    from twill.tune.evidence import Tried
+
+    name = candidate.name
+    wrong = measured.wrong.get(name, "") if measured else ""
+    times = tuple(measured.times.get(name, ())) if measured and not wrong else ()
+    return Tried(
+        name=name,
+        const=candidate.tiles.const,
+        sig=candidate.tiles.sig,
+        blocks=candidate.schedule.cooperation.blocks,
+        ii=candidate.schedule.ii,
+        predicted=candidate.predicted,
+        measured=times,
+        note=wrong or notes.get(name, ""),
+    )
+
+
+def device_name() -> str:
+    """The GPU of this machine."""
+    import torch
+
+    return str(torch.cuda.get_device_name())
+
+
+def keep(tuning: Tuning, default: Candidate, machine: Machine, asked: Asked, arguments: Namespace) -> None:
+    """Into the store, beside the default's schedule, if it was measured."""
+    from twill.cli import storing
+    from twill.tune.evidence import ARTIFACT
+
+    if tuning.gain is None:
+        return
+    graph = default.kernel.graph
+    with storing.opened(arguments) as store:
+        if store is not None:
+            storing.keep(store, default.schedule, graph, machine, asked.options, say)
+            store.put_artifact(tuning_key(graph, machine, arguments), ARTIFACT, tuning.canonical().encode())
+
+
+def tuning_key(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> str:
+    """That of the schedule that is emitted if nothing else is asked for."""
+    from twill.cli.solving import options_of
+    from twill.key import schedule_key
+
+    return schedule_key(graph, machine.digest(), replace(options_of(arguments), fuse=False).asked)
+
+
+def found(kernel: Extracted, machine: Machine, arguments: Namespace) -> Tuning:
+    """The tuning that the store has of this kernel. Errors: NotTuned."""
+    from pydantic import ValidationError
+
+    from twill import exc
+    from twill.cli import storing
+    from twill.tune.evidence import ARTIFACT, Tuning
+
+    graph = kernel.graph
+    with storing.opened(arguments) as store:
+        data = store.get_artifact(tuning_key(graph, machine, arguments), ARTIFACT) if store is not None else None
+    try:
+        if data is not None:
+            return Tuning.parse(data)
+    except ValidationError:
+        pass  # of another version
+    raise exc.NotTuned(graph.kernel, graph.spec, machine.name, file=graph.file)
+
+
+def told(tuning: Tuning) -> Iterator[str]:
+    """For people."""
+    yield f"{tuning.kernel} ({tuning.spec}) for {tuning.machine}: {len(tuning.tried)} candidates"
+    wide = max(len(one.name) for one in tuning.tried)
+    yield f"  {'candidate':{wide}}  {'I':>6}  predicted, cycles (of the default)  measured, ms (speed)"
+    default = tuning.tried[0]
+    for one in tuning.tried:
+        predicted = " ".join(f"{cycles:.4g}" for cycles in one.predicted)
+        less = ratio(default.predicted, one.predicted)
+        times = " ".join(f"{time:.4f}" for time in one.measured)
+        speed = f" ({ratio(default.measured, one.measured):.3f})" if one.measured and default.measured else ""
+        yield f"  {one.name:{wide}}  {one.ii:>6}  {predicted} ({1 / less:.2f})  {times}{speed}{one.note}"
+    for name, why in tuning.refused:
+        yield f"  {name}: {why}"
+    if tuning.gain is None:
+        yield "nothing was measured: no GPU here that this code runs on"
+    elif tuning.winner == 0:
+        yield "the default is the fastest of those measured"
+    else:
+        yield f"{tuning.won.name} is {tuning.gain:.3f} times as fast as the default; `twill emit --tuned` takes it"
+
+
+def ratio(theirs: tuple[float, ...], mine: tuple[float, ...]) -> float:
+    """Geometric mean of theirs over mine."""
+    import math
+
+    pairs = [(a, b) for a, b in zip(theirs, mine, strict=True) if a and b]
+    return math.exp(sum(math.log(a / b) for a, b in pairs) / len(pairs)) if pairs else 1.0
+
+
+def say(step: str) -> None:
+    """What is being done, for somebody who watches."""
+    if sys.stderr.isatty():
+        print(f"twill: {step}", file=sys.stderr, flush=True)

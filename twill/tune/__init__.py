@@ -1,0 +1,1 @@
+"""Choosing among tiles, row blocks and schedules: all predicted, the best few measured (docs/tuning.md)."""

@@ -1,0 +1,133 @@
+"""All candidates with what is predicted of them, the most promising first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twill import exc
+from twill.emission import Extracted
+from twill.graph.cooperation import cooperations
+from twill.graph.problem import Case
+from twill.machine import Machine
+from twill.options import SolveOptions
+from twill.pipeline import main_region, solve_top
+from twill.schedule import Schedule
+from twill.tune.candidate import Candidate, Tiles, all_tiles, cases, read, space_of, with_values
+from twill.tune.predict import predicted_cycles
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is explored. values: of constexprs, over those of the sidecar. sizes: to tune for (none: the sidecar's).
+    top: equally good schedules of each choice of tiles and row blocks. options: of each solve."""
+
+    target: str
+    spec: str | None = None
+    sig: tuple[str, ...] = ()
+    const: tuple[str, ...] = ()
+    values: Mapping[str, tuple[int, ...]] | None = None
+    sizes: tuple[Mapping[str, int], ...] = ()
+    top: int = 1
+    options: SolveOptions = SolveOptions(budget=60.0, fuse=False)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Tiles (and row blocks) that come to nothing, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Explored:
+    """candidates: the default first, then the most promising."""
+
+    candidates: tuple[Candidate, ...]
+    refused: tuple[Refused, ...]
+    sizes: tuple[Mapping[str, int], ...]
+
+
+def explore(asked: Asked, machine: Machine, tell: Callable[[str], None] = lambda text: None) -> Explored:
+    """Solves everything. Errors of the default tiles are raised, those of others are recorded."""
+    own = read(asked.target, asked.spec, Tiles({}, {}), asked.sig, asked.const)
+    space = with_values(space_of(own.specialization), asked.values or {})
+    sizes = [dict(case.sizes) for case in cases(own.specialization, asked.sizes)]
+    candidates: list[Candidate] = []
+    refused: list[Refused] = []
+    for tiles in all_tiles(own.specialization, space):
+        tell(f"solving {tiles.text()}")
+        try:
+            kernel = read(asked.target, asked.spec, tiles, asked.sig, asked.const) if tiles.constants else own
+            launches = cases(kernel.specialization, sizes)
+        except exc.TwillError as error:
+            if kernel_is_own(tiles):
+                raise
+            refused.append(Refused(tiles.text(), error.message))
+            continue
+        for found in _solved(kernel, tiles, machine, asked, launches):
+            (candidates if isinstance(found, Candidate) else refused).append(found)  # type: ignore[arg-type]
+    if not candidates or not candidates[0].default:
+        raise exc.Infeasible(
+            f"the default tiles of {own.graph.kernel} have no schedule: {refused[0].why}", file=own.graph.file
+        )
+    ranked = sorted(candidates[1:], key=lambda one: (score(one, candidates[0]), one.name))
+    return Explored((candidates[0], *ranked), tuple(refused), tuple(sizes))
+
+
+def kernel_is_own(tiles: Tiles) -> bool:
+    """Whether these are the specialization's own tiles."""
+    return not tiles.constants
+
+
+def score(candidate: Candidate, default: Candidate) -> float:
+    """Predicted time over that of the default: geometric mean over the sizes."""
+    ratios = (mine / theirs for mine, theirs in zip(candidate.predicted, default.predicted, strict=True) if theirs)
+    logs = [math.log(ratio) for ratio in ratios if ratio > 0]
+    return math.exp(sum(logs) / len(logs)) if logs else 1.0
+
+
+def _solved(
+    kernel: Extracted, tiles: Tiles, machine: Machine, asked: Asked, launches: Sequence[Case]
+) -> Iterator[Candidate | Refused]:
+    """What the solver prefers first, then the same tiles in other numbers of row blocks."""
+    seen: set[str] = set()
+    preferred = 0
+    for blocks in (asked.options.blocks, *_other_blocks(kernel, machine, asked.options)):
+        if blocks and blocks == preferred:
+            continue
+        name = tiles.text() + (f", {blocks} row blocks" if blocks else "")
+        try:
+            schedules = _schedules(kernel, machine, replace(asked.options, blocks=blocks), asked.top)
+        except exc.TwillError as error:
+            yield Refused(name, error.message)
+            continue
+        for number, schedule in enumerate(schedules, 1):
+            preferred = preferred or schedule.cooperation.blocks
+            same = repr((schedule.cooperation, schedule.ii, schedule.ops, schedule.warp_groups, schedule.buffers))
+            if same in seen:
+                continue
+            default = kernel_is_own(tiles) and not seen
+            seen.add(same)
+            predicted = tuple(predicted_cycles(kernel, schedule, machine, case) for case in launches)
+            yield Candidate(tiles, kernel, schedule, number, predicted, default)
+
+
+def _other_blocks(kernel: Extracted, machine: Machine, options: SolveOptions) -> list[int]:
+    """Numbers of row blocks without fused instances, if none was asked for."""
+    if options.blocks:
+        return []
+    found = cooperations(kernel.graph, main_region(kernel.graph), machine)
+    return sorted({one.blocks for one in found if one.fuse == 1})
+
+
+def _schedules(kernel: Extracted, machine: Machine, options: SolveOptions, top: int) -> tuple[Schedule, ...]:
+    """Equally good ones; the best of a budget that ran out."""
+    try:
+        return solve_top(kernel.graph, machine, top, options).schedules
+    except exc.BudgetExhausted as ended:
+        if not isinstance(ended.schedule, Schedule):
+            raise
+        return (ended.schedule,)
