@@ -86,3 +86,9 @@ def test_every_example_says_its_sizes(file: Path) -> None:
             tensors = {name for name, kind in table.signature.items() if kind.startswith(("*", "tensordesc"))}
             assert set(case.shapes) == tensors
             assert set(table.signature) <= tensors | set(case.scalars)
+
+
+def test_other_constants_have_other_units_and_grids(tmp_path: Path) -> None:
+    wide = problem(tmp_path).with_constants({"BLOCK": 256, "dtype": "tl.bfloat16"})
+    assert wide.unit("N") == 128
+    assert wide.case({"M": 272, "N": 128}).grid == (2, 2)

@@ -19,7 +19,7 @@ from twill.exc import (
     UnknownKernel,
     UnknownSpecialization,
 )
-from twill.graph.specialization import list_specializations, parse_type, read_constant, resolve
+from twill.graph.specialization import list_specializations, parse_type, problem_of, read_constant, resolve
 
 SOURCE = """
 @triton.jit
@@ -204,3 +204,11 @@ def test_the_lines_that_a_missing_argument_prints_are_accepted(kernel_file: Call
 def test_fail_missing_file_comes_before_everything_else(tmp_path: Path) -> None:
     with pytest.raises(KernelFileMissing):
         resolve(str(tmp_path / "absent.py") + "::kernel", const=["nonsense"])
+
+
+@pytest.mark.usefixtures("at_root")
+def test_a_problem_has_the_constants_of_the_flags() -> None:
+    spec = resolve("examples/gemm.py", const=["BLOCK_N=64"], sig=["b_desc=tensordesc<bf16[64, 64]>"])
+    problem = problem_of(spec)
+    assert problem is not None
+    assert problem.case({"M": 128, "N": 128, "K": 64}).grid == (2,)
