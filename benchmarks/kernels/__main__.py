@@ -22,9 +22,10 @@ from benchmarks.kernels.record import Document, Entry, read, write
 from benchmarks.kernels.report import entry_line, markdown, summary
 from benchmarks.kernels.supervise import Supervisor
 from benchmarks.kernels.tables import ROOT, TABLES, Row, rows
+from twill.exc import TwillError
 
 RESULTS = ROOT / "benchmarks" / "results"
-UNFINISHED = 3
+BAD_INPUT, UNFINISHED = 2, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.table is None:
         parser().error("--table NAME, or --report")
     until = time.monotonic() + given.seconds
-    return max(_table(table, given, until) for table in tables)
+    try:
+        return max(_table(table, given, until) for table in tables)
+    except TwillError as error:  # a folder of kernels that this version cannot read, say
+        print(f"{error}", file=sys.stderr)
+        return BAD_INPUT
 
 
 def parser() -> argparse.ArgumentParser:
