@@ -8,10 +8,14 @@ import pytest
 
 from tests.calibrating import fake_gpu, steady
 from tests.test_calibrate_fits import RAW
+from twill import exc
 from twill.calibrate import calibrate, workbench
+from twill.calibrate.calibrate import Step
+from twill.calibrate.measure import measure
 from twill.calibrate.probe import Probe
 from twill.calibrate.probes import PROBES
-from twill.cli import main
+from twill.calibrate.recording import read_recording
+from twill.cli import calibrating, main
 from twill.machine_file import load_machine
 
 
@@ -60,6 +64,35 @@ def test_what_varies_too_much_is_exit_code_6_and_writes_no_machine(
     out = tmp_path / "mine.toml"
     assert main(["calibrate", "--out", str(out), "--only", "exp2.f32.latency"]) == 6
     assert not out.exists() and "varies too much" in capsys.readouterr().err
+
+
+def test_progress_is_a_line_a_microbenchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    probe = PROBES["exp2.f32.latency"]
+    found = measure(probe, lambda one, count: 17 * one.steps * count, repeats=2)
+    refused = exc.SpreadTooLarge(probe.name, 17, 10, 30, 0.05, 3)
+    for step in (Step(1, 9, probe, found), Step(2, 9, probe, None), Step(3, 9, probe, None, refused)):
+        calibrating.tell(step)
+    lines = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert lines[0] == ["[", "1/9]", probe.name, "17.000", "cycles", "(17.000", "to", "17.000)"]
+    assert lines[1][-2:] == ["measured", "before"] and lines[2][-3:] == ["varies", "too", "much"]
+
+
+def test_an_interrupt_leaves_what_was_measured_and_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(probe: Probe, count: int) -> float:
+        if probe.name == "crossing.mbarrier.8":
+            raise KeyboardInterrupt
+        return steady(probe, count)
+
+    fake_gpu(monkeypatch, takes=interrupted)
+    monkeypatch.setattr(workbench, "cubin", lambda name, arch: b"")
+    monkeypatch.setattr(calibrate, "driver_version", lambda: "580.1")
+    out = tmp_path / "mine.toml"
+    assert main(["calibrate", "--out", str(out), "--only", "crossing.mbarrier", "--repeats", "2"]) == 130
+    kept = read_recording(tmp_path / "mine.measured.json")
+    assert [one.name for one in kept.measured] == [f"crossing.mbarrier.{kib}" for kib in (0, 2, 4)]
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(

@@ -182,8 +182,8 @@ LOADED = f"tma.load.all.{SHARERS}"
 
 
 def transfers() -> Iterator[Fit]:
-    """Throughput under the load that a loop has, latency beyond it on a quiet machine."""
-    for kind, rate in (("load", LOADED), ("store", "tma.store.one"), ("reduce", "tma.reduce.all")):
+    """Loads as all SMs get them that share data; stores and reductions as the unit makes them, however busy L2 is."""
+    for kind, rate in (("load", LOADED), ("store", "tma.store.one"), ("reduce", "tma.reduce.one")):
         small, quiet = f"tma.{kind}.latency", f"tma.{kind}.one"
         yield inverse(("transfers", f"tma_{kind}", "bytes_per_cycle"), rate, BOX, whole)
         yield Fit(("transfers", f"tma_{kind}", "latency"), (small, quiet), beyond(small, quiet), whole)
