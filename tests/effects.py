@@ -36,6 +36,7 @@ from twill.codegen.aref import (
     ProxyFence,
     Publish,
     Reduce,
+    Skip,
     SlotRef,
     Stmt,
     StoreShared,
@@ -180,7 +181,7 @@ class Recorder:
     def effect(self, actor: Actor, stmt: Stmt, seen: Any) -> Iterator[Effect]:
         """None, one or several."""
         match stmt:
-            case Let() | If() | Pipeline() | Advance() | Commit() | BulkCommit():
+            case Let() | If() | Pipeline() | Advance() | Skip() | Commit() | BulkCommit():
                 return
             case Get(cursor) | Acquire(cursor):
                 (ring, slot, phase, _), known = seen

@@ -10,6 +10,7 @@ from tests.tile_programs import attention, gemm
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
 from twill.codegen.rings import DEEPEST, PAIR, SPARE, Rings
+from twill.codegen.staging import staged, staging_bytes
 
 
 def by_name(rings: Rings) -> dict[str, tuple[bool, str, int]]:
@@ -31,7 +32,7 @@ def test_a_tile_of_straight_line_code_has_a_second_slot_for_the_next_instance_wh
     tight = dataclasses.replace(roomy.plan)
     loops = sum(r.buffer.bytes * PAIR for r in roomy.by_place.values() if not r.held)
     held = sum(r.buffer.bytes for r in roomy.by_place.values() if r.held)
-    least = loops + held + roomy.staging_bytes() + SPARE
+    least = loops + held + staging_bytes(staged(roomy.plan), roomy.panels) + SPARE
     with mock.patch.object(Plan, "capacity", least + held - 1):
         found = by_name(Rings(tight, Memory("k.py")))
     assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
@@ -49,7 +50,7 @@ def test_no_shallowest_ring_has_room_to_grow() -> None:
     depths = {ring.aref.id: ring.aref.depth for ring in rings.by_place.values()}
     least = min(depths.values())
     need = sum(r.buffer.bytes for r in rings.by_place.values() if r.aref.depth == least)
-    free = rings.plan.capacity - rings.bytes - rings.staging_bytes()
+    free = rings.plan.capacity - rings.bytes - staging_bytes(staged(rings.plan), rings.panels)
     assert free >= 0
     assert least == DEEPEST or free < need + 4096
 

@@ -43,6 +43,8 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Sync(2),
     aref.Arrive(2),
     aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), combine="add"),
+    aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), passing=True),
+    aref.Skip(10, N),
     aref.BulkCommit(),
     aref.BulkWait(0, read=True),
 )  # fmt: skip
@@ -120,6 +122,8 @@ group consumer: 128 threads, 240 registers
     sync scratch
     arrive scratch
     tma store add x -> x[row, 0]
+    tma store x -> x[row, 0] passing
+    advance x_read by N
     bulk commit
     bulk wait 0 pending read
   finish

@@ -46,12 +46,19 @@ class Solved:
         return (
             o.ii / fuse,
             fuse,
+            not self.in_turn,
             o.copies,
             o.crossing / fuse,
             o.length,
             o.registers,
             self.graph.cooperation.blocks,
         )
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether one computing warp group keeps the tensor core busy by itself: its loop is nothing but products. A
+        second one can then have every other program instance, and begin and end tiles meanwhile."""
+        return self.graph.cooperation.blocks == 1 and all(i.asynchronous for i in self.graph.instructions)
 
     def unproven(self, bound: float) -> Solved:
         """The same with nothing claimed beyond I >= `bound` cycles per program instance."""

@@ -15,13 +15,13 @@ from twill.check import check_or_raise
 from twill.codegen.cuda.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
 from twill.graph.access import resolve_accesses
+from twill.graph.between import tile_program
 from twill.graph.build import dependence_graph
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.program import TileProgram
 from twill.graph.specialization import Specialization, resolve
-from twill.graph.translate import tile_program
 from twill.machine import Context, Figure, Machine
 from twill.schedule import Schedule
 

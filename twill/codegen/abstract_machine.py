@@ -25,7 +25,7 @@ from twill.codegen.abstract.violation import RULES, Findings, Violation
 from twill.codegen.aref import Stmt, WarpProgram
 from twill.codegen.arithmetic import Array
 from twill.codegen.arrays import np
-from twill.codegen.sequential import instances
+from twill.codegen.grid_walk import walked
 from twill.codegen.sequential import run as run_sequentially
 from twill.graph.problem import Problem
 
@@ -57,7 +57,7 @@ def run(
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     grid = (*launch.grid, 1, 1, 1)[:3]
-    indices = list(instances(grid))
+    indices = list(walked(grid, program.band))
     steps = 0
     for cta in range(ctas):
         machine = Machine(

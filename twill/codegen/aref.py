@@ -2,14 +2,16 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup*
-    WarpGroup   ::= role threads registers Fragment* Cursor* start body finish
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band
+    WarpGroup   ::= role threads registers Fragment* Cursor* start body skip finish share
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
+    skip        ::= Stmt*            (run instead for instances that another group of the same share has)
     start, finish ::= Stmt*          (run once, before the first and after the last instance)
     Pipeline    ::= trip stages prologue steady epilogue        (each a list of Stmt)
 
     Stmt ::= Let | If | Pipeline                                              control
-           | Acquire | Expect | TmaLoad | Publish | Get | Consumed | Advance  arefs
+           | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
+           | Advance | Skip                                                   cursors
            | Fence | Multiply | Commit | WaitGroups                           wgmma
            | Fill | Range | Compute | Reduce | Copy                           registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
@@ -32,6 +34,14 @@ Multiply until a WaitGroups that covers its group, its accumulator and its A fra
 shared operands not be given back. Commit always makes a group, an empty one if no Multiply came since the last:
 so a pipeline's prologue and epilogue, where some Multiply is left out, keep the counts of the steady state.
 
+A group with a `share` (i, n) has every n-th of its CTA's program instances, from the i-th on, and n such groups take
+instances in turn. A slot of a ring that they consume is consumed by the one that has the instance; the others move
+their cursors past it (`Skip`). `INSTANCES` is a Local that counts: in `body` and `skip` the instances of the CTA
+before this one, in `finish` all of them.
+
+Program instances are independent of one another. A CTA of G has instances t, t + G, ... of the launch grid, in the
+order that `band` says (`twill.codegen.grid_walk`).
+
 Nothing here knows a kernel; everything was decided by the lowering (`twill.codegen.lower`).
 """
 
@@ -43,6 +53,8 @@ from dataclasses import dataclass, field
 from twill.codegen.expression import Expr, PerGroup
 from twill.codegen.layout import Layout
 from twill.graph.program import TileProgram
+
+INSTANCES = "instances_before"
 
 Attributes = tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
 
@@ -293,6 +305,14 @@ class Advance(Stmt):
 
 
 @dataclass(frozen=True)
+class Skip(Stmt):
+    """Move a cursor on by `count` slots (an i32 expression; none if it is negative), which another group consumes."""
+
+    cursor: int
+    count: Expr
+
+
+@dataclass(frozen=True)
 class Fence(Stmt):
     """wgmma.fence: earlier register writes of `fragments` are visible to the next Multiply."""
 
@@ -445,12 +465,13 @@ class Arrive(Stmt):
 @dataclass(frozen=True)
 class TmaStore(Stmt):
     """One box, `source` -> global; asynchronous, in the bulk group of the elected thread. combine: "", or of a
-    reduction."""
+    reduction. passing: nobody reads it here, so it leaves the L2 cache first."""
 
     map: int
     coordinates: tuple[Expr, ...]
     source: SlotRef
     combine: str = ""
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -469,7 +490,7 @@ class BulkWait(Stmt):
 
 @dataclass(frozen=True)
 class WarpGroup:
-    """One warp group. registers: per thread, by setmaxnreg (0: as compiled)."""
+    """One warp group. registers: per thread, by setmaxnreg (0: as compiled). share: (i, n), as said above."""
 
     id: int
     role: str
@@ -481,6 +502,14 @@ class WarpGroup:
     body: tuple[Stmt, ...]
     finish: tuple[Stmt, ...] = ()
     start: tuple[Stmt, ...] = ()
+    skip: tuple[Stmt, ...] = ()
+    share: tuple[int, int] = (0, 1)
+
+    @property
+    def stmts(self) -> Iterator[Stmt]:
+        """Every statement, nested ones included."""
+        for block in (self.start, self.body, self.skip, self.finish):
+            yield from walk(block)
 
     def fragment(self, number: int) -> Fragment:
         """The fragment of that id; KeyError if there is none."""
@@ -501,7 +530,7 @@ class WarpGroup:
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
     fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
-    ctas: that share an SM."""
+    ctas: that share an SM. band: rows of the launch grid that are walked together (0: instances in its order)."""
 
     program: TileProgram
     machine: str
@@ -512,6 +541,7 @@ class WarpProgram:
     groups: tuple[WarpGroup, ...]
     shared: int
     ctas: int = 1
+    band: int = 0
 
 
 def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -8,6 +8,7 @@ from twill.codegen.aref import Advance, Commit, Consumed, Get, LoadShared, SlotR
 from twill.codegen.cursors import Cursors
 from twill.codegen.events import Events
 from twill.codegen.gather import gather
+from twill.codegen.groups import Group
 from twill.codegen.loops import Loops
 from twill.codegen.operations import Scope, Tools, outside
 from twill.codegen.plan import Plan, Task
@@ -22,15 +23,19 @@ from twill.codegen.turns import begin, end
 
 
 class Emitter:
-    """Makes the warp group `group` of a plan. fragments, cursors: numbers that are unique in the program."""
+    """Makes a warp group of a plan. fragments, cursors: numbers that are unique in the program."""
 
-    def __init__(self, plan: Plan, rings: Rings, group: int, fragments: Iterator[int], cursors: Iterator[int]) -> None:
-        self.plan, self.rings, self.group = plan, rings.by_place, group
-        self.registers = Registers(plan, group, fragments)
+    def __init__(
+        self, plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int]
+    ) -> None:
+        self.plan, self.rings, self.made = plan, rings.by_place, group
+        self.group = group.like if group.like >= 0 else group.id  # whose tasks it does
+        self.registers = Registers(plan, self.group, fragments)
         self.cursors = Cursors(cursors)
         self.scalars = ScalarTable(plan.wired, taken=self.registers.names)
         transfers = Transfers(plan.tiles, rings.memory, self.scalars)
-        tools = Tools(plan, rings, rings.memory, self.registers, self.scalars, transfers, self.cursors, group)
+        numbers = (self.group, group.id)
+        tools = Tools(plan, rings, rings.memory, self.registers, self.scalars, transfers, self.cursors, *numbers)
         self.tools, self.puts, self.products, self.stores = tools, Puts(tools), Products(tools), Stores(tools)
         self.events = Events(tools, self.puts, self.products, self.stores)
         self.loops = Loops(tools, self.events, self.products)
@@ -54,7 +59,7 @@ class Emitter:
             else:
                 body += self.straight(region.id)
             body += self.held(region.id, first=False)
-        group = self.plan.groups[self.group]
+        group = self.made
         given = [(p, t) for p in plans.values() for t in self.events.turns(p)]
         start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.turn(p, t))]
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.turn(p, t))]

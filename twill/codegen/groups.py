@@ -12,13 +12,15 @@ from twill.schedule import Schedule
 
 @dataclass(frozen=True)
 class Group:
-    """A warp group of the warp program. issuer: it only issues asynchronous instructions."""
+    """A warp group of the warp program. issuer: it only issues asynchronous instructions. like: the group whose stream
+    it repeats for other program instances (`twill.codegen.alternate`); -1: it has one of its own."""
 
     id: int
     role: str
     threads: int
     registers: int
     issuer: bool
+    like: int = -1
 
 
 def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
@@ -70,6 +72,27 @@ def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine
             for g in growing:
                 raised[g.id] += granule
     return tuple(replace(g, registers=raised[g.id]) for g in groups)
+
+
+def doubled(groups: Sequence[Group], machine: Machine, copies: int) -> tuple[Group, ...]:
+    """The groups and, behind the one that computes, `copies` - 1 more like it, if only one does and the register file
+    and the machine have room for them. Numbers are new."""
+    computing = [g for g in groups if not g.issuer]
+    if len(computing) != 1:
+        return tuple(groups)
+    (one,) = computing
+    made: list[Group] = []
+    for group in groups:
+        if group is not one:
+            made.append(replace(group, id=len(made)))
+            continue
+        first = len(made)
+        for number in range(copies):
+            like = -1 if number == 0 else first
+            made.append(replace(one, id=first + number, role=f"{one.role} {number}", like=like))
+    budgets = sum(g.threads * g.registers for g in made)
+    most = max((c.max_groups for c in machine.contexts if c.name == "compute"), default=0)
+    return tuple(made) if budgets <= register_pool(made, machine) and copies <= most else tuple(groups)
 
 
 def register_pool(groups: Sequence[Group], machine: Machine) -> int:

@@ -16,6 +16,8 @@ from twill.codegen.stream import Event, Printer, Stream, arrange
 from twill.graph.flat import FlatCarry
 from twill.graph.purity import stretches
 
+LAG = 2  # slots of a ring that products in flight hold
+
 
 class Loops:
     """Plans and prints the loops of the group of `tools`."""
@@ -57,12 +59,26 @@ class Loops:
         """When a product is waited for: at its latency, but before it runs again, and before other instructions write
         an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513, C7515)."""
         products = [other for other in tasks if other.node.kind == "mma"]
+        if self.may_lag(task, tasks):
+            return task.start + interval + 1
         operands = {fragment for product in products for fragment in self.products.touched(product)}
         limits = [task.start + interval - 1]
         for other in tasks:
             if other.node.kind == "elementwise" and self.result_of(other) in operands:
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
         return min(task.start + task.latency, *limits)
+
+    def may_lag(self, task: Task, tasks: list[Task]) -> bool:
+        """Whether a product is waited for only after it has been issued for the next iteration, so that the tensor core
+        never runs dry: nobody else multiplies in this loop meanwhile, nothing but it touches its registers, and its
+        rings have slots to spare."""
+        if self.matters(task, tasks) or not self.is_carried(task):
+            return False
+        others = [t for t in self.plan.tasks.values() if t.region == task.region and t.node.kind == "mma"]
+        if any(other.groups != task.groups for other in others):
+            return False
+        rings = [self.rings[self.plan.place_of(source)] for source in self.plan.slot_sources(task)]
+        return all(ring.held or ring.aref.depth > LAG for ring in rings)
 
     def result_of(self, task: Task) -> int:
         """The variable that a task defines."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import count
 
 from twill import exc
+from twill.codegen.alternate import alternate
 from twill.codegen.aref import WarpProgram
+from twill.codegen.bands import band_of
 from twill.codegen.emitter import Emitter
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
@@ -42,19 +44,14 @@ def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int
     plan = Plan(wired, schedule, machine, tiles, ctas)
     rings = Rings(plan, memory)
     fragments, cursors = count(), count()
-    groups = tuple(Emitter(plan, rings, group.id, fragments, cursors).emit() for group in plan.groups)
+    groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]
+    if any(group.like >= 0 for group in plan.groups):
+        groups = alternate(groups, memory, program.file)
     buffers, shared = memory.place(plan.capacity)
     return WarpProgram(
-        program,
-        machine.name,
-        tuple(memory.maps),
-        buffers,
-        tuple(memory.arefs),
-        tuple(memory.barriers),
-        groups,
-        shared,
-        ctas,
-    )
+        program=program, machine=machine.name, maps=tuple(memory.maps), buffers=buffers, arefs=tuple(memory.arefs),
+        barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band_of(plan),
+    )  # fmt: skip
 
 
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:

@@ -40,7 +40,7 @@ WARPS = 4
 
 @dataclass(frozen=True)
 class Tools:
-    """What the statements of one warp group are made with."""
+    """What the statements of one warp group are made with. group: whose tasks it does; own: its own number."""
 
     plan: Plan
     rings: Rings
@@ -50,6 +50,7 @@ class Tools:
     transfers: Transfers
     cursors: Cursors
     group: int
+    own: int
 
 
 @dataclass
@@ -128,9 +129,9 @@ class Scope:
             values = 1 if isinstance(layout, Blocked) else layout.columns if isinstance(layout, Accumulator) else 1
             element = self.registers.fragment(operand).element
             word = "i32" if element.startswith("i") else "f32"
-            name = f"scratch {self.tools.group}"
+            name = f"scratch {self.tools.own}"
             scratch = self.scratch(name, (WARPS * values,), word)
-            barrier = self.tools.memory.barrier(f"group {self.tools.group}", (self.tools.group,)).id
+            barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         combine = str(step.op.attribute("combine"))
         self.made.append(Reduce(operand, self.result(number), axis, combine, scratch, barrier, line=step.op.line))
 

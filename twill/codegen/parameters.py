@@ -32,7 +32,7 @@ class Parameter:
 def parameters(program: WarpProgram) -> tuple[Parameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
-    for node in nodes(tuple((group.start, group.body, group.finish) for group in program.groups)):
+    for node in nodes(tuple((group.start, group.body, group.skip, group.finish) for group in program.groups)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
         elif isinstance(node, Window):

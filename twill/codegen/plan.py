@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.alike import alike, in_step
-from twill.codegen.groups import warp_groups, with_registers
+from twill.codegen.alternate import COPIES
+from twill.codegen.groups import doubled, warp_groups, with_registers
 from twill.codegen.residency import as_compiled, share
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
@@ -77,6 +78,13 @@ class Plan:
         self.loops = {r.id for r in self.wired.graph.regions if r.kind == "loop"}
         self.operand_a = self.schedule.cooperation.operand_a
         self.groups, self.group_of = warp_groups(self.schedule)
+        self.assign()
+        if self.may_alternate():
+            self.alternate()
+
+    def assign(self) -> None:
+        """The tasks of every group."""
+        self.tasks = {}
         self.schedule_loops()
         self.bring_in_step()
         if self.ctas > 1:
@@ -84,6 +92,31 @@ class Plan:
         else:
             self.groups = with_registers(self.groups, self.schedule, self.machine, self.wired.program.file)
         self.follow_straight()
+
+    def may_alternate(self) -> bool:
+        """Whether program instances may be worked on by several groups in turn: loops of nothing but products of tiles
+        that load groups bring, and nothing else that passes through a ring."""
+        inside = [task for task in self.tasks.values() if task.region in self.loops]
+        if not any(task.node.kind == "mma" for task in inside):
+            return False
+        if any(task.node.kind not in ("mma", "load") for task in inside):
+            return False
+        sources = (source for task in self.tasks.values() for source in self.slot_sources(task))
+        makers = [self.tasks[self.place_of(source)] for source in sources]
+        return all(maker.node.kind == "load" and maker.node.transport == "tma" for maker in makers)
+
+    def alternate(self) -> None:
+        """A second computing group, if there is room for one."""
+        groups, group_of = warp_groups(self.schedule)
+        made = doubled(groups, self.machine, COPIES)
+        if len(made) > len(groups):
+            number = dict(zip((g.id for g in groups), (g.id for g in made if g.like < 0), strict=True))
+            self.groups, self.group_of = made, {old: number[new] for old, new in group_of.items()}
+            self.assign()
+
+    def same_stream(self, group: int) -> tuple[int, ...]:
+        """The group and those that repeat its stream."""
+        return (group, *(g.id for g in self.groups if g.like == group))
 
     @property
     def capacity(self) -> int:
@@ -196,6 +229,12 @@ class Plan:
             if task.region in self.loops and task.block == block and not self.groups[task.groups[0]].issuer:
                 return task.groups[0]
         return next(g.id for g in self.groups if not g.issuer)
+
+    def is_read(self, argument: str) -> bool:
+        """Whether some task loads from that tensor."""
+        loads = (task for task in self.tasks.values() if task.node.kind == "load")
+        accesses = (self.flat.steps[task.steps[-1]].op.access for task in loads)
+        return any(access is not None and access.base == argument for access in accesses)
 
     # -- operands -----------------------------------------------------------------------------
 

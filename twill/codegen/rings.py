@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from twill.codegen.aref import Aref, Buffer
-from twill.codegen.memory import Memory, element_bytes
+from twill.codegen.memory import Memory
 from twill.codegen.plan import Place, Plan, Task
+from twill.codegen.staging import choose_panels, enough, staged, staging_bytes
 
 SPARE = 2048  # bytes kept for barriers, scratch and alignment
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
@@ -29,13 +29,15 @@ class Ring:
 
 @dataclass
 class Rings:
-    """Rings by the place that fills them. bytes: of shared memory that all of them take."""
+    """Rings by the place that fills them. bytes: of shared memory that all of them take. panels: of a tile that is
+    stored, which have a buffer each."""
 
     plan: Plan
     memory: Memory
     by_place: dict[Place, Ring] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.panels = 1
         self.make()
         self.deepen()
         self.bytes = self.memory.used()
@@ -80,7 +82,8 @@ class Rings:
         full = 1 if copied else 4 * self.plan.groups[producer].threads // 128
         empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers)
         transport = "tma" if copied else "registers"
-        aref = self.memory.aref(name, (buffer.id,), producer, consumers, transport, (full, empty))
+        every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
+        aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty))
         multiplied = any(r.node.kind == "mma" for r in slot)
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
         shared.setdefault(known_by, made)
@@ -92,9 +95,33 @@ class Rings:
 
         As soon as loops have PAIR slots, tiles that a whole program instance reads get another one: those of the next
         instance are loaded while this one still reads its own, and the first tiles of its loops after them."""
-        copied = {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma"}
+        tiles = staged(self.plan)
+        loops = {r.aref.id: r for r in self.copied().values() if not r.held}
+        wanted = max((enough(self.plan, ring.key[0]) for ring in loops.values()), default=1)
+
+        def least(taken: int) -> int:
+            depth = self.depths(taken)
+            return min([wanted, *(depth[number] for number in loops)])
+
+        self.panels = choose_panels(tiles, least)
+        depth = self.depths(staging_bytes(tiles, self.panels))
+        for place, ring in list(self.by_place.items()):
+            slots = max(ring.aref.depth, depth.get(ring.aref.id, 0))
+            aref = self.memory.with_depth(ring.aref, slots)
+            self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
+
+    def copied(self) -> dict[int, Ring]:
+        """The rings that the TMA fills, by aref."""
+        return {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma"}
+
+    def depths(self, taken: int) -> dict[int, int]:
+        """How deep those rings can be if something else takes so many bytes of shared memory; 0 if not even as deep as
+        they are."""
+        copied = self.copied()
         depth = {number: ring.aref.depth for number, ring in copied.items()}
-        left = self.plan.capacity - self.memory.used() - self.staging_bytes() - SPARE
+        left = self.plan.capacity - self.memory.used() - taken - SPARE
+        if left < 0:
+            return dict.fromkeys(depth, 0)
         while True:
             loops = {number: slots for number, slots in depth.items() if not copied[number].held}
             least = min(loops.values(), default=DEEPEST)
@@ -105,30 +132,13 @@ class Rings:
                 growing = [number for number, slots in loops.items() if slots == least < DEEPEST]
             need = self.slots_bytes(growing)
             if not growing or need > left:
-                break
+                return depth
             left -= need
             depth.update({number: depth[number] + 1 for number in growing})
-        for place, ring in list(self.by_place.items()):
-            slots = depth.get(ring.aref.id, ring.aref.depth)
-            aref = self.memory.with_depth(ring.aref, slots)
-            self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
 
     def slots_bytes(self, arefs: list[int]) -> int:
         """Bytes of one slot of each of these rings."""
         return sum(self.memory.buffers[b].bytes for number in arefs for b in self.memory.arefs[number].buffers)
-
-    def staging_bytes(self) -> int:
-        """What stores by the TMA want for their tiles."""
-        wanted: dict[tuple[int, tuple[int, ...], str], int] = {}
-        for task in self.plan.tasks.values():
-            if task.node.kind not in ("store", "reduce_store") or task.node.transport != "tma":
-                continue
-            cell = self.plan.flat.steps[task.steps[-1]].operands[0]
-            if cell >= 0 and len(self.plan.tiles.core(cell)) == 2:
-                shape, element = self.plan.tiles.core(cell), self.plan.flat.cells[cell].type.element
-                for group in task.groups:
-                    wanted[group, shape, element] = prod(shape) * element_bytes(element)
-        return sum(wanted.values())
 
     def name(self, task: Task) -> str:
         """The kernel's name for a task's result."""

@@ -27,7 +27,7 @@ _NUMBERED = {
 
 Ids = dict[int, tuple[int, ...]]
 """An id of the first group -> the id that each group has in its place."""
-_PARTS = ("start", "body", "finish")
+_PARTS = ("start", "body", "skip", "finish")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def sections(program: WarpProgram) -> tuple[Section, ...]:
 def together(program: WarpProgram, groups: tuple[int, ...]) -> Section | None:
     """The groups as one section; None if they are not alike."""
     members = tuple(program.groups[number] for number in groups)
-    if len({(m.threads, m.registers, m.issuer) for m in members}) > 1 or members[0].issuer:
+    if len({(m.threads, m.registers, m.issuer, m.share[1]) for m in members}) > 1 or members[0].issuer:
         return None
     try:
         section = _Merge(program, members).section()
@@ -172,6 +172,7 @@ class _Merge:
     def section(self) -> Section:
         """All of it."""
         body = self.merged(tuple(m.body for m in self.members))
+        skip = self.merged(tuple(m.skip for m in self.members))
         start, finish = (self.ends(name) for name in ("start", "finish"))
         first, table = self.members[0], self.tables
         stream = replace(
@@ -179,6 +180,7 @@ class _Merge:
             role=", ".join(m.role for m in self.members),
             start=start,
             body=body,
+            skip=skip,
             finish=finish,
             fragments=tuple(
                 replace(f, name=self.common(table["fragment"][f.id], "fragments"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from twill.codegen.aref import (
     BulkCommit,
@@ -20,20 +19,22 @@ from twill.codegen.aref import (
     TmaStore,
 )
 from twill.codegen.layout import Accumulator
-from twill.codegen.memory import element_bytes
 from twill.codegen.operations import Scope, Tools
 from twill.codegen.plan import Task
+from twill.codegen.staging import panel_columns, panels
 from twill.codegen.transfers import Part
 from twill.graph.flat import UNIFORM, Step
 
 
 @dataclass
 class Stores:
-    """The stores of one warp group. staging: its buffers, by shape and element."""
+    """The stores of one warp group. staging: its buffers, by shape and element. committed: the buffers of its bulk
+    groups so far, in the order of the program, which is that of execution unless one is in a loop."""
 
     tools: Tools
-    staging: dict[tuple[tuple[int, ...], str], int] = field(default_factory=dict)
-    bulk: bool = False
+    staging: dict[tuple[tuple[int, ...], str], list[int]] = field(default_factory=dict)
+    committed: list[int] = field(default_factory=list)
+    in_loop: bool = False
 
     def store(self, task: Task, scope: Scope) -> None:
         """A store or reduction of a tile; appends to the scope."""
@@ -65,15 +66,15 @@ class Stores:
         assert step.op.access is not None
         part = Part(step.op.access, step.operands[0], task.block)
         shape, element = scope.tiles.core(step.operands[0]), step.op.access.element
-        buffer = self.tools.memory.buffers[self.buffer(shape, element)]
-        barrier = self.tools.memory.barrier(f"group {self.tools.group}", (self.tools.group,)).id
-        tile = replace(buffer, shape=shape)
+        buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element)]
+        barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
+        tile = replace(buffers[0], shape=shape)
         made_map = self.tools.transfers.map(part, tile)
-        width = buffer.shape[1]
-        self.bulk = True
-        for first in range(0, shape[1], width):
-            columns = (first, first + width)
-            yield BulkWait(0, read=True, line=task.node.line)
+        width = buffers[0].shape[1]
+        passing = not combine and not self.tools.plan.is_read(step.op.access.base)
+        for number, first in enumerate(range(0, shape[1], width)):
+            columns, buffer = (first, first + width), buffers[number % len(buffers)]
+            yield BulkWait(self.younger(buffer.id, scope), read=True, line=task.node.line)
             yield Sync(barrier)
             yield StoreShared(
                 fragment, SlotRef(buffer.id), columns=None if width == shape[1] else columns, line=task.node.line
@@ -86,26 +87,29 @@ class Stores:
                     continue
                 inside = (box.columns[0] - first, box.columns[1] - first)
                 source = SlotRef(buffer.id, None, box.rows, inside)
-                yield TmaStore(made_map.id, box.coordinates, source, combine, line=task.node.line)
+                yield TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line)
             yield BulkCommit()
 
-    def buffer(self, shape: tuple[int, ...], element: str) -> int:
-        """The staging buffer for tiles of a shape: as many panels of it as fit."""
-        if (shape, element) not in self.staging:
-            width = shape[1]
-            least = min(128 // element_bytes(element), width)
-            while width > least and prod((shape[0], width)) * element_bytes(element) > self.room():
-                width //= 2
-            name = f"staging {self.tools.group}"
-            self.staging[shape, element] = self.tools.memory.buffer(name, (shape[0], max(width, least)), element, 1).id
-        return self.staging[shape, element]
+    def younger(self, buffer: int, scope: Scope) -> int:
+        """Stores of this group that may go on when it writes into a buffer again: those since the buffer's last. Of
+        program instances before, all have been read."""
+        known = buffer in self.committed
+        pending = self.committed[::-1].index(buffer) if known else len(self.committed)
+        self.in_loop |= scope.at.loop is not None
+        self.committed.append(buffer)
+        return 0 if self.in_loop else pending
 
-    def room(self) -> int:
-        """Bytes that one group may take for staging: its share of what the rings leave."""
-        groups = [g for g in self.tools.plan.groups if not g.issuer]
-        left = self.tools.plan.capacity - self.tools.rings.bytes - 1024
-        return left // len(groups)
+    def buffers(self, shape: tuple[int, ...], element: str) -> list[int]:
+        """The staging buffers for tiles of a shape: one for all of it, or some of a panel each."""
+        if (shape, element) not in self.staging:
+            count, width = min(panels(shape, element), self.tools.rings.panels), panel_columns(shape, element)
+            if count == panels(shape, element):
+                count, width = 1, shape[1]
+            name = f"staging {self.tools.own}"
+            made = [self.tools.memory.buffer(name, (shape[0], width), element, 1).id for _ in range(count)]
+            self.staging[shape, element] = made
+        return self.staging[shape, element]
 
     def finish(self) -> list[Stmt]:
         """Nothing is left behind when the CTA ends."""
-        return [BulkWait(0, read=False)] if self.bulk else []
+        return [BulkWait(0, read=False)] if self.committed else []

@@ -24,6 +24,7 @@ def text(program: aref.WarpProgram) -> str:
     names = _Names.of(program)
     head = f"warp program {tile.kernel} {tile.spec} for {program.machine}: {program.shared} bytes of shared memory"
     head += f", {program.ctas} CTAs share an SM" if program.ctas > 1 else ""
+    head += f", grid in bands of {program.band} rows" if program.band else ""
     lines = [head]
     lines += [_map(entry) for entry in program.maps]
     lines += [_buffer(entry, names) for entry in program.buffers]
@@ -153,7 +154,8 @@ def _barrier(entry: aref.NamedBarrier, names: _Names) -> str:
 def _group(group: aref.WarpGroup, names: _Names) -> Iterator[str]:
     registers = f", {group.registers} registers" if group.registers else ""
     issuer = ", one thread issues" if group.issuer else ""
-    yield f"group {names.groups[group.id]}: {group.threads} threads{registers}{issuer}"
+    share = f", every {group.share[1]}th instance from {group.share[0]} on" if group.share[1] > 1 else ""
+    yield f"group {names.groups[group.id]}: {group.threads} threads{registers}{issuer}{share}"
     for fragment in group.fragments:
         shape = _by(layout.shape_of(fragment.layout))
         kind = f"{shape} {fragment.element}" if shape else fragment.element
@@ -165,6 +167,9 @@ def _group(group: aref.WarpGroup, names: _Names) -> Iterator[str]:
         yield from _block(group.start, names, INDENT * 2)
     yield f"{INDENT}body"
     yield from _block(group.body, names, INDENT * 2)
+    if group.skip:
+        yield f"{INDENT}skip"
+        yield from _block(group.skip, names, INDENT * 2)
     if group.finish:
         yield f"{INDENT}finish"
         yield from _block(group.finish, names, INDENT * 2)
@@ -221,7 +226,7 @@ def _tma_load(s: aref.TmaLoad, n: _Names) -> str:
 
 def _tma_store(s: aref.TmaStore, n: _Names) -> str:
     how = f" {s.combine}" if s.combine else ""
-    return f"tma store{how} {n.slot(s.source)} -> {n.maps[s.map]}[{n.exprs(s.coordinates)}]"
+    return f"tma store{how} {n.slot(s.source)} -> {n.maps[s.map]}[{n.exprs(s.coordinates)}]{_if(s.passing, 'passing')}"
 
 
 def _multiply(s: aref.Multiply, n: _Names) -> str:
@@ -267,6 +272,7 @@ _PRINTERS: dict[type[aref.Stmt], Callable[[Any, _Names], str]] = {
     aref.Get: lambda s, n: f"get {n.cursors[s.cursor]}",
     aref.Consumed: lambda s, n: f"consumed {n.cursors[s.cursor]}",
     aref.Advance: lambda s, n: f"advance {n.cursors[s.cursor]}",
+    aref.Skip: lambda s, n: f"advance {n.cursors[s.cursor]} by {n.expr(s.count)}",
     aref.Fence: lambda s, n: f"fence {n.some(s.fragments)}".rstrip(),
     aref.Multiply: _multiply,
     aref.Commit: lambda s, n: "commit",

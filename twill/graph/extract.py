@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twill.graph.access import resolve_accesses
+from twill.graph.between import tile_program
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.program import TileProgram
 from twill.graph.specialization import resolve
-from twill.graph.translate import tile_program
 
 
 def extract(

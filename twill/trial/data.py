@@ -116,12 +116,15 @@ def make_data(manifest: Manifest, case: Case, seed: int = 0, device: str = "cuda
 
 
 def descriptor(tensor: Any, block: tuple[int, ...]) -> Any:
-    """Triton's tensor descriptor, or one like it where there is no Triton."""
+    """Triton's tensor descriptor, or one like it where there is no Triton or it has no such blocks."""
     shape, strides = list(tensor.shape), list(tensor.stride())
+    like = SimpleNamespace(base=tensor, shape=shape, strides=strides, block_shape=list(block), padding="zero")
+    if any(extent & (extent - 1) for extent in block):
+        return like
     try:
         from triton.tools.tensor_descriptor import TensorDescriptor
     except ImportError:
-        return SimpleNamespace(base=tensor, shape=shape, strides=strides, block_shape=list(block), padding="zero")
+        return like
     return TensorDescriptor(tensor, shape, strides, list(block))
 
 

@@ -15,6 +15,7 @@ from twill.codegen.abstract.registers import Fragments, Multiplies
 from twill.codegen.abstract.scalars import Scalar, Scope, evaluate, integer
 from twill.codegen.abstract.violation import Findings
 from twill.codegen.aref import (
+    INSTANCES,
     Acquire,
     Advance,
     Aref,
@@ -26,6 +27,7 @@ from twill.codegen.aref import (
     Let,
     Pipeline,
     Publish,
+    Skip,
     SlotRef,
     Stmt,
     Sync,
@@ -115,10 +117,13 @@ class Actor:
     def run(self, instances: Iterable[tuple[int, int, int]]) -> Iterator[Waiting]:
         """The start, the body for each program instance, then the finish."""
         yield from self.block(self.group.start)
-        for index in instances:
-            self.scope.index, self.scope.names = index, {}
+        mine, of = self.group.share
+        number = 0
+        for number, index in enumerate(instances, 1):
+            self.scope.index, self.scope.names = index, {INSTANCES: number - 1}
             self.fragments.forget()
-            yield from self.block(self.group.body)
+            yield from self.block(self.group.body if (number - 1) % of == mine else self.group.skip)
+        self.scope.names = {INSTANCES: number}
         yield from self.block(self.group.finish)
 
     def block(self, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
@@ -153,6 +158,8 @@ class Actor:
                     self.signal(cursor, full=False, arrivals=self.arrivals)
                 case Advance(cursor):
                     self.cursors[cursor] += 1
+                case Skip(cursor, count):
+                    self.cursors[cursor] += max(0, integer(count, self.scope))
                 case _:
                     execute(self, stmt)
         self.scope.names = names
@@ -220,6 +227,11 @@ class Actor:
         wanted = phase if get else phase - 1
         landed = self.landed(ring, slot) if get else None
         line, verb = self.line, "Get" if get else "Acquire"
+        if wanted > 0 and not self.knows(barrier, wanted - 1):
+            self.report(
+                "phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name} without knowing that phase "
+                f"{wanted - 1} is complete: a wait cannot tell phase {wanted} from phase {wanted - 2}",
+            )  # fmt: skip
 
         def ready() -> bool:
             self.settle(barrier, landed)
@@ -255,16 +267,19 @@ class Actor:
                 "phase", f"{verb} by {self.role} means phase {phase} of {barrier.name}, which is in phase "
                 f"{barrier.phase} with {barrier.arrived} of {barrier.count} arrivals",
             )  # fmt: skip
-        elif phase and not all(
-            count <= self.everything().get(event, 0)
-            for event, count in barrier.done[phase - 1].items()
-            if event[0] == "time"
-        ):
+        elif phase and not self.knows(barrier, phase - 1):
             self.report("phase", f"{self.role} arrives in phase {phase} of {barrier.name} without knowing that phase "
                                  f"{phase - 1} is complete")  # fmt: skip
         barrier.arrive(arrivals, clock, expected)
         if barrier.arrived >= barrier.count and not (barrier.expected or barrier.loads):
             self.settle(barrier, landed)
+
+    def knows(self, barrier: Mbarrier, phase: int) -> bool:
+        """Whether the group knows that a phase is complete, and not only by chance."""
+        if phase >= len(barrier.done):
+            return False
+        known = self.everything()
+        return all(count <= known.get(event, 0) for event, count in barrier.done[phase].items() if event[0] == "time")
 
     def everything(self) -> Clock:
         """All that any thread of the group knows."""

@@ -25,7 +25,6 @@ from twill.codegen.aref import (
     TmaStore,
     WarpGroup,
     WarpProgram,
-    walk,
 )
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, shape_of
 
@@ -39,7 +38,7 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
     """Every statement of a group whose operands do not fit."""
     fragments = {fragment.id: fragment for fragment in group.fragments}
     context = (program, fragments)
-    for stmt in (*walk(group.start), *walk(group.body), *walk(group.finish)):
+    for stmt in group.stmts:
         rule = _RULES.get(type(stmt))
         if rule is None:
             continue

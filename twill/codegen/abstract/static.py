@@ -19,12 +19,12 @@ from twill.codegen.aref import (
     Expect,
     Get,
     Publish,
+    Skip,
     Stmt,
     Sync,
     TmaLoad,
     WarpGroup,
     WarpProgram,
-    walk,
 )
 from twill.codegen.residency import share
 from twill.exc import TwillError
@@ -58,7 +58,8 @@ def arrivals(group: WarpGroup) -> int:
 def _rings(program: WarpProgram) -> Iterator[Violation]:
     for aref in program.arefs:
         full = 1 if aref.transport == "tma" else arrivals(program.groups[aref.producer])
-        empty = sum(arrivals(program.groups[consumer]) for consumer in aref.consumers)
+        consumers = [program.groups[consumer] for consumer in aref.consumers]
+        empty = sum(arrivals(consumer) // consumer.share[1] for consumer in consumers)  # one of a share has the slot
         for name, count, right in (("full", aref.full_count, full), ("empty", aref.empty_count, empty)):
             if count != right:
                 yield Violation("counts", f"the {name} barriers of ring `{aref.name}` count {count} arrivals, its warp "
@@ -73,7 +74,7 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
 def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
     """Rings are used by those who they are made for."""
     cursors = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
-    for stmt in (*walk(group.start), *walk(group.body), *walk(group.finish)):
+    for stmt in group.stmts:
         match stmt:
             case Acquire(cursor) | Expect(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
                 wanted, meant = "producer", cursors.get(cursor)
@@ -81,7 +82,7 @@ def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
             case Get(cursor) | Consumed(cursor):
                 wanted, meant = "consumer", cursors.get(cursor)
                 right = meant is not None and group.id in meant.consumers
-            case Advance(cursor):
+            case Advance(cursor) | Skip(cursor):
                 wanted, meant = "user", cursors.get(cursor)
                 right = meant is not None
             case Sync() | Arrive() if group.issuer:

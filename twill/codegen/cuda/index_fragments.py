@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twill.codegen.aref import Compute, Copy, Fill, Operand, Range, Reg, Stmt, WarpGroup, walk
+from twill.codegen.aref import Compute, Copy, Fill, Operand, Range, Reg, Stmt, WarpGroup
 from twill.codegen.cuda.places import indices, register
 from twill.codegen.expression import Number
 from twill.codegen.layout import Accumulator, Along, Layout, Uniform, shape_of
@@ -24,7 +24,7 @@ def find_index_fragments(group: WarpGroup) -> dict[int, Coefficients]:
     layouts: dict[int, Layout] = {
         f.id: f.layout for f in group.fragments if f.element == "i32" and not isinstance(f.layout, Uniform)
     }
-    stmts = [stmt for stmt in walk((*group.start, *group.body, *group.finish)) if _result(stmt) in layouts]
+    stmts = [stmt for stmt in group.stmts if _result(stmt) in layouts]
     found: dict[int, Coefficients] = {}
     changed = True
     while changed:

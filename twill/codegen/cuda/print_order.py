@@ -14,6 +14,7 @@ from twill.codegen.aref import (
     Get,
     ProxyFence,
     Publish,
+    Skip,
     SlotRef,
     Sync,
     TmaLoad,
@@ -76,6 +77,11 @@ def print_advance(stmt: Advance, ctx: Context) -> None:
     ctx.out.line(f"{ctx.cursors[stmt.cursor]}.advance();")
 
 
+def print_skip(stmt: Skip, ctx: Context) -> None:
+    """The cursor of all threads."""
+    ctx.out.line(f"{ctx.cursors[stmt.cursor]}.skip({ctx.expression(stmt.count)});")
+
+
 # ---------------------------------------------------------------- named barriers and fences
 def print_proxy_fence(stmt: ProxyFence, ctx: Context) -> None:
     """Of each thread for itself."""
@@ -108,8 +114,10 @@ def print_tma_store(stmt: TmaStore, ctx: Context) -> None:
     """One box out of a slot or a part of it; added to what is there with `combine`."""
     if stmt.combine not in ("", "add", "min", "max", "and", "or", "xor"):
         raise exc.UnsupportedInKernel(f"the TMA has no reduction '{stmt.combine}'")
-    name = f"tma_reduce_{stmt.combine}" if stmt.combine else "tma_store"
-    one_thread(f"{name}(&map{stmt.map}, {_part(stmt.source, ctx)}, {_coordinates(stmt.coordinates, ctx)});", ctx)
+    name = f"tma_reduce_{stmt.combine}" if stmt.combine else "tma_store_hint" if stmt.passing else "tma_store"
+    policy = ", l2_evict_first()" if stmt.passing else ""
+    moved = f"&map{stmt.map}, {_part(stmt.source, ctx)}{policy}, {_coordinates(stmt.coordinates, ctx)}"
+    one_thread(f"{name}({moved});", ctx)
 
 
 def _part(ref: SlotRef, ctx: Context) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import Buffer, Cursor, WarpGroup, WarpProgram
+from twill.codegen.aref import INSTANCES, Buffer, Cursor, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
@@ -19,7 +19,7 @@ from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_sec
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
 from twill.codegen.cuda.writer import Writer
-from twill.codegen.expression import ProgramId
+from twill.codegen.expression import Local, PerGroup, ProgramId
 from twill.codegen.layout import text as layout_text
 from twill.codegen.parameters import Parameter, nodes, parameters
 from twill.codegen.sections import Section, common_name, sections
@@ -29,6 +29,7 @@ from twill.machine_file import load_machine
 _WARP = 32
 _MOST_REGISTERS = 255  # that an instruction can name
 _PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
+_BANDED_ID = ("first_row + in_band % rows", "in_band / rows", "instance / (grid0 * grid1)")
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,10 @@ class _Kernel:
             ctx = self._context(section)
             if group.issuer:
                 with out.block(f"if (warps_before == {first // _WARP} && elect_one())"):
-                    self._instances(group, ctx)
+                    self._instances(section, ctx)
             else:
                 self._threads(section, first, ctx)
-                self._instances(group, ctx)
+                self._instances(section, ctx)
 
     def _threads(self, section: Section, first: int, ctx: Context) -> None:
         """Who a thread is within its warp group, and which of its role's groups that is."""
@@ -200,26 +201,49 @@ class _Kernel:
             block=print_block,
         )
 
-    def _instances(self, group: WarpGroup, ctx: Context) -> None:
+    def _instances(self, section: Section, ctx: Context) -> None:
         """The persistent loop, then what comes after it."""
-        out = self.out
+        out, group = self.out, section.stream
         for cursor in group.cursors:
             out.line(self._cursor(cursor, ctx))
         if group.start:
             out.line("// ---- before the first instance")
             print_block(group.start, ctx.inside())
         out.line("#pragma unroll 1")
-        with out.block("for (u32 instance = blockIdx.x; instance < instances; instance += gridDim.x)"):
-            used = {node.axis for node in nodes((group.body, group.finish)) if isinstance(node, ProgramId)}
-            for axis in sorted(used):
-                out.line(f"const i32 program_id_{axis} = {_PROGRAM_ID[axis]};")
+        shares = tuple(self.program.groups[number].share for number in section.groups)
+        mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
+        number = f", {INSTANCES} = 0" if of > 1 else ""
+        step = f", ++{INSTANCES}" if of > 1 else ""
+        with out.block(f"for (u32 instance = blockIdx.x{number}; instance < instances; instance += gridDim.x{step})"):
+            self._program_ids(group)
+            if of > 1:
+                with out.block(f"if ({INSTANCES} % {of} != {mine})"):
+                    print_block(group.skip, ctx.inside())
+                    out.line("continue;")
             for fragment in group.fragments:
                 kind = "indices" if fragment.id in ctx.indices else fragment.element
                 out.line(f"{ctx.declaration(fragment.id)}  // {kind}, {layout_text(fragment.layout)}")
             print_block(group.body, ctx.inside())
         if group.finish:
             out.line("// ---- after the last instance")
-            print_block(group.finish, ctx.inside())
+            after = ctx.inside()
+            if any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.finish)):
+                name = after.define(INSTANCES)
+                past = "(instances - blockIdx.x + gridDim.x - 1) / gridDim.x"
+                out.line(f"const i32 {name} = blockIdx.x < instances ? {past} : 0;")
+            print_block(group.finish, after)
+
+    def _program_ids(self, group: WarpGroup) -> None:
+        """Where in the launch grid the instance is."""
+        out, band = self.out, self.program.band
+        blocks = (group.body, group.skip, group.finish)
+        used = {node.axis for node in nodes(blocks) if isinstance(node, ProgramId)}
+        if band and used & {0, 1}:
+            out.line("const u32 in_layer = instance % (grid0 * grid1);")
+            out.line(f"const u32 first_row = in_layer / ({band} * grid1) * {band};")
+            out.line(f"const u32 in_band = in_layer - first_row * grid1, rows = min(grid0 - first_row, {band}u);")
+        for axis in sorted(used):
+            out.line(f"const i32 program_id_{axis} = {(_BANDED_ID if band else _PROGRAM_ID)[axis]};")
 
     def _cursor(self, cursor: Cursor, ctx: Context) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"

@@ -29,6 +29,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, Context], None]] = {
     aref.Get: print_order.print_get,
     aref.Consumed: print_order.print_consumed,
     aref.Advance: print_order.print_advance,
+    aref.Skip: print_order.print_skip,
     aref.ProxyFence: print_order.print_proxy_fence,
     aref.Sync: print_order.print_sync,
     aref.Arrive: print_order.print_arrive,

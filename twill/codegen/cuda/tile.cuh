@@ -12,6 +12,11 @@ template <u32 DEPTH> struct Cursor {
     else if constexpr (DEPTH == 2) { parity ^= slot; slot ^= 1; }
     else if (++slot == DEPTH) { slot = 0; parity ^= 1; }
   }
+  __device__ __forceinline__ void skip(i32 slots) {  // none if negative
+    const u32 past = slot + (slots > 0 ? slots : 0);
+    parity ^= past / DEPTH & 1;
+    slot = past % DEPTH;
+  }
 };
 
 // N values moved together.
