@@ -41,7 +41,7 @@ def test_a_kernel_with_products_has_its_sm_alone() -> None:
     made = lowered(gemm())
     assert made.ctas == 1
     assert all(group.registers for group in made.groups)
-    assert "__launch_bounds__(256, 1)" in print_cuda(made, H100).text
+    assert "__launch_bounds__(384, 1)" in print_cuda(made, H100).text
 
 
 def test_a_kernel_without_products_shares_its_sm() -> None:
