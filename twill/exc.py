@@ -654,3 +654,18 @@ class ForeignRecording(TwillError):
             file=path,
             hint="another --raw FILE, or --again to measure everything anew",
         )
+
+
+# Certificates (twill.certify).
+
+
+class FalseClaim(TwillError):
+    """A schedule claims to be the best, and a better one was found."""
+
+
+class BadProof(TwillError):
+    """A proof of a certificate is damaged, of another question, or does not prove what it says."""
+
+
+class BadCertificate(TwillError):
+    """A certificate is missing, no certificate, or not one of this schedule."""

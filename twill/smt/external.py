@@ -24,7 +24,7 @@ from twill.smt.backend import AUXILIARY, Answer, Sort
 
 EFFORT_PER_SECOND = 5_000_000  # what z3's counter advances by in a second, roughly
 END = "twill-end"
-_VALUE = re.compile(r"\(\s*([A-Za-z_]\w*)\s+(true|false|\d+|\(-\s+\d+\))\s*\)")
+_VALUE = re.compile(r"\(\s*([A-Za-z_][\w.]*)\s+(true|false|\d+|\(-\s+\d+\))\s*\)")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,24 @@
+"""A question: whether one loop has a schedule within given limits."""
+
+from __future__ import annotations
+
+from twill.document import Document
+
+
+class Question(Document):
+    """Is there a valid schedule of the loop with I in [ii, ii_to] and ... ?
+
+    length, crossing, registers: at most so much of the objective (None: any); only with ii = ii_to.
+    """
+
+    ii: int
+    ii_to: int
+    length: int | None = None
+    crossing: int | None = None
+    registers: int | None = None
+
+    def words(self) -> str:
+        """`I in [1032, 1044]`, `I = 2048, length <= 4096`."""
+        interval = f"I = {self.ii}" if self.ii == self.ii_to else f"I in [{self.ii}, {self.ii_to}]"
+        limits = {"length": self.length, "crossing": self.crossing, "registers": self.registers}
+        return ", ".join([interval, *(f"{name} <= {most}" for name, most in limits.items() if most is not None)])
