@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.schedules import attention_schedule
 from tests.test_show_view import spoiled
+from twill.certify.document import CertificateDocument, Proven
+from twill.certify.question import Question
 from twill.cli import main
+from twill.machine_file import load_machine
 from twill.schedule import Schedule
 
 
@@ -90,3 +94,49 @@ def test_show_prints_and_writes(stored: Path, tmp_path: Path, capsys: pytest.Cap
 def test_show_needs_no_machine_file(tmp_path: Path) -> None:
     schedule = attention_schedule().model_copy(update={"machine": "a machine that is described nowhere"})
     assert main(["show", str(store(tmp_path, schedule))]) == 0
+
+
+def test_a_certificate_is_made_and_checked_without_the_solver(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = str(ROOT / "examples" / "gemm.py")
+    folder = tmp_path / "certified"
+    asked = ["solve", kernel, "--machine", "h100", "--spec", "bf16", "--no-store"]
+    assert main([*asked, "--certify", str(folder)]) == 0
+    capsys.readouterr()
+    assert main(["check", str(folder / "schedule.json"), "--certificate"]) == 0
+    said = capsys.readouterr().out
+    assert "proven: loop0-1.proof.gz" in said and "no schedule with I in [1, " in said
+    assert said.splitlines()[-1] == "  5 proven, 0 agreed, 0 claimed"
+
+    proof = folder / "loop0-1.proof.gz"
+    proof.write_bytes(proof.read_bytes()[:-9])
+    assert main(["check", str(folder / "schedule.json"), "--certificate"]) == 2
+    assert "loop0-1.proof.gz" in capsys.readouterr().err
+    proof.unlink()
+    assert main(["check", str(folder / "schedule.json"), "--certificate"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_schedule_without_a_certificate_is_told_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(stored), "--certificate"]) == 2
+    assert "certificate.json" in capsys.readouterr().err
+
+
+def test_a_certificate_that_names_a_file_elsewhere_is_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schedule = attention_schedule()
+    loop = schedule.loops[0]
+    question = Question(ii=loop.ii, ii_to=loop.ii, length=1)
+    document = CertificateDocument(
+        kernel="attention",
+        spec="full",
+        machine=load_machine("h100").digest(),
+        graphs=((loop.loop, loop.graph.digest()),),
+        bounds=(),
+        proven=(Proven(loop=loop.loop, question=question, file="../../secret", sha256="0" * 64),),
+        agreed=(),
+        claimed=(),
+    )
+    (stored.parent / "certificate.json").write_text(document.canonical())
+    assert main(["check", str(stored), "--certificate"]) == 2
+    assert "outside its folder" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def exclude(graph: CostedGraph, machine: Machine, witness: Witness) -> None:
 
 
 def resource(graph: CostedGraph, _: Machine, witness: Witness) -> int:
-    """Busy intervals of a unit are disjoint modulo I (or only their sum counts), so the sum of its cycles is at most I."""
+    """Busy intervals of a unit are disjoint modulo I, or only their sum counts: the sum is at most I."""
     return sum(use.cycles for i in graph.instructions for use in i.uses if use.unit == witness.place)
 
 
@@ -117,7 +117,8 @@ def memory(graph: CostedGraph, machine: Machine, witness: Witness) -> None:
 
 def rings(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[Callable[[int], int], int]:
     """Bytes that the rings of a memory take at an I, and the bytes for them."""
-    kept = sum(x.bytes for x in (*graph.storages, *graph.invariants) if x.space == witness.place)
+    kept = sum(x.bytes for x in graph.storages if x.space == witness.place)
+    kept += sum(x.bytes for x in graph.invariants if x.space == witness.place)
     lives = lives_of(graph, witness)
     sizes = {n: x.bytes for n, x in enumerate(graph.values) if x.space == witness.place and x.storage is None}
 
@@ -136,7 +137,9 @@ def registers(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[C
         return min((threads[name] for name in graph.instructions[v].contexts if name in threads), default=0)
 
     most = sum(c.max_groups * c.threads * c.max_registers for c in machine.contexts)
-    kept = sum(x.registers * min(map(fewest, x.readers)) for x in graph.invariants if x.space == "register" and x.readers)
+    kept = sum(
+        x.registers * min(map(fewest, x.readers)) for x in graph.invariants if x.space == "register" and x.readers
+    )
     for storage in graph.storages:
         makers = [x.producer for x in graph.values if x.storage == storage.id and x.space == "register"]
         if storage.space == "register" and makers:

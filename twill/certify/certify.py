@@ -117,9 +117,7 @@ class Work:
         """A claim that is not true by itself: it may be true with pins, or with the main loop's warp groups."""
         main = (loop.objective, loop.certificate) == (self.schedule.objective, self.schedule.certificate)
         if main and not self.schedule.pins:
-            raise FalseClaim(
-                f"the schedule claims that none has {question.words()}, but there is one", line=loop.line
-            )
+            raise FalseClaim(f"the schedule claims that none has {question.words()}, but there is one", line=loop.line)
         given = "the pins" if main else "the warp groups of the main loop"
         self.claimed.append(Claimed(loop=loop.loop, question=question, reason=f"true only with {given}"))
 

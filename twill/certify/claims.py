@@ -14,7 +14,7 @@ def smaller(loop: LoopSchedule) -> range:
 
 
 def behind(loop: LoopSchedule, granule: int) -> Iterator[tuple[str, Question]]:
-    """The objectives behind I that are claimed to be minimal, each given those before it, and what a better one asks."""
+    """The objectives behind I that are claimed to be minimal, given those before them, and what a better one asks."""
     said = loop.objective
     if "copies" in said.proven and said.copies > 1:
         yield "copies", Question(ii=said.ii, ii_to=said.ii, length=(said.copies - 1) * said.ii)

@@ -100,5 +100,8 @@ def _sum(term: object, factor: int, total: dict[str, int]) -> int:
         case ["+", *parts]:
             return sum(_sum(part, factor, total) for part in parts)
         case ["*", number, inner]:
-            return _sum(inner, _sum(number, factor, {}), total)
+            unknowns: dict[str, int] = {}
+            scaled = _sum(number, factor, unknowns)
+            if not unknowns:
+                return _sum(inner, scaled, total)
     raise ValueError(term)

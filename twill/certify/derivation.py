@@ -11,7 +11,9 @@ from twill.certify.proof import names_and_factors
 from twill.certify.statement import Key
 from twill.certify.trim import Propagation
 
-Step = tuple[str, tuple[int, ...], list[int]]  # "sum" with factors, or "follows" with clauses; the last is the one before
+Step = tuple[
+    str, tuple[int, ...], list[int]
+]  # "sum" with factors, or "follows" with clauses; the last is the one before
 
 
 class Unprovable(Exception):
@@ -71,8 +73,7 @@ class Derivation:
     def _written(self) -> Iterator[list[object]]:
         inputs = [n for n in range(len(self.inputs)) if n in self._needed]
         derived = sorted(self._steps)
-        clauses = [self._clauses.clauses[n] for n in inputs]
-        clauses += [clause for n in derived for _, clause, _ in self._steps[n]]
+        clauses = [clause for n in derived for _, clause, _ in self._steps[n]]
         short: dict[int, int] = {}
         for number in sorted({abs(literal) for clause in clauses for literal in clause}):
             short[number] = len(short) + 1

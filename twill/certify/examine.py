@@ -46,9 +46,9 @@ def examine(schedule: Schedule, machine: Machine, certificate: CertificateDocume
     if certificate.graphs != graphs or certificate.machine != machine.digest():
         raise BadCertificate("is about other loops or another machine than this schedule", hint="certify it again")
     known = {number for number, _ in graphs}
-    for entry in (*certificate.bounds, *certificate.proven, *certificate.agreed, *certificate.claimed):
-        if entry.loop not in known:
-            raise BadCertificate(f"speaks of loop {entry.loop}, which the schedule has not")
+    spoken_of = {entry.loop for entry in answers(certificate)} | {bound.loop for bound in certificate.bounds}
+    for number in sorted(spoken_of - known):
+        raise BadCertificate(f"speaks of loop {number}, which the schedule has not")
     found: list[Finding] = []
     for loop in schedule.loops:
         found += examine_loop(loop, machine, certificate, read)
@@ -73,7 +73,7 @@ def examine_loop(
         shown.append((excluded, "proven", f"the {bound.witness.kind} bound{where}"))
 
     answered: dict[Question, tuple[str, str]] = {}
-    for entry in (*certificate.claimed, *certificate.agreed, *certificate.proven):
+    for entry in answers(certificate):
         if entry.loop == loop.loop:
             answered[entry.question] = standing(entry, loop, machine, read)
     for question, (how_well, how) in answered.items():
@@ -86,6 +86,12 @@ def examine_loop(
     for _, question in behind(loop, machine.register_file.granule):
         how_well, how = answered.get(question, ("claimed", "the certificate says nothing of it"))
         yield Finding(loop.line, question.words(), how_well, how)
+
+
+def answers(certificate: CertificateDocument) -> tuple[Proven | Agreed | Claimed, ...]:
+    """Its answers to questions; where one has several, the best comes last."""
+    weak: tuple[Claimed | Agreed, ...] = (*certificate.claimed, *certificate.agreed)
+    return (*weak, *certificate.proven)
 
 
 def standing(entry: Proven | Agreed | Claimed, loop: LoopSchedule, machine: Machine, read: Read) -> tuple[str, str]:
@@ -112,9 +118,11 @@ def standing(entry: Proven | Agreed | Claimed, loop: LoopSchedule, machine: Mach
 
 
 def covering(wanted: range, shown: list[tuple[range, str, str]]) -> Iterator[tuple[range, str, str]]:
-    """`wanted` cut into ranges that are shown, the best standing first where several show one, and what nothing shows."""
+    """`wanted` cut into ranges with what shows them, the best where there are several."""
     rank = {"proven": 0, "agreed": 1, "claimed": 2}
-    cuts = sorted({wanted.start, wanted.stop, *(end for r, _, _ in shown for end in (r.start, r.stop) if end in wanted)})
+    cuts = sorted(
+        {wanted.start, wanted.stop, *(end for r, _, _ in shown for end in (r.start, r.stop) if end in wanted)}
+    )
     for start, stop in zip(cuts, cuts[1:], strict=False):
         part = range(start, stop)
         over = [(rank[how_well], how_well, how) for r, how_well, how in shown if r.start <= start and stop <= r.stop]

@@ -24,7 +24,7 @@ Clause = tuple[Linear, ...]  # at least one holds; () is a contradiction
 
 
 def at_most(terms: Mapping[str, int], bound: int) -> Literal:
-    """Σ coefficient · unknown <= bound, divided by what the coefficients share; the unknowns are integers, so it rounds."""
+    """Σ coefficient · unknown <= bound, divided by what the coefficients share, and rounded: unknowns are integers."""
     present = sorted((name, factor) for name, factor in terms.items() if factor)
     if not present:
         return bound >= 0

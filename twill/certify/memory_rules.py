@@ -14,7 +14,8 @@ def memory(s: Terms, space: str) -> Iterator[Clause]:
     """Rings, storages and invariants of a memory fit it."""
     if space == "register":
         return
-    fixed = sum(kept.bytes for kept in (*s.graph.storages, *s.graph.invariants) if kept.space == space)
+    fixed = sum(kept.bytes for kept in s.graph.storages if kept.space == space)
+    fixed += sum(kept.bytes for kept in s.graph.invariants if kept.space == space)
     rings = {f"depth.{x}": value.bytes for x, value in enumerate(s.graph.values) if in_ring(value, space)}
     yield from either(at_most(rings, s.machine.capacity(space) - fixed))
 
@@ -25,6 +26,8 @@ def depth(s: Terms, x: int) -> Iterator[Clause]:
     For every whole number c: rows make up for c - 1 intervals at most, or c more slots are needed than stages apart.
     """
     value = s.graph.values[x]
+    if value.space == "register":
+        return
     yield from either(at_least({f"depth.{x}": 1}, 1))
     ends = [(r.reader, r.distance, read_end(s.instruction(r.reader))) for r in value.reads]
     for reader, distance, end in ends or [(value.producer, 0, s.instruction(value.producer).latency)]:
@@ -115,7 +118,7 @@ def touches(s: Terms, slot: int) -> Iterator[Clause]:
 
 
 def crowd(s: Terms, u: int, slot: int) -> Iterator[Clause]:
-    """At the birth of value u, its warp group's registers hold what it keeps and the copies alive of what it makes."""
+    """At its birth, the warp group of value u has registers for what it keeps and what is alive."""
     if not in_registers(s.graph.values[u]):
         return
     made = negated(s.member(s.graph.values[u].producer, slot))

@@ -5,7 +5,8 @@ One JSON value a line, compressed with gzip. First the header; then, numbered fr
     {"schema": "twill.proof/1", "graph": DIGEST, "machine": DIGEST, "question": {...}}
     ["literal", [NAME, FACTOR, ...], BOUND]      the next literal, from 1: Σ FACTOR·NAME <= BOUND; -n is its negation
     ["rule", KEY, PLACE]                         a clause of the statement
-    ["sum", [LITERAL, ...], [FACTOR, ...]]       a clause: the negations, each times its factor, add up to 0 <= -1 or less
+    ["sum", [LITERAL, ...], [FACTOR, ...]]       a clause: its literals' negations, each times its factor, add up to
+                                                 0 <= -1 or less
     ["follows", [LITERAL, ...], [STEP, ...]]     a clause: with all of it denied, each step in turn leaves one literal,
                                                  which holds then, until the last leaves none
 

@@ -1,8 +1,8 @@
 """Answers a question about a loop: a schedule's unknowns, or a proof that there is none.
 
-z3 refutes the statement and logs the clauses that it learns. From the last backwards, every clause that the contradiction
-needs is derived again: by adding inequalities up, or by crossing literals out of earlier clauses. What z3 learned but
-nobody needs is left out, and what cannot be derived again is not used.
+z3 refutes the statement and logs the clauses that it learns. From the last backwards, every clause that the
+contradiction needs is derived again: by adding inequalities up, or by crossing literals out of earlier clauses. What z3
+learned but nobody needs is left out, and what cannot be derived again is not used.
 """
 
 from __future__ import annotations

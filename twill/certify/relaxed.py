@@ -23,9 +23,7 @@ def assignment(s: Statement, values: Mapping[str, int]) -> Assignment:
         for i in s.graph.instructions
     ]
     earliest = min(starts)
-    return Assignment(
-        s.graph, s.machine, slots_of(s.machine), ii, tuple(t - earliest for t in starts), tuple(slots)
-    )
+    return Assignment(s.graph, s.machine, slots_of(s.machine), ii, tuple(t - earliest for t in starts), tuple(slots))
 
 
 def broken_rules(s: Statement, values: Mapping[str, int]) -> Iterator[Key]:

@@ -220,9 +220,7 @@ def spill_window(s: Terms, x: int) -> tuple[int, int]:
 
 def issue_time(s: Terms, slot: int) -> Iterator[Clause]:
     """What is disjoint modulo I takes I at most together: holds and spills of one warp group."""
-    total = {
-        f"in.{s.owner[i.id]}.{slot}": 0 for i in s.graph.instructions if i.hold and slot in s.able(i.id)
-    }
+    total = {f"in.{s.owner[i.id]}.{slot}": 0 for i in s.graph.instructions if i.hold and slot in s.able(i.id)}
     for i in s.graph.instructions:
         if i.hold and slot in s.able(i.id):
             total[f"in.{s.owner[i.id]}.{slot}"] += i.hold
@@ -237,7 +235,8 @@ def crossing(s: Terms) -> Iterator[Clause]:
     """Value edges between warp groups cost at most the question's crossing."""
     if s.question.crossing is None:
         return
-    total, most = {}, s.question.crossing
+    total: dict[str, int] = {}
+    most = s.question.crossing
     for edge in s.graph.edges:
         together = s.same(edge.src, edge.dst)
         if edge.kind != "value" or together is True:

@@ -79,7 +79,9 @@ class Terms:
         for q in self.turns(delay):
             yield from either(*unless, at_least(stages, q + 1 - distance), self.rows(later, earlier, delay, -q))
 
-    def apart(self, a: int, a_use: tuple[int, int], b: int, b_use: tuple[int, int], *unless: Literal) -> Iterator[Clause]:
+    def apart(
+        self, a: int, a_use: tuple[int, int], b: int, b_use: tuple[int, int], *unless: Literal
+    ) -> Iterator[Clause]:
         """[t(a) + begin, + cycles) and [t(b) + begin, + cycles) do not meet modulo I, unless one of the literals holds.
 
         For every whole number k: k · I after (or before) a's interval, b's has ended already or not yet begun.

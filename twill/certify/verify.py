@@ -1,7 +1,7 @@
 """The checker of proofs: it adds inequalities up and crosses literals out, and believes nothing.
 
-It needs the statement's rules (`twill.certify.statement`), which say in clauses what docs/model.md says in words, and no
-solver. Every step is checked when it is read.
+It needs the rules of the statement (`twill.certify.statement`), which say in clauses what docs/model.md says in words,
+and no solver. Every step is checked when it is read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Checker:
         given = at_most(dict(zip(map(str, names), whole(factors), strict=True)), whole([bound])[0])
         known = len(self.atoms.literals)
         if isinstance(given, bool) or self.atoms.number(given) != known + 1:
-            raise ValueError("the literal is decided, written in another way than its shortest, or not new")
+            raise ValueError("the literal is decided or not new")
 
     def rule(self, key: list[str | int], place: int) -> None:
         """A clause of the statement."""

@@ -77,7 +77,9 @@ def solve(commands: Commands) -> None:
     options(one)
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     one.add_argument("--json", action="store_true", help="the schedule document on standard output, nothing else")
-    one.add_argument("--top", metavar="K", type=positive, help="K optimal schedules that differ, not from the store")
+    either = one.add_mutually_exclusive_group()
+    either.add_argument("--top", metavar="K", type=positive, help="K optimal schedules that differ, not from the store")
+    either.add_argument("--certify", metavar="DIR", help="prove what it claims: schedule, certificate, proofs into DIR")
     outputs(one)
     one.add_argument("--out", metavar="DIR", help="write schedule.json, .html, .trace.json and .txt into DIR")
     answers(one)
@@ -186,6 +188,7 @@ def check(commands: Commands) -> None:
     one = new(commands, "check", "hold a schedule document to every rule of docs/model.md")
     one.add_argument("schedule", metavar="SCHEDULE.json")
     one.add_argument("--machine", metavar="NAME_OR_FILE", help="the machine it was solved for, if not a described one")
+    one.add_argument("--certificate", action="store_true", help="check the certificate.json and the proofs beside it")
     one.set_defaults(command=schedules.check)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from twill.exc import OutputNotWritable
 
 if TYPE_CHECKING:
+    from twill.certify.certify import Certified
     from twill.schedule import Schedule
 
 TEXT_WIDTH = 120  # columns of schedule.txt
@@ -20,19 +21,21 @@ TEXT_WIDTH = 120  # columns of schedule.txt
 
 @dataclass(frozen=True)
 class Outputs:
-    """What `--html FILE`, `--trace FILE` and `--out DIR` ask for (None: not asked for)."""
+    """What `--html FILE`, `--trace FILE`, `--out DIR` and `--certify DIR` ask for (None: not asked for)."""
 
     html: str | None = None
     trace: str | None = None
     out: str | None = None
+    certificate: str | None = None
 
     def refuse_unwritable(self) -> None:
         """Raise OutputNotWritable now rather than after a long solve."""
         for file in (self.html, self.trace):
             if file is not None:
                 refuse_file(Path(file))
-        if self.out is not None:
-            refuse_directory(Path(self.out))
+        for directory in (self.out, self.certificate):
+            if directory is not None:
+                refuse_directory(Path(directory))
 
     def write(self, schedule: Schedule) -> None:
         """Write every file that was asked for."""
@@ -40,6 +43,19 @@ class Outputs:
             with reporting(Path(self.out)):
                 Path(self.out).mkdir(parents=True, exist_ok=True)
         write_all(dict(self.texts(schedule)))
+
+    def write_certificate(self, schedule: Schedule, certified: Certified) -> None:
+        """Write the schedule, its certificate and the proofs."""
+        from twill.certify.document import FILE
+
+        assert self.certificate is not None
+        directory = Path(self.certificate)
+        with reporting(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        files: dict[Path, str | bytes] = {directory / name: proof for name, proof in certified.proofs.items()}
+        files[directory / "schedule.json"] = schedule.canonical() + "\n"
+        files[directory / FILE] = certified.document.canonical() + "\n"
+        write_all(files)
 
     def numbered(self, number: int) -> Outputs:
         """The places of one of several schedules: a folder of its own in DIR, `-2` and so on after a file's stem."""

@@ -14,10 +14,21 @@ def check(arguments: Namespace) -> int:
     from twill.machine_file import load_machine
 
     schedule = load_schedule(Path(arguments.schedule))
-    check_or_raise(schedule, load_machine(arguments.machine or schedule.machine), file=arguments.schedule)
+    machine = load_machine(arguments.machine or schedule.machine)
+    check_or_raise(schedule, machine, file=arguments.schedule)
     proof = "proven optimal" if schedule.certificate.optimal else "not proven optimal"
     what = f"a valid schedule of {schedule.kernel} for {schedule.machine}"
     print(f"{arguments.schedule}: {what}, I = {schedule.ii}, {proof}")
+    if arguments.certificate:
+        from collections import Counter
+
+        from twill.certify.folder import examine_folder
+
+        findings = examine_folder(schedule, machine, Path(arguments.schedule).parent)
+        for finding in findings:
+            print(f"  {finding.describe()}")
+        count = Counter(finding.standing for finding in findings)
+        print("  " + ", ".join(f"{count[standing]} {standing}" for standing in ("proven", "agreed", "claimed")))
     return codes.SOLVED
 
 

@@ -27,7 +27,7 @@ def solve(arguments: Namespace) -> int:
     from twill.exc import BudgetExhausted
     from twill.machine_file import load_machine
 
-    outputs = Outputs(html=arguments.html, trace=arguments.trace, out=arguments.out)
+    outputs = Outputs(html=arguments.html, trace=arguments.trace, out=arguments.out, certificate=arguments.certify)
     outputs.refuse_unwritable()
     machine = load_machine(arguments.machine)
     if arguments.top is not None:
@@ -44,9 +44,9 @@ def solve(arguments: Namespace) -> int:
         from twill.schedule import Schedule
 
         if isinstance(ended.schedule, Schedule):
-            publish(ended.schedule, outputs, arguments)
+            publish(ended.schedule, outputs, arguments, machine)
         raise
-    publish(schedule, outputs, arguments)
+    publish(schedule, outputs, arguments, machine)
     return codes.SOLVED
 
 
@@ -132,12 +132,23 @@ def run(graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Sche
         return pipeline.solve(graph, machine, options, tell)
 
 
-def publish(schedule: Schedule, outputs: Outputs, arguments: Namespace) -> None:
+def publish(schedule: Schedule, outputs: Outputs, arguments: Namespace, machine: Machine) -> None:
     """Write the files, then print: a reader of standard output finds the files there."""
     outputs.write(schedule)
+    if outputs.certificate is not None:
+        certify(schedule, machine, outputs)
     if arguments.json:
         print(schedule.canonical())
         return
     from twill.show.text import print_schedule
 
     print_schedule(schedule)
+
+
+def certify(schedule: Schedule, machine: Machine, outputs: Outputs) -> None:
+    """Prove what the schedule claims and write it all; what is being proven goes to a terminal's error stream."""
+    from twill.certify.certify import certify as prove_claims
+    from twill.cli.entry import complain
+
+    certified = prove_claims(schedule, machine, complain if sys.stderr.isatty() else None)
+    outputs.write_certificate(schedule, certified)
