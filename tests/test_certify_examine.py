@@ -9,12 +9,16 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
+from pydantic import ValidationError
 
 from tests.conftest import GOLDEN, ROOT
+from tests.test_certify_verify import asked
 from twill.certify.certify import Certified, certify
 from twill.certify.document import Agreed, CertificateDocument, Claimed
 from twill.certify.examine import Finding, examine
 from twill.certify.proof import digest, packed, unpacked
+from twill.certify.prover import prove
+from twill.certify.question import Question
 from twill.exc import BadCertificate, BadProof, FalseClaim
 from twill.machine_file import load_machine
 from twill.schedule import Schedule
@@ -50,7 +54,9 @@ def test_every_claim_of_an_optimal_schedule_is_proven() -> None:
 
 
 def test_certificates_of_one_schedule_are_the_same_bytes() -> None:
+    """Whatever was proven before, in the same process."""
     for _ in range(2):
+        assert prove(asked()) is not None
         again = certify(gemm(), MACHINE)
         assert (again.document.canonical(), again.proofs) == (certified().document.canonical(), certified().proofs)
 
@@ -163,6 +169,13 @@ def test_a_schedule_that_is_not_the_best_gets_no_certificate() -> None:
     )
     with pytest.raises(FalseClaim, match="I = 512, but there is one"):
         certify(wrong, MACHINE)
+
+
+def test_a_question_about_nothing_is_no_question() -> None:
+    """It would be answered with no, whatever the kernel."""
+    for wrong in ({"ii": 9, "ii_to": 8}, {"ii": 0, "ii_to": 3}, {"ii": 3, "ii_to": 4, "length": 7}):
+        with pytest.raises(ValidationError):
+            Question(**wrong)
 
 
 def test_no_solver_is_needed_to_check_a_certificate() -> None:

@@ -112,7 +112,7 @@ def standing(entry: Proven | Agreed | Claimed, loop: LoopSchedule, machine: Mach
         raise BadProof(f"answers another question: {asked}, not {wanted}", file=entry.file)
     try:
         steps = verify(proof, Statement(loop.graph, machine, entry.question))
-    except WrongStep as error:
+    except (WrongStep, ValueError) as error:
         raise BadProof(f"proves nothing: {error}", file=entry.file) from None
     return "proven", f"{entry.file}, {steps} steps"
 

@@ -18,8 +18,9 @@ def factors(parts: Sequence[Linear]) -> tuple[int, ...] | None:
 
     Solved as its own small linear program: Σ factor · inequality has no unknown left, and its bound is -1 at most.
     """
-    solver = z3.SimpleSolver()
-    unknown = [z3.Real(f"f{n}") for n in range(len(parts))]
+    context = z3.Context()  # of its own: the same parts get the same factors
+    solver = z3.SimpleSolver(ctx=context)
+    unknown = [z3.Real(f"f{n}", context) for n in range(len(parts))]
     sums: dict[str, list[object]] = {}
     for number, part in zip(unknown, parts, strict=True):
         solver.add(number >= 0)

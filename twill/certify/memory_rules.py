@@ -133,8 +133,9 @@ def crowd(s: Terms, u: int, slot: int) -> Iterator[Clause]:
 def alive(s: Terms, x: int, u: int) -> Iterator[Clause]:
     """alive.x.u: at least the copies of x alive at the birth of u, if one warp group makes both.
 
-    For a read that ends at D, of a value born at B, and the instant τ these are ⌊(τ - B) / I⌋ - ⌊(τ - D) / I⌋. For whole
-    numbers a, b: rows give the first less than a, or the second more than b, or a - b copies more than stages apart.
+    For a read that ends at D, of a value born at B, and the instant τ these are ⌊(τ - B) / I⌋ - ⌊(τ - D) / I⌋. For
+    whole numbers a, b: rows give the first less than a, or the second more than b, or a - b copies more than stages
+    apart.
     """
     yield from either(at_least({f"alive.{x}.{u}": 1}, 0))
     value, instant = s.graph.values[x], s.graph.values[u]

@@ -49,7 +49,9 @@ class Prover:
     _declared: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._solver = z3.SimpleSolver()
+        self._solver = z3.SimpleSolver(
+            ctx=z3.Context()
+        )  # of its own: what was asked before leaves no trace in the proof
         self._solver.set("arith.solver", self.solver)
         self._solver.set("arith.propagation_mode", self.propagation)
         self._solver.set("random_seed", self.seed)

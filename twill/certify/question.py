@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from pydantic import model_validator
+
 from twill.document import Document
 
 
@@ -16,6 +20,14 @@ class Question(Document):
     length: int | None = None
     crossing: int | None = None
     registers: int | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if not 1 <= self.ii <= self.ii_to:
+            raise ValueError("a question is about some I, of which the least is 1")
+        if self.ii != self.ii_to and not self.length is self.crossing is self.registers is None:
+            raise ValueError("a question about several I has no limits")
+        return self
 
     def words(self) -> str:
         """`I in [1032, 1044]`, `I = 2048, length <= 4096`."""
