@@ -30,7 +30,7 @@ class Effort:
 
     rounds: int = 5
     warm: float = 0.02
-    window: float = 0.08
+    window: float = 0.06
     bursts: int = 7
     pause: float = 0.03
 
