@@ -12,6 +12,7 @@ import pytest
 
 from tests.fake_torch import fake_torch
 from tests.test_trial_data import CASE, MANIFEST
+from twill.exc import NothingToCompareWith
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.data import Data, make_data
 from twill.tune import measure as subject
@@ -59,3 +60,5 @@ def test_candidates_are_compared_before_they_are_timed(monkeypatch: pytest.Monke
     assert timed == [["good"], ["good"]]
     assert found.times["good"] == [2.0, 2.0]
     assert set(found.wrong) == {"bad", "silent"}  # what nobody wrote is NaN
+    with pytest.raises(NothingToCompareWith, match="the default of scale differs"):
+        measure({name: Path(name) for name in values}, cases, "bad", None)

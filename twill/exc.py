@@ -304,6 +304,17 @@ class NotTuned(TwillError):
         )
 
 
+class NothingToCompareWith(TwillError):
+    """`twill tune` cannot tell right candidates from wrong ones: the default itself is not what Triton computes."""
+
+    def __init__(self, kernel: str, why: str, *, file: str) -> None:
+        super().__init__(
+            f"the default of {kernel} {why} on random inputs, so no candidate can be judged",
+            file=file,
+            hint="twill run, to see where it differs; inputs that must fit together cannot be tuned with yet",
+        )
+
+
 # Building emitted CUDA (twill.codegen.cuda).
 
 

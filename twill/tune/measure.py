@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twill.exc import NothingToCompareWith
 from twill.graph.problem import Case
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.compare import relative
@@ -40,7 +41,7 @@ def measure(
     folders: Mapping[str, Path], cases: Mapping[str, Sequence[Case]], default: str, triton_kernel: Any
 ) -> Measured:
     """Candidates by name: where each was emitted, and its launches at the sizes (its grid is its tiles'). The kernel of
-    `default` says what the tensors are."""
+    `default` says what the tensors are. Errors: NothingToCompareWith."""
     kernels = {name: EmittedKernel.load(folder) for name, folder in folders.items()}
     found = Measured({name: [] for name in kernels})
     for index, case in enumerate(cases[default]):
@@ -58,6 +59,9 @@ def measure(
                 found.wrong[name] = f"differs from the Triton kernel by {worst:.1e}"
             else:
                 launches[name] = launch
+        if default in found.wrong:
+            manifest = kernels[default].manifest
+            raise NothingToCompareWith(manifest.kernel, found.wrong[default], file=manifest.file)
         for name, time in interleaved(launches).items():
             found.times[name].append(time)
     return found
