@@ -107,6 +107,11 @@ def _median(times: list[float]) -> float:
 # ---------------------------------------------------------------- configurations
 
 
+def _warps(accumulated: int) -> tuple[int, ...]:
+    """Warps with which so many accumulators take at most 192 registers a thread: with more of them Triton spills."""
+    return tuple(warps for warps in (4, 8) if accumulated <= 192 * 32 * warps)
+
+
 def _options(warps: tuple[int, ...], stages: tuple[int, ...]) -> Iterator[dict[str, int]]:
     for count in warps:
         for depth in stages:
@@ -123,7 +128,8 @@ def _products(manifest: Manifest, known: Mapping[str, Any]) -> Iterator[Configur
         left, right, out = (m, deep), (n, deep) if transposed else (deep, n), (m, n)
         named = {"a_desc": left, "x_desc": left, "b_desc": right, "gate_desc": right, "up_desc": right}
         blocks = {**named, "c_desc": out, "y_desc": out}
-        for options in _options((4, 8), (3, 4)):
+        accumulated = m * n * (2 if manifest.kernel == "dual_gemm" else 1)
+        for options in _options(_warps(accumulated), (3, 4)):
             yield Configuration({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": deep}, blocks, options)
 
 
@@ -135,7 +141,10 @@ def _attention(manifest: Manifest, known: Mapping[str, Any]) -> Iterator[Configu
     queries, keys = ("q_desc", "o_desc", "do_desc", "dq_desc"), ("k_desc", "v_desc", "dk_desc", "dv_desc")
     for m, n in tiles:
         blocks = {**dict.fromkeys(queries, (m, dim)), **dict.fromkeys(keys, (n, dim))}
-        for options in _options((4, 8), (2, 3)):
+        backward = manifest.kernel == "attention_backward"
+        fitting = _warps(2 * n * dim if backward else m * n + m * dim)
+        # Forward, a row of scores is best reduced within one warp: 16 rows of the tile each.
+        for options in _options(tuple(w for w in fitting if backward or 16 * w <= m), (2, 3)):
             yield Configuration({"BLOCK_M": m, "BLOCK_N": n}, blocks, options)
 
 
