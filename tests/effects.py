@@ -66,12 +66,20 @@ class Effect:
 Effects = dict[int, list[Any]]
 
 
-def effects(program: WarpProgram, trial: Trial) -> Effects:
-    """The effects of each warp group."""
+def effects(program: WarpProgram, trial: Trial, *, orders: bool = True) -> Effects:
+    """The effects of each warp group. orders: also of what does nothing but put others in order, in time or between
+    threads; without it these are left out (`tests.happens` says what they are there for)."""
     recorder = Recorder()
     run(program, trial.launch, watch=recorder)
     recorder.finish()
-    return {group: recorder.ordered(group, alive(found)) for group, found in recorder.found.items()}
+    made = {group: [e for e in found if orders or not only_orders(e)] for group, found in recorder.found.items()}
+    return {group: recorder.ordered(group, alive(found)) for group, found in made.items()}
+
+
+def only_orders(effect: Effect) -> bool:
+    """Whether an effect is a wait for a slot or for a bulk store to have read, a slot given on, or a named barrier."""
+    what = effect.what[0] if isinstance(effect.what, tuple) else effect.what
+    return what in ("wait", "read", Consumed, Publish, Sync, Arrive)
 
 
 def same(value: Any, now: Any) -> bool:
@@ -198,8 +206,10 @@ class Recorder:
                     if (actor.group.id, number) in self.used:
                         yield Effect("over", over=number)
             case BulkWait():
-                if (actor.bulk_read, actor.bulk_done) != seen:
-                    yield Effect(("bulk", actor.bulk_read, actor.bulk_done))
+                if actor.bulk_read != seen[0]:
+                    yield Effect(("read", actor.bulk_read))
+                if actor.bulk_done != seen[1]:
+                    yield Effect(("bulk", actor.bulk_done))
             case Fence():
                 used = actor.fragments.accumulating.keys() | actor.fragments.multiplying.keys()
                 if seen[0] or seen[1] & used or not used:
@@ -229,5 +239,9 @@ class Recorder:
             self.fresh[group] = True
             slots = frozenset((buffer, slot) for buffer, slot, *_ in seen)
         pure = bool(writes) and not (isinstance(stmt, Reduce) and stmt.scratch is not None)
-        what = (replace(stmt, line=0, note=""), seen)
+        refs = {name: ref for name in ("target", "source") if isinstance(ref := getattr(stmt, name, None), SlotRef)}
+        changed: dict[str, Any] = {
+            name: replace(ref, cursor=None) for name, ref in refs.items()
+        }  # the slot is in `seen`
+        what = (replace(stmt, line=0, note="", **changed), seen)
         return Effect(what, frozenset(reads), frozenset(writes), pure, slots)

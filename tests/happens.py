@@ -1,8 +1,9 @@
 """What happens before what in a run of a warp program: every pair of conflicting accesses, and who comes first.
 
 Written apart from the abstract machine, which keeps the last accesses of a place and what whole warp groups know. Here
-every warp group is two threads (the elected one and one for any other), each with a clock of its own, every access of
-a run is kept, and each is compared with each that it may collide with, through whatever proxies the two go. Only the order of statements, the slots and the phases are taken from the run.
+every warp group is two threads (the elected one, and one for any other), each with a clock of its own; every access of
+a run is kept, and each is compared with each that it may collide with, through whatever proxies the two go. Only the
+order of statements, the slots and the phases are taken from the run.
 
 Two runs whose threads do the same to the same places, in which every two accesses that collide are ordered, and in
 the same way, cannot be told apart: whatever the interleaving, each access finds what the same other one left. So a
@@ -153,9 +154,9 @@ class History:
 
     def order(self) -> Order:
         """Goes through the run, each warp group as far as it can go, until all are at their ends."""
-        for group in self.program.groups:
-            for name in ("elected",) if group.issuer else ("elected", "other"):
-                self.clocks[group.id, name] = {}
+        for member in self.program.groups:
+            for name in ("elected",) if member.issuer else ("elected", "other"):
+                self.clocks[member.id, name] = {}
         for step in (step for steps in self.steps.values() for step in steps if isinstance(step.stmt, TmaLoad)):
             phase: Phase = ("full", step.ring, step.slot, step.number)
             self.loads[phase] = self.loads.get(phase, 0) + 1
@@ -373,8 +374,13 @@ class History:
                     found.add((place, other.name, one.name))
                 else:
                     right = False
-        alike = {(phase, group) for phase, group, _ in self.arrivals}
-        return frozenset({*found, *alike}), right
+        return frozenset({*found, *self.met()}), right
+
+    def met(self) -> Iterator[tuple[Phase, int]]:
+        """Which groups arrived in which phase of what several of them share."""
+        for phase, group, _ in self.arrivals:
+            if phase[0] != "named" or len(self.program.barriers[phase[1]].groups) > 1:
+                yield phase, group
 
 
 def join(clock: Clock, other: Clock) -> None:
@@ -400,8 +406,3 @@ def before(one: Access, other: Access) -> bool:
         return False
     across = one.write and one.proxy == "generic" != other.proxy
     return not across or other.began.get(("fenced", one.thread), 0) >= one.over[1]
-
-
-def orders(program: WarpProgram, trials: Iterable[Trial]) -> Iterator[Order]:
-    """Of several launches."""
-    return (order(program, trial) for trial in trials)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from twill.codegen.aref import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
 from twill.codegen.cursors import Cursors
 from twill.codegen.events import Events
+from twill.codegen.fences import without_needless_fences
 from twill.codegen.gather import gather
 from twill.codegen.groups import Group
 from twill.codegen.loops import Loops
@@ -68,7 +69,8 @@ class Emitter:
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *gather(body, layouts)), finish=(*finish, *self.stores.finish()),
+            start=tuple(start), body=(*lets, *without_needless_fences(gather(body, layouts))),
+            finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 
     # -- rings that straight-line code fills --------------------------------------------------

@@ -258,6 +258,9 @@ class Actor:
         clock = self.clock.of_elected() if elected else self.clock.released()
         if not elected:
             self.pending(ring, slot, clock, "Publish" if full else "Consumed")
+        if not full and ring.full[slot].phase <= phase:
+            self.report("phase", f"Consumed by {self.role} gives slot {slot} of ring `{ring.aref.name}` back before it was "
+                                 f"full for the {phase + 1}. time")  # fmt: skip
         landed = self.landed(ring, slot) if full else None
         if barrier.arrived >= barrier.count:
             self.settle(barrier, landed)

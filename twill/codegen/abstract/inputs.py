@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from twill.codegen.abstract.coverage import choose, wanted
 from twill.codegen.abstract.derive import derived_problem, extents, shapes
+from twill.codegen.abstract.extent import trips_of
 from twill.codegen.aref import WarpProgram
 from twill.codegen.arithmetic import Array, rounded
 from twill.codegen.arrays import np
@@ -53,8 +55,17 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
             hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
         )  # fmt: skip
-    for number, candidate in enumerate(chosen):
-        yield launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
+    made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
+            for number, candidate in enumerate(chosen)]  # fmt: skip
+    yield from made
+    unlike = (one for one in made if begins_unlike(tile, one))
+    yield from (replace(one, ctas=2) for one in islice(unlike, 1))
+
+
+def begins_unlike(program: TileProgram, made: Launch) -> bool:
+    """Whether a second CTA, which begins with the second program instance, has other loops to begin with."""
+    trips = trips_of(program, made.grid, made.scalars)
+    return len(trips) > 1 and [bool(trip) for trip in trips[0]] != [bool(trip) for trip in trips[1]]
 
 
 def sidecar_problem(program: TileProgram) -> Problem | None:
