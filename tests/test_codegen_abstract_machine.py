@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from tests.effects import effects
+from tests.golden_schedules import examples, kernel, machine, schedule
+from tests.happens import order
 from tests.mutations import Mutant, edit, instead, move, mutants, places
 from tests.warp_programs import gemm, registers
 from twill.codegen.abstract.derive import derived_problem
+from twill.codegen.abstract.extent import trips_of
+from twill.codegen.abstract.inputs import launches
 from twill.codegen.abstract.operands import spreads
 from twill.codegen.abstract_machine import RULES, Trial, run, trials, verify
 from twill.codegen.aref import (
@@ -41,6 +45,7 @@ from twill.codegen.aref import (
 )
 from twill.codegen.expression import Number
 from twill.codegen.layout import Accumulator, Along
+from twill.codegen.lower import lower
 
 
 @cache
@@ -227,6 +232,49 @@ def test_seeded_faults_are_found() -> None:
         assert verify(mutant.program, given=given, enough=1) or all(
             effects(mutant.program, trial) == effects(program, trial) for trial in given
         ), mutant.kind
+
+
+def test_a_wait_that_orders_nothing_is_told_apart_from_one_that_does() -> None:
+    trial = launched(pair)[-1]
+    right = order(pair(), trial)
+    assert right[1]
+    gets = [place for place in places(pair()) if isinstance(place.stmt, Get)]
+    again = edit(pair(), gets[0], instead(gets[0].stmt, gets[0].stmt))
+    assert order(again, trial) == right
+    assert effects(again, trial, orders=False) == effects(pair(), trial, orders=False)
+    assert order(edit(pair(), gets[0], instead()), trial) != right
+
+
+@pytest.mark.parametrize("kind", [Acquire, Get, Consumed, Sync, ProxyFence])
+def test_every_wait_of_a_lean_program_orders_something(kind: type[Stmt]) -> None:
+    """The order of accesses, computed apart from the machine, changes with each."""
+    trial = max(launched(pair), key=lambda trial: run(pair(), trial.launch).steps)
+    right = order(pair(), trial)
+    always = [place for place in places(pair()) if not {name for name, _ in place.path} & {"prologue", "epilogue"}]
+    for place in always:
+        if isinstance(place.stmt, kind):
+            wrong = edit(pair(), place, instead())
+            assert order(wrong, trial) != right, place
+
+
+def test_a_slot_that_was_not_filled_is_not_given_back() -> None:
+    consumed = next(place for place in places(pair()) if isinstance(place.stmt, Consumed))
+    early = replace(pair().groups[0], start=(consumed.stmt,))
+    wrong = replace(pair(), groups=(early, *pair().groups[1:]))
+    assert any("before it was full for" in violation.message for violation in verify(wrong, given=launched(pair)))
+
+
+@pytest.mark.usefixtures("at_root")
+def test_a_second_cta_begins_where_other_loops_run_first() -> None:
+    causal = next(one for one in examples() if one.name == "attention_causal")
+    read = kernel(causal)
+    program = lower(read.program, schedule(causal), machine())
+    made = list(launches(program))
+    assert [launch.ctas for launch in made].count(2) == 1
+    unlike = next(launch for launch in made if launch.ctas == 2)
+    first, second, *_ = trips_of(read.program, unlike.grid, unlike.scalars)
+    assert [bool(trip) for trip in first] != [bool(trip) for trip in second]
+    assert all(launch.ctas == 1 for launch in launches(pair()))
 
 
 def test_an_index_of_a_fragment_that_is_not_there_is_reported() -> None:

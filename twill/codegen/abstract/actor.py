@@ -259,8 +259,8 @@ class Actor:
         if not elected:
             self.pending(ring, slot, clock, "Publish" if full else "Consumed")
         if not full and ring.full[slot].phase <= phase:
-            self.report("phase", f"Consumed by {self.role} gives slot {slot} of ring `{ring.aref.name}` back before it was "
-                                 f"full for the {phase + 1}. time")  # fmt: skip
+            self.report("phase", f"Consumed by {self.role} gives slot {slot} of ring `{ring.aref.name}` back before it "
+                                 f"was full for the {phase + 1}. time")  # fmt: skip
         landed = self.landed(ring, slot) if full else None
         if barrier.arrived >= barrier.count:
             self.settle(barrier, landed)
