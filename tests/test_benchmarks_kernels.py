@@ -7,13 +7,14 @@ import random
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.kernels import measure, variants
+from benchmarks.kernels import emitting, measure, variants
 from benchmarks.kernels.__main__ import main
 from benchmarks.kernels.contestant import right
 from benchmarks.kernels.measure import Effort, sustained
@@ -242,3 +243,51 @@ def test_no_row_begins_after_its_time() -> None:
 
 def test_entries_survive_json() -> None:
     assert entry_of(json.loads(json.dumps(asdict(FULL)))) == FULL
+
+
+def two_specializations() -> list[tuple[str, str]]:
+    return [("examples/gemm_fp8.py", "e4m3"), ("examples/gemm_fp8.py", "e4m3-wide")]
+
+
+def test_kernels_are_emitted_again_only_if_their_sources_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    class Pool:
+        """Runs at once, in this process."""
+
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def __enter__(self) -> Pool:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def submit(self, function: Any, file: str, spec: str, folder: Path) -> Future[str]:
+            made.append(folder.name)
+            done: Future[str] = Future()
+            done.set_result("no registers" if spec == "e4m3" else "")
+            return done
+
+    monkeypatch.setattr(emitting, "specializations", lambda kernels: two_specializations())
+    monkeypatch.setattr(emitting, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(emitting, "source_digest", lambda: "first")
+    told: list[str] = []
+    wanted = (Row("fp8", "gemm_fp8", {}),)
+    emitting.emit_missing(tmp_path, wanted, told.append)
+    emitting.emit_missing(tmp_path, wanted, told.append)
+    assert made == ["gemm_fp8-e4m3", "gemm_fp8-e4m3-wide"]
+    assert told == ["gemm_fp8-e4m3: not emitted: no registers"]
+    monkeypatch.setattr(emitting, "source_digest", lambda: "second")
+    emitting.emit_missing(tmp_path, wanted, told.append)
+    assert len(made) == 4
+
+
+def test_kernels_of_other_origin_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spec in ("e4m3", "e4m3-wide"):
+        (tmp_path / f"gemm_fp8-{spec}").mkdir()
+        (tmp_path / f"gemm_fp8-{spec}" / "manifest.json").write_text("{}")
+    monkeypatch.setattr(emitting, "specializations", lambda kernels: two_specializations())
+    monkeypatch.setattr(emitting, "ProcessPoolExecutor", None)  # not to be called
+    emitting.emit_missing(tmp_path, (Row("fp8", "gemm_fp8", {}),), print)

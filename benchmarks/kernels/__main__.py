@@ -1,11 +1,13 @@
 """Times emitted kernels on this GPU beside what people would use instead (docs/benchmarks.md).
 
     python -m benchmarks.kernels --table gemm|fp8|attention|backward|examples|all [--only WORD] [--seconds S]
+    python -m benchmarks.kernels --build [--table NAME] [--emitted DIR]
     python -m benchmarks.kernels --report [--table NAME]
 
 The first measures what the recorded document lacks and writes it, its table and its picture into benchmarks/results;
 it ends with 0 if every row is there and every timed kernel is right, with 1 if one is wrong or missing, with 3 if the
-time was over before the rows were (run it again: it goes on). The second only draws what is recorded.
+time was over before the rows were (run it again: it goes on). The others need no GPU: the second emits
+the kernels and no more, to be carried to a GPU (--emitted DIR --no-build there); the third draws what is recorded.
 """
 
 from __future__ import annotations
@@ -36,8 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for table in tables:
             _draw(_path(given.out, table))
         return 0
+    if given.build:
+        _build([row for table in tables for row in rows(table)], given)
+        return 0
     if given.table is None:
-        parser().error("--table NAME, or --report")
+        parser().error("--table NAME, --build or --report")
     until = time.monotonic() + given.seconds
     try:
         return max(_table(table, given, until) for table in tables)
@@ -54,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--table", choices=(*TABLES, "all"))
     one.add_argument("--report", action="store_true", help="draw what is recorded; needs no GPU")
     one.add_argument("--emitted", type=Path, default=ROOT / "build" / "kernels", help="folder of emitted kernels")
+    one.add_argument("--build", action="store_true", help="emit the kernels that are missing, and no more")
+    one.add_argument("--jobs", type=int, help="processes that emit (default: one for each processor)")
     one.add_argument("--no-build", action="store_true", help="what --emitted has, and nothing else")
     one.add_argument("--out", type=Path, default=RESULTS, help="folder of the documents")
     one.add_argument("--only", default="", help="rows whose key contains this word")
@@ -72,9 +79,7 @@ def _table(table: str, given: argparse.Namespace, until: float) -> int:
     path = _path(given.out, table)
     document = read(path) or Document(table, {})
     if not given.no_build:
-        from benchmarks.kernels.emitting import emit_missing
-
-        emit_missing(given.emitted, wanted, _say)
+        _build(wanted, given)
     left = [row for row in wanted if given.again or not _recorded(document, row, given.emitted)]
     supervisor = Supervisor(
         str(given.emitted), Effort(given.rounds, window=given.window), given.limit, until, given.seed, tell=_say
@@ -91,6 +96,12 @@ def _table(table: str, given: argparse.Namespace, until: float) -> int:
     if any(row.key not in done for row in wanted):
         return UNFINISHED if time.monotonic() > until else 1
     return 0 if all(_right(done[row.key]) for row in wanted) else 1
+
+
+def _build(wanted: Sequence[Row], given: argparse.Namespace) -> None:
+    from benchmarks.kernels.emitting import emit_missing
+
+    emit_missing(given.emitted, wanted, _say, given.jobs)
 
 
 def _recorded(document: Document, row: Row, emitted: Path) -> bool:
