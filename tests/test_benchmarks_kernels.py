@@ -8,7 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from benchmarks.kernels.sensor import Reading, Sensor
 from benchmarks.kernels.supervise import Supervisor
 from benchmarks.kernels.tables import TABLES, Row, rows
 from benchmarks.kernels.work import flops
+from tests.test_runtime_kernel import KERNEL
+from twill.runtime.manifest import CallArgument, Manifest
 
 
 def timed(name: str, group: str, ms: float, ok: bool = True) -> Timed:
@@ -291,3 +293,22 @@ def test_kernels_of_other_origin_stay(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(emitting, "specializations", lambda kernels: two_specializations())
     monkeypatch.setattr(emitting, "ProcessPoolExecutor", None)  # not to be called
     emitting.emit_missing(tmp_path, (Row("fp8", "gemm_fp8", {}),), print)
+
+
+def test_variants_are_of_the_row_and_those_that_triton_can_spell_come_first(at_root: None, tmp_path: Path) -> None:
+    gemm = make("gemm", {"BLOCK_M": 128, "BLOCK_N": 192, "BLOCK_K": 64, "GROUP_M": 8})
+    wide = make("gemm", {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP_M": 8})
+    other = make("gemm_fp8", {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 128, "GROUP_M": 8})
+    for name, manifest in {"gemm-192": gemm, "gemm-wide": wide, "gemm_fp8-wide": other}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(manifest.text())
+    found = variants.variants(tmp_path, Row("gemm", "gemm", {"M": 256, "N": 256, "K": 64}))
+    assert [one.name for one in found] == ["wide", "192"]
+    assert variants.variants(tmp_path, Row("gemm", "gemm", {"M": 255, "N": 256, "K": 64})) == []
+    assert variants.variants(tmp_path, Row("gemm", "gemm", {"M": 256, "N": 256, "K": 64}, {"BLOCK_N": 64})) == []
+
+
+def make(kernel: str, known: Mapping[str, int]) -> Manifest:
+    """A manifest with these constants."""
+    constants = tuple(CallArgument(name, "constant", value=value) for name, value in known.items())
+    return replace(KERNEL, kernel=kernel, file=f"examples/{kernel}.py", arguments=(*KERNEL.arguments, *constants))

@@ -32,6 +32,12 @@ class Variant:
         """Constexprs it was emitted for."""
         return constants(self.manifest)
 
+    @property
+    def spellable(self) -> bool:
+        """Whether the original kernel can be launched with these tiles: Triton's are powers of two."""
+        blocks = [value for name, value in self.constants.items() if name.startswith("BLOCK")]
+        return all(isinstance(value, int) and value.bit_count() == 1 for value in blocks)
+
     def case(self, sizes: Mapping[str, int]) -> Case | None:
         """The launch at these sizes; None if the kernel cannot have them."""
         try:
@@ -49,7 +55,7 @@ class Variant:
 
 
 def variants(folder: Path, row: Row) -> list[Variant]:
-    """Those in `folder` that compute the row."""
+    """Those in `folder` that compute the row; first those whose tiles Triton can have, too."""
     found = []
     for path in sorted(folder.glob("*/manifest.json")):
         manifest = read_manifest(path)
@@ -59,7 +65,7 @@ def variants(folder: Path, row: Row) -> list[Variant]:
         variant = Variant(path.parent.name.removeprefix(f"{row.kernel}-"), path.parent, manifest)
         if variant.case(row.sizes) is not None:
             found.append(variant)
-    return found
+    return sorted(found, key=lambda variant: not variant.spellable)
 
 
 def constants(manifest: Manifest) -> dict[str, Any]:
