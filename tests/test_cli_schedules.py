@@ -108,6 +108,7 @@ def test_a_certificate_is_made_and_checked_without_the_solver(
     said = capsys.readouterr().out
     assert "proven: loop0-1.proof.gz" in said and "no schedule with I in [1, " in said
     assert said.splitlines()[-1] == "  5 proven, 0 agreed, 0 claimed"
+    assert "other cooperations is better" in said.splitlines()[-2]
 
     proof = folder / "loop0-1.proof.gz"
     proof.write_bytes(proof.read_bytes()[:-9])

@@ -28,6 +28,11 @@ def check(arguments: Namespace) -> int:
         for finding in findings:
             print(f"  {finding.describe()}")
         count = Counter(finding.standing for finding in findings)
+        others = len(schedule.candidates) - 1
+        if others > 0:
+            print(
+                f"  that none of {others} other cooperations is better is claimed only: their graphs are not in the document"
+            )
         print("  " + ", ".join(f"{count[standing]} {standing}" for standing in ("proven", "agreed", "claimed")))
     return codes.SOLVED
 
