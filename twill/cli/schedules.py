@@ -30,9 +30,8 @@ def check(arguments: Namespace) -> int:
         count = Counter(finding.standing for finding in findings)
         others = len(schedule.candidates) - 1
         if others > 0:
-            print(
-                f"  that none of {others} other cooperations is better is claimed only: their graphs are not in the document"
-            )
+            why = "the document lacks their graphs"
+            print(f"  claimed only, because {why}: none of {others} other cooperations is better")
         print("  " + ", ".join(f"{count[standing]} {standing}" for standing in ("proven", "agreed", "claimed")))
     return codes.SOLVED
 
