@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,7 @@ from tests.golden_schedules import examples, kernel, machine, schedule
 from tests.happens import order
 from tests.mutations import Mutant, edit, instead, move, mutants, places
 from tests.warp_programs import gemm, registers
+from twill.codegen.abstract.coverage import choose, wanted
 from twill.codegen.abstract.derive import derived_problem
 from twill.codegen.abstract.extent import trips_of
 from twill.codegen.abstract.inputs import launches
@@ -262,6 +264,16 @@ def test_a_slot_that_was_not_filled_is_not_given_back() -> None:
     early = replace(pair().groups[0], start=(consumed.stmt,))
     wrong = replace(pair(), groups=(early, *pair().groups[1:]))
     assert any("before it was full for" in violation.message for violation in verify(wrong, given=launched(pair)))
+
+
+def test_groups_that_take_turns_meet_every_number_of_iterations() -> None:
+    shared = tuple(replace(group, share=(0, 2)) for group in pair().groups)
+    goal = wanted(replace(pair(), groups=shared))
+    assert (goal.takers, wanted(pair()).takers) == (2, 1)
+    known = derived_problem(pair().program)
+    for candidate in choose(pair().program, known, goal):
+        few = math.prod(known.case(candidate.sizes).grid) < 2
+        assert not (few and any(reached[0] == "trip" for reached in candidate.reaches))
 
 
 @pytest.mark.usefixtures("at_root")

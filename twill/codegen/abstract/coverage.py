@@ -31,12 +31,13 @@ Trips = list[tuple[int, ...]]
 @dataclass(frozen=True)
 class Wanted:
     """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
-    a launch of several instances, too."""
+    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips."""
 
     trips: frozenset[int]
     depths: frozenset[int]
     instances: int
     thorough: bool
+    takers: int = 1
 
     @property
     def most(self) -> int:
@@ -62,7 +63,8 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
     if thorough:
         trips |= set(range(stages + 2 * deepest + 2))
-    return Wanted(frozenset(trip for trip in trips if trip >= 0), depths - {1}, deepest + 2, thorough)
+    takers = max((group.share[1] for group in program.groups), default=1)
+    return Wanted(frozenset(trip for trip in trips if trip >= 0), depths - {1}, deepest + 2, thorough, takers)
 
 
 def choose(program: TileProgram, problem: Problem, goal: Wanted) -> list[Candidate]:
@@ -126,7 +128,7 @@ class _Search:
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
         for instance in trips:
             for number, trip in enumerate(instance):
-                if trip in self.goal.trips:
+                if trip in self.goal.trips and len(trips) >= self.goal.takers:
                     yield "trip", number, trip
                     if self.goal.thorough and len(trips) >= min(3, self.goal.instances):
                         yield "trip", number, trip, "several"
