@@ -46,6 +46,7 @@ class FakeDriver:
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
+    model: bytes = b"NVIDIA H200"
     current: int = 0
     launches: list[Launch] = field(default_factory=list)
     encoded: list[dict[str, Any]] = field(default_factory=list)
@@ -75,7 +76,7 @@ class FakeDriver:
         return OK, index
 
     def cuDeviceGetName(self, length: int, handle: int) -> tuple[Code, bytes]:
-        return OK, b"NVIDIA H200\0"
+        return OK, self.model + b"\0"
 
     def cuDeviceGetAttribute(self, kind: Any, handle: int) -> tuple[Code, int]:
         name = kind.name.removeprefix("CU_DEVICE_ATTRIBUTE_")

@@ -14,7 +14,6 @@ from twill.codegen.expression import Apply, Number, ProgramId, Symbol
 from twill.codegen.launcher import launcher
 from twill.codegen.manifest import call_arguments, make_manifest, map_entry, scalar_of
 from twill.graph.access import resolve_accesses
-from twill.graph.kernel_file import load
 from twill.graph.program import Argument, TileProgram, TileType
 from twill.graph.specialization import resolve
 from twill.graph.translate import tile_program
@@ -48,14 +47,14 @@ def made(kernel_file: Callable[..., str], program: TileProgram | None = None) ->
     specialization = resolve(path)
     tile = program or resolve_accesses(tile_program(specialization))
     return make_manifest(
-        replace(PROGRAM, program=tile), specialization, load(path).functions["k"],
+        replace(PROGRAM, program=tile), specialization,
         architecture="sm_90a", entry="twill_k", threads=256, cubin=b"code", schedule="key",
     )  # fmt: skip
 
 
 def test_arguments_are_those_of_the_triton_kernel_in_order(kernel_file: Callable[..., str]) -> None:
     path = kernel_file(KERNEL, SIDECAR)
-    assert call_arguments(resolve(path), load(path).functions["k"]) == (
+    assert call_arguments(resolve(path)) == (
         CallArgument("a", "pointer", "*fp32", "f32"),
         CallArgument("d", "descriptor", "tensordesc<fp8e4nv[64, 32]>", "f8e4m3fn", (64, 32)),
         CallArgument("n", "number", "i32"),

@@ -12,7 +12,6 @@ from tests.fake_torch import fake_torch
 from tests.golden_schedules import Example, kernel
 from tests.test_runtime_kernel import KERNEL
 from twill.codegen.manifest import call_arguments
-from twill.graph.kernel_file import load
 from twill.graph.sidecar import read_sidecar
 from twill.trial.data import make_data
 from twill.trial.reference import reference
@@ -27,7 +26,7 @@ def test_layer_norm_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     sidecar = read_sidecar("examples/layer_norm.py")
     assert sidecar is not None and sidecar.tables[0].problem is not None
     case = sidecar.tables[0].problem.case({"M": 2, "N": 1040})
-    arguments = call_arguments(read.specialization, load("examples/layer_norm.py").functions["layer_norm"])
+    arguments = call_arguments(read.specialization)
     manifest = replace(
         KERNEL, arguments=arguments, loads=("X", "weight", "bias"), stores=("Y", "mean_ptr", "rstd_ptr"), reduces=()
     )

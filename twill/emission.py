@@ -22,6 +22,8 @@ from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.program import TileProgram
 from twill.graph.specialization import Specialization, resolve
+from twill.graph.translate import from_mlir
+from twill.graph.ttir import generic
 from twill.machine import Context, Figure, Machine
 from twill.schedule import Schedule
 
@@ -45,6 +47,12 @@ def extract(target: str, spec: str | None = None, sig: Sequence[str] = (), const
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs."""
     specialization = resolve(target, spec=spec, sig=sig, const=const)
     program = resolve_accesses(tile_program(specialization))
+    return Extracted(specialization, program, dependence_graph(program))
+
+
+def extract_module(module: str, specialization: Specialization) -> Extracted:
+    """The same, from Triton's module of the specialization, as Triton keeps it with a compiled kernel."""
+    program = resolve_accesses(from_mlir(generic(module), specialization))
     return Extracted(specialization, program, dependence_graph(program))
 
 

@@ -583,6 +583,25 @@ class UnknownProblem(TwillError):
     """Nothing says at what sizes a kernel can be run, and none could be made up."""
 
 
+# Kernels at their launch (twill.runtime.jit).
+
+
+class WrongPolicy(TwillError):
+    """A policy or budget of `twill.jit` that is none."""
+
+
+class NotAKernel(TwillError):
+    """`twill.jit` was given something that holds no Triton kernel."""
+
+
+class KernelNotReady(TwillError):
+    """The policy is "require", and there is no emitted kernel for a call."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        hint = "solve it first (twill solve, or the policy solve), or the policy lookup, which runs Triton's kernel"
+        super().__init__(f"{kernel} cannot be launched as an emitted kernel: {reason}", hint=hint)
+
+
 # Continuous integration (twill.cli.ci).
 
 

@@ -6,7 +6,19 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from twill.cli import calibrating, comparing, emitting, machines, schedules, serving, solving, stores, trying, tuning
+from twill.cli import (
+    calibrating,
+    comparing,
+    emitting,
+    machines,
+    running,
+    schedules,
+    serving,
+    solving,
+    stores,
+    trying,
+    tuning,
+)
 from twill.cli import ci as continuously
 
 if TYPE_CHECKING:
@@ -17,6 +29,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
 SOLVERS = ("z3", "yices", "cvc5", "portfolio")
+POLICIES = ("lookup", "solve", "require", "off")  # as twill.runtime.policy has them
 BUDGET = 120.0  # seconds; long enough for every example that is proven at all on two cores
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
 4 budget exhausted; 5 internal error; 6 not as it should be (store verify, store import, ci)"""
@@ -138,11 +151,28 @@ def emit(commands: Commands) -> None:
 
 def run(commands: Commands) -> None:
     """`twill run`."""
-    one = new(commands, "run", "the emitted kernel on this GPU against the Triton kernel and its meaning in float32")
+    one = new(commands, "run", "a script with its Triton kernels under twill.jit; of a kernel with a sidecar, a trial")
     trial(one)
     one.add_argument("--launches", metavar="N", type=positive, default=100, help="that must be bit-identical (100)")
     one.add_argument("--seconds", metavar="S", type=seconds, default=60.0, help="for float32 references (default: 60)")
     one.set_defaults(command=trying.run)
+
+
+def script() -> argparse.ArgumentParser:
+    """The parser of `twill run SCRIPT`; what stands behind the script is the script's."""
+    one = argparse.ArgumentParser(
+        prog="twill run", description="run a script, its Triton kernels under twill.jit", allow_abbrev=False
+    )
+    one.add_argument("--script", dest="forced", action="store_true", help="a script, whatever stands beside it")
+    one.add_argument("--policy", choices=POLICIES, help="what may be done for a kernel (default: TWILL_JIT, or lookup)")
+    one.add_argument("--launch-budget", metavar="S", type=seconds, help="that a launch may wait, once (default: 0.05)")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", help="the machine (default: that of the GPU that is here)")
+    store_place(one)
+    one.add_argument("--server", metavar="URL", help="a service to look up and solve at (default: TWILL_SERVER)")
+    one.add_argument("script", metavar="SCRIPT.py")
+    one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
+    one.set_defaults(command=running.run)
+    return one
 
 
 def bench(commands: Commands) -> None:

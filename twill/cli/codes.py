@@ -1,6 +1,7 @@
 """Exit codes of the command line. Scripts depend on them (docs/commands.md)."""
 
 SOLVED = 0
+SCRIPT_RAISED = 1  # `twill run script.py`, as Python says it
 BAD_INPUT = 2
 INFEASIBLE = 3
 BUDGET_EXHAUSTED = 4

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from twill.cli import codes
-from twill.cli.arguments import parser
+from twill.cli import codes, running
+from twill.cli.arguments import parser, script
 from twill.exc import TwillError
 
 DEBUG = "TWILL_DEBUG"
@@ -19,7 +19,9 @@ DEBUG = "TWILL_DEBUG"
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Bad usage exits with 2 through argparse."""
-    arguments = parser().parse_args(words)
+    given = sys.argv[1:] if words is None else list(words)
+    is_script = given[:1] == ["run"] and running.is_script(given[1:])
+    arguments = script().parse_args(given[1:]) if is_script else parser().parse_args(given)
     previous = signal.signal(signal.SIGTERM, terminate)
     try:
         code: int = arguments.command(arguments)

@@ -18,7 +18,6 @@ from twill.codegen.launcher import launcher
 from twill.codegen.lower import lower
 from twill.codegen.manifest import make_manifest
 from twill.codegen.text import text
-from twill.graph.kernel_file import load
 from twill.graph.program import TileProgram
 from twill.graph.specialization import Specialization, problem_of
 from twill.machine import Machine
@@ -96,7 +95,6 @@ def build_kernel(
     manifest = make_manifest(
         warp_program,
         specialization,
-        load(specialization.file).functions[specialization.kernel],
         architecture=machine.architecture,
         entry=printed.function,
         threads=printed.threads,

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
-from triton.runtime.jit import JITFunction
-
 from twill import exc
 from twill.codegen.aref import TensorMap, WarpProgram
 from twill.codegen.expression import Apply, Expr, Number, Symbol
@@ -27,7 +25,6 @@ _DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\]>")
 def make_manifest(
     program: WarpProgram,
     specialization: Specialization,
-    function: JITFunction,
     *,
     architecture: str,
     entry: str,
@@ -37,7 +34,7 @@ def make_manifest(
 ) -> Manifest:
     """The manifest of the kernel `entry` in `cubin`, which was printed from `program`.
 
-    function: the Triton kernel, for its parameters' order and defaults. schedule: the schedule's key.
+    schedule: the schedule's key.
     Errors: UnsupportedInKernel for scalars that a kernel cannot take.
     """
     return Manifest(
@@ -50,7 +47,7 @@ def make_manifest(
         function=entry,
         threads=threads,
         shared=program.shared,
-        arguments=call_arguments(specialization, function),
+        arguments=call_arguments(specialization),
         promises=tuple(_promises(program)),
         parameters=tuple(_parameters(program)),
         maps=tuple(map_entry(entry, specialization.file) for entry in program.maps),
@@ -64,14 +61,12 @@ def make_manifest(
     )
 
 
-def call_arguments(specialization: Specialization, function: JITFunction) -> tuple[CallArgument, ...]:
+def call_arguments(specialization: Specialization) -> tuple[CallArgument, ...]:
     """The kernel's parameters in order, as calls pass them."""
     types, constants = dict(specialization.signature), dict(specialization.constexprs)
     found = []
-    for parameter in function.params:
-        name, default = parameter.name, parameter.default if parameter.has_default else None
-        optional = parameter.has_default and (default is None or isinstance(default, int | float | str))
-        default = default if optional else None
+    for parameter in specialization.parameters:
+        name, optional, default = parameter.name, parameter.optional, parameter.default
         if name in constants:
             value = constants[name]
             found.append(CallArgument(name, "constant", value=value, optional=optional, default=default))

@@ -55,12 +55,21 @@ TYPE_HELP = '"i32", "fp32", "*bf16" (a pointer), "tensordesc<bf16[128, 64]>", ea
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A parameter of the kernel. optional: a call may leave it out, for a default that can be written down."""
+
+    name: str
+    optional: bool = False
+    default: Constant = None
+
+
+@dataclass(frozen=True)
 class Specialization:
     """One kernel with its argument types and constants. Tuples of pairs are in parameter order.
 
     signature: argument -> Triton type string. constexprs: argument -> constant ("tl.float16"
     names a Triton type). divisibility: argument -> 16 for those promised to be divisible.
-    grid: the launch grid as expressions over arguments, () if unknown.
+    grid: the launch grid as expressions over arguments, () if unknown. parameters: all, in order.
     """
 
     file: str
@@ -70,6 +79,7 @@ class Specialization:
     constexprs: tuple[tuple[str, Constant], ...]
     divisibility: tuple[tuple[str, int], ...] = ()
     grid: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
 
 
 def problem_of(specialization: Specialization) -> Problem | None:
@@ -231,8 +241,19 @@ def _specialize(
         raise _missing(function.__name__, missing, {name: parameters[name].is_constexpr for name in missing},
                        file, line, sidecar)  # fmt: skip
     return Specialization(
-        file, function.__name__, spec, tuple(types.items()), tuple(constants.items()), tuple(divisibility.items()), grid
-    )
+        file, function.__name__, spec, tuple(types.items()), tuple(constants.items()), tuple(divisibility.items()),
+        grid, parameters_of(function),
+    )  # fmt: skip
+
+
+def parameters_of(function: JITFunction) -> tuple[Parameter, ...]:
+    """A Triton kernel's parameters, in order."""
+    found = []
+    for parameter in function.params:
+        default = parameter.default if parameter.has_default else None
+        optional = parameter.has_default and (default is None or isinstance(default, int | float | str))
+        found.append(Parameter(parameter.name, optional, default if optional else None))
+    return tuple(found)
 
 
 def parse_type(name: str, text: str, file: str = "") -> tuple[str, bool]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import triton.language as tl
 from triton._C.libtriton import ir
@@ -47,10 +49,33 @@ def ttir(spec: Specialization) -> str:
         stages: dict[str, object] = {}
         backend.add_stages(stages, options, source.language)
         module = stages["ttir"](module, {})  # type: ignore[operator]
-        # A module attribute without a dialect fails verification, and MLIR prints a module that does
-        # not verify in its generic form: the only way to it through Triton's bindings.
-        module.set_attr("generic", ir.builder(context).get_int32_attr(1))
-        return hoist_aliases(str(module))
+        return generic_text(module, context)
+
+
+def generic(text: str) -> str:
+    """The text of a module as Triton keeps it with a compiled kernel, in MLIR's generic form, with locations.
+
+    Raises `KernelDoesNotCompile` for what is no module of this version of Triton.
+    """
+    context = ir.context()
+    ir.load_dialects(context)
+    make_backend(TARGET).load_dialects(context)
+    with tempfile.TemporaryDirectory(prefix="twill-") as directory:
+        path = Path(directory) / "kernel.ttir"
+        path.write_text(text, encoding="utf-8")
+        try:
+            module = ir.parse_mlir_module(str(path), context)
+        except RuntimeError as error:
+            raise KernelDoesNotCompile(f"Triton cannot read its own module: {error}", hint=HINT) from None
+        return generic_text(module, context)
+
+
+def generic_text(module: ir.module, context: ir.context) -> str:
+    """A module's text in generic form; the module is of no other use afterwards."""
+    # A module attribute without a dialect fails verification, and MLIR prints a module that does
+    # not verify in its generic form: the only way to it through Triton's bindings.
+    module.set_attr("generic", ir.builder(context).get_int32_attr(1))
+    return hoist_aliases(str(module))
 
 
 def hoist_aliases(text: str) -> str:

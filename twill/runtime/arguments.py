@@ -118,6 +118,8 @@ def _descriptor(argument: CallArgument, value: Any, stream: int) -> TensorView:
         raise exc.WrongArgument(name, f"a descriptor with blocks {list(block)}", f"blocks {list(argument.block)}")
     if getattr(value, "padding", "zero") != "zero":
         raise exc.WrongArgument(name, f"a descriptor with padding {value.padding!r}", "one that pads with zero")
+    if getattr(value, "round_f32_to_tf32", False):
+        raise exc.WrongArgument(name, "a descriptor that rounds to tf32", "one that copies what is there")
     base = _tensor(argument, value.base, stream)
     shape, strides = tuple(map(int, value.shape)), tuple(map(int, value.strides))
     if not len(shape) == len(strides) == len(block):

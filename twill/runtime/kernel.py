@@ -82,6 +82,21 @@ class EmittedKernel:
             plan.launch(stream)
             self._remember(key, plan)
 
+    def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> Plan:
+        """A launch prepared for these arguments, by name, and not started. Errors: those of `make_plan`."""
+        values = [arguments[argument.name] for argument in self._calls.runtime]
+        return make_plan(self.manifest, self._calls.runtime, values, _grid(tuple(grid)), stream, self._loaded)
+
+    @property
+    def runtime_names(self) -> tuple[str, ...]:
+        """Names of the arguments that are no constants, in order."""
+        return tuple(argument.name for argument in self._calls.runtime)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its code is with the driver already."""
+        return self._kernel is not None
+
     def _remember(self, key: tuple[Any, ...], plan: Plan) -> None:
         while len(self._plans) >= MOST_PLANS:
             self._plans.pop(next(iter(self._plans)), None)

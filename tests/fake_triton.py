@@ -1,0 +1,55 @@
+"""A driver of Triton's for tests: kernels are compiled for a Hopper GPU that is not there, and launches are noted."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+
+
+class FakeTriton:
+    """launches: name of every kernel that Triton launched, with its grid and stream."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[str, tuple[int, ...], int]] = []
+        self.device = 0
+        self.stream = 0
+        self.utils = SimpleNamespace(
+            load_binary=lambda name, kernel, shared, device: (name, name, 32, 0, 1024),
+            get_device_properties=lambda device: {"max_shared_mem": 232448, "multiprocessor_count": 132},
+            unload_module=lambda module: None,
+        )
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return self.device
+
+    def get_current_stream(self, device: int) -> int:
+        return self.stream
+
+    def get_active_torch_device(self) -> Any:
+        return importlib.import_module("torch").device("cuda", self.device)
+
+    def launcher_cls(self, source: Any, metadata: Any) -> Any:
+        def launch(first: int, second: int, third: int, stream: int, function: str, *rest: Any) -> None:
+            self.launches.append((function, (first, second, third), stream))
+
+        return launch
+
+
+@contextmanager
+def installed() -> Iterator[FakeTriton]:
+    """Triton talks to a `FakeTriton` inside."""
+    before, fake = driver._active, FakeTriton()
+    driver.set_active(fake)
+    try:
+        yield fake
+    finally:
+        driver.set_active(before)

@@ -1,0 +1,514 @@
+"""Promises of twill.jit: the emitted kernel where it can, else Triton's kernel, and never an error of its own."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+import twill
+from tests import jit_kernels
+from tests.conftest import ROOT
+from tests.fake_driver import forget
+from tests.jit_kernels import CODE, MANIFEST, World, plain, scale
+from twill import exc
+from twill.runtime.artifact import artifact, refusal
+from twill.runtime.request import Answer, Request
+from twill.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[World]:
+    with jit_kernels.world(monkeypatch, tmp_path, caplog) as made:
+        yield made
+
+
+@pytest.fixture
+def stored(world: World) -> World:
+    """The store has the kernel that `call` asks for."""
+    world.keep(world.key())
+    return world
+
+
+def emitted(request: Request) -> Answer:
+    return Answer(request.key, "emitted", artifact=artifact(request.key, MANIFEST.text(), CODE))
+
+
+# ---------------------------------------------------------------- the emitted kernel
+
+
+def test_a_stored_kernel_is_launched_from_the_first_call_on(stored: World) -> None:
+    fast = stored.jit()
+    for _ in range(4):
+        assert stored.call(fast) is None
+    assert (len(stored.cuda.launches), stored.originals, stored.said) == (4, [], [])
+    assert stored.cuda.loaded == 1
+    assert len(stored.cuda.encoded) == 2
+    assert twill.explain_fallback(fast) == ""
+
+
+def test_numbers_that_are_in_no_map_change_without_a_new_preparation(stored: World) -> None:
+    fast = stored.jit()
+    for m, s in ((256, 0.5), (256, 0.5), (512, 1.5), (48, 2.5)):
+        stored.call(fast, M=m, s=s)
+    assert [struct.unpack("<i", one.values[2])[0] for one in stored.cuda.launches] == [256, 256, 512, 48]
+    assert struct.unpack("<f", stored.cuda.launches[-1].values[4])[0] == 2.5
+    assert len(fast.twill_dispatch.hot.plans) == 1
+
+
+def test_the_grid_may_be_a_function_and_the_order_and_names_are_free(stored: World) -> None:
+    fast = stored.jit()
+    a = TensorDescriptor.from_tensor(stored.a, [128, 64])
+    for _ in range(3):
+        fast[lambda given: (given["M"] // given["BLOCK"], 3)](x=stored.x, a_desc=a, N=64, M=256, s=0.5, BLOCK=128)
+        fast[(2, 3)](a, stored.x, 256, 64, 0.5, 128, num_warps=8, num_stages=4)
+        fast.run(a, stored.x, 256, 64, 0.5, 128, grid=[2, 3], warmup=False)
+    assert [one.values[5:] for one in stored.cuda.launches] == [tuple(struct.pack("<I", n) for n in (2, 3, 1))] * 9
+    assert stored.originals == []
+
+
+def test_other_tensors_get_their_own_maps(stored: World) -> None:
+    fast = stored.jit()
+    others = [torch.zeros(256, 64, dtype=torch.bfloat16) for _ in range(3)]
+    for tensor in (*others, *others):
+        stored.call(fast, a_desc=TensorDescriptor.from_tensor(tensor, [128, 64]))
+    pointers = {one["pointer"] for one in stored.cuda.encoded if one["rank"] == 2} - {stored.x.data_ptr()}
+    assert pointers == {tensor.data_ptr() for tensor in others}
+    assert len(stored.cuda.launches) == 6
+
+
+def test_a_descriptor_that_was_changed_is_looked_at_again(stored: World) -> None:
+    fast = stored.jit()
+    a = TensorDescriptor.from_tensor(stored.a, [128, 64])
+    a.shape = [256, 64]
+    for rows in (256, 256, 256, 100):
+        a.shape[0] = rows
+        stored.call(fast, a_desc=a)
+    assert {tuple(one["sizes"]) for one in stored.cuda.encoded if one["pointer"] == stored.a.data_ptr()} == {
+        (64, 256), (64, 100),
+    }  # fmt: skip
+
+
+def test_the_stream_is_the_current_one(stored: World) -> None:
+    fast = stored.jit()
+    for stream in (0, 0, 0, 7, 9):
+        stored.triton.stream = stream
+        stored.call(fast)
+    assert [one.stream for one in stored.cuda.launches] == [0, 0, 0, 7, 9]
+
+
+def test_an_empty_grid_launches_nothing(stored: World) -> None:
+    fast = stored.jit()
+    for _ in range(3):
+        assert stored.call(fast, grid=(0, 4)) is None
+    assert (stored.cuda.launches, stored.originals) == ([], [])
+
+
+def test_hooks_run_before_the_launch(stored: World) -> None:
+    fast = stored.jit()
+    stored.call(fast)
+    seen: list[int] = []
+    fast.add_pre_run_hook(lambda *args, **kwargs: seen.append(len(stored.cuda.launches)))
+    try:
+        stored.call(fast)
+        stored.call(fast)
+    finally:
+        scale.pre_run_hooks.clear()
+    assert seen == [1, 2]
+
+
+def test_threads_share_one_look_up_and_one_module(stored: World) -> None:
+    fast = stored.jit()
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        x = torch.zeros(4096)
+        for count in range(40):
+            try:
+                stored.call(fast, x=x, s=float(number), M=16 * count + 32)
+            except Exception as error:
+                wrong.append(error)
+
+    group = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for one in group:
+        one.start()
+    for one in group:
+        one.join()
+    assert wrong == []
+    assert len(stored.cuda.launches) + len(stored.originals) == 320  # who does not look up does not wait
+    assert (len(fast.twill_dispatch.used), len(fast.twill_dispatch.variants.known)) == (1, 1)
+
+
+# ---------------------------------------------------------------- guards
+
+
+def test_a_shifted_tensor_goes_to_triton_every_time_and_is_told_once(stored: World) -> None:
+    fast = stored.jit()
+    shifted = torch.zeros(4097)[1:]  # 4 bytes beyond a multiple of 16: Triton specializes on that
+    for _ in range(3):
+        assert stored.call(fast, x=shifted) is not None
+    assert (len(stored.originals), stored.cuda.launches) == (3, [])
+    stored.call(fast)
+    assert len(stored.cuda.launches) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"N": 65}, {"N": 1}, {"M": 250}, {"M": 1}, {"M": 1 << 40}, {"M": 1.5}, {"M": None}, {"s": 3}, {"s": True},
+        {"BLOCK": 64}, {"dtype": triton.language.float16}, {"x": torch.zeros(4096).half()},
+        {"maxnreg": 64, "enable_fp_fusion": False, "launch_cooperative_grid": True},
+    ],
+)  # fmt: skip
+def test_a_call_of_another_kind_goes_to_triton(stored: World, changed: dict[str, Any]) -> None:
+    fast = stored.jit()
+    stored.call(fast)
+    stored.call(fast)
+    for _ in range(2):
+        stored.call(fast, **changed)
+    assert (len(stored.originals), len(stored.cuda.launches)) == (2, 2)
+    stored.call(fast)
+    assert len(stored.cuda.launches) == 3
+
+
+def test_a_launch_that_cannot_be_prepared_is_triton_s_and_found_out_once(stored: World) -> None:
+    fast = stored.jit()
+    a = TensorDescriptor.from_tensor(stored.a, [128, 64], padding="nan")
+    for _ in range(4):
+        stored.call(fast, a_desc=a)
+    assert (len(stored.originals), stored.cuda.launches) == (4, [])
+    assert len(stored.said) == 1
+    assert "WrongArgument" in stored.said[0] and "padding" in twill.explain_fallback(fast)
+
+
+def test_a_gpu_of_another_architecture_runs_triton_s_kernel(stored: World) -> None:
+    forget()
+    stored.cuda.capability = (10, 0)
+    fast = stored.jit()
+    stored.call(fast)
+    assert (len(stored.originals), stored.cuda.launches) == (1, [])
+    assert "sm_90a" in twill.explain_fallback(fast)
+
+
+def test_a_grid_beyond_the_device_runs_triton_s_kernel(stored: World) -> None:
+    fast = stored.jit()
+    stored.call(fast, grid=(1 << 20, 1 << 20))
+    assert len(stored.originals) == 1
+    assert "LaunchTooLarge" in twill.explain_fallback(fast)
+
+
+def test_a_capture_does_not_load_code(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.runtime.dispatch.capturing", lambda: True)
+    fast = stored.jit()
+    stored.call(fast)
+    assert (len(stored.originals), stored.cuda.loaded) == (1, 0)
+    monkeypatch.setattr("twill.runtime.dispatch.capturing", lambda: False)
+    stored.call(fast)
+    monkeypatch.setattr("twill.runtime.dispatch.capturing", lambda: True)
+    stored.call(fast, x=torch.zeros(8192))
+    assert (len(stored.originals), len(stored.cuda.launches)) == (1, 2)
+
+
+def test_a_global_that_changed_is_triton_s_to_complain_about(stored: World) -> None:
+    fast = stored.jit()
+    stored.call(fast)
+    stored.call(fast)
+    scale.used_global_vals["LIMIT", 0] = (3, {"LIMIT": 4})
+    try:
+        stored.call(fast)
+    finally:
+        scale.used_global_vals.clear()
+    assert len(stored.originals) == 1
+
+
+def test_a_launch_that_the_driver_refuses_is_triton_s(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = stored.jit()
+    stored.call(fast)
+    stored.call(fast)
+
+    def refuse(plan: object, stream: int) -> None:
+        raise exc.DriverFailed("cuLaunchKernelEx", "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    monkeypatch.setattr("twill.runtime.plan.Plan.launch", refuse)
+    stored.call(fast)
+    assert len(stored.originals) == 1
+
+
+def test_a_mistake_of_twill_s_own_is_no_error_of_a_launch(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*given: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("twill.runtime.kernel.make_plan", mistaken)
+    fast = stored.jit()
+    stored.call(fast)
+    assert len(stored.originals) == 1
+    assert "ZeroDivisionError: oh" in twill.explain_fallback(fast)
+
+
+# ---------------------------------------------------------------- what the store may have instead
+
+
+@pytest.mark.parametrize(
+    "text", ["no json", "{}", "[]", '{"schema": "twill.artifact/1"}', "another key", "half", "other"]
+)
+def test_a_bad_artifact_is_a_miss_and_told_once(world: World, text: str) -> None:
+    key = world.key()
+    good = artifact(key, MANIFEST.text(), CODE)
+    mixed = artifact(key, MANIFEST.text(), b"other code")
+    world.keep(
+        key,
+        {"another key": artifact("0" * 64, MANIFEST.text(), CODE), "half": good[:500], "other": mixed}.get(text, text),
+    )
+    fast = world.jit()
+    for _ in range(3):
+        world.call(fast)
+    assert (len(world.originals), world.cuda.launches) == (3, [])
+    assert sum("stored kernel" in said for said in world.said) == 1
+
+
+def test_the_kernel_of_another_variant_is_not_used(world: World) -> None:
+    key = world.key(BLOCK=64)
+    world.keep(key)
+    fast = world.jit()
+    world.call(fast, BLOCK=64)
+    world.call(fast, BLOCK=64)
+    assert (len(world.originals), world.cuda.launches) == (2, [])
+    assert "another variant" in twill.explain_fallback(fast)
+
+
+def test_what_cannot_be_emitted_is_not_tried_again(world: World) -> None:
+    key = world.key()
+    world.keep(key, refusal(key, "scale.py:7: a loop inside a loop"))
+    fast = world.jit(policy="solve")
+    for _ in range(3):
+        world.call(fast)
+    assert (len(world.originals), world.requests) == (3, [])
+    assert world.said == ["scale runs as Triton's kernel: scale.py:7: a loop inside a loop"]
+    assert "a loop inside a loop" in twill.explain_fallback(fast)
+
+
+def test_a_store_that_cannot_be_opened_is_told_once(world: World) -> None:
+    (world.path / "store").write_bytes(b"no database" * 1000)
+    fast = world.jit()
+    world.call(fast)
+    world.call(fast, M=48)
+    assert len(world.originals) == 2
+    assert sum("is not a database" in said for said in world.said) == 1, world.said
+
+
+def test_a_slow_store_is_waited_for_once_and_used_later(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = threading.Event(), threading.Event()
+    real = SqliteStore.get_artifact
+
+    def slow(store: SqliteStore, key: str, name: str) -> bytes | None:
+        begun.set()
+        go.wait()
+        return real(store, key, name)
+
+    monkeypatch.setattr(SqliteStore, "get_artifact", slow)
+    fast = stored.jit(budget=0.001)
+    for _ in range(3):
+        stored.call(fast)  # none of them returns after `go`, because that is set below
+    assert begun.wait(10)
+    assert (len(stored.originals), stored.cuda.launches) == (3, [])
+    assert "longer" in twill.explain_fallback(fast)
+    go.set()
+    (known,) = fast.twill_dispatch.variants.known.values()
+    assert known.inquiry.over.wait(10)
+    stored.call(fast)
+    assert len(stored.cuda.launches) == 1
+
+
+# ---------------------------------------------------------------- policies
+
+
+def test_off_looks_at_nothing(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = stored.jit(policy="off")
+    assert stored.call(fast) is not None
+    monkeypatch.setenv("TWILL_JIT", "off")
+    assert stored.call(stored.jit(policy="solve")) is not None
+    assert (stored.cuda.launches, stored.said) == ([], [])
+    assert "off" in twill.explain_fallback(fast)
+
+
+def test_lookup_asks_nobody_where_nothing_can_be_found(world: World) -> None:
+    fast = world.jit()
+    for _ in range(3):
+        world.call(fast)
+    (known,) = fast.twill_dispatch.variants.known.values()
+    assert known.shelf.settled.wait(10)
+    world.call(fast)
+    assert (len(world.originals), world.requests) == (4, [])
+    assert len(world.said) == 1 and "no schedule is stored" in world.said[0]
+
+
+def test_lookup_behind_a_service_asks_once_and_switches_over(world: World) -> None:
+    world.answer = emitted
+    fast = world.jit(server="http://127.0.0.1:1")
+    assert world.call(fast) is not None
+    (known,) = fast.twill_dispatch.variants.known.values()
+    assert known.shelf.settled.wait(10)
+    assert world.call(fast) is None
+    (asked,) = world.requests
+    assert (asked.solve, asked.kernel, asked.module, asked.machine) == (False, "scale", "the module", "h200")
+    assert [one.name for one in asked.parameters] == scale.arg_names
+    assert asked.divisible == ("x", "M", "N")
+    assert (len(world.originals), len(world.cuda.launches)) == (1, 1)
+
+
+def test_solve_asks_for_a_solve_without_any_store(world: World) -> None:
+    world.answer = emitted
+    fast = world.jit(policy="solve", store="off", solve_seconds=7.0)
+    world.call(fast)
+    (known,) = fast.twill_dispatch.variants.known.values()
+    assert known.shelf.settled.wait(10)
+    world.call(fast)
+    assert [(one.solve, one.seconds) for one in world.requests] == [(True, 7.0)]
+    assert len(world.cuda.launches) == 1
+
+
+def test_a_variant_that_the_helper_refuses_is_triton_s_from_then_on(world: World) -> None:
+    world.answer = lambda request: Answer(request.key, "unsupported", "scale.py:3: no scans", ("the service is down",))
+    fast = world.jit(policy="solve")
+    for _ in range(3):
+        world.call(fast)
+        next(iter(fast.twill_dispatch.variants.known.values())).shelf.settled.wait(10)
+    assert (len(world.originals), len(world.requests)) == (3, 1)
+    assert sorted(world.said) == ["scale runs as Triton's kernel: scale.py:3: no scans", "the service is down"]
+
+
+def test_require_waits_for_the_kernel(world: World) -> None:
+    world.answer = emitted
+    fast = world.jit(policy="require", server="http://127.0.0.1:1")
+    assert world.call(fast) is None
+    assert (len(world.cuda.launches), world.originals) == (1, [])
+
+
+@pytest.mark.parametrize("changed", [{}, {"dtype": print}, {"launch_pdl": True}])
+def test_require_without_a_kernel_is_an_error(world: World, changed: dict[str, Any]) -> None:
+    fast = world.jit(policy="require")
+    with pytest.raises(exc.KernelNotReady):
+        world.call(fast, **changed)
+    assert world.originals == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "budget"), [("never", None), ("LOOKUP", None), (None, "x"), (None, "-1"), (None, "inf")]
+)
+def test_a_setting_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch, policy: str | None, budget: str | None
+) -> None:
+    if budget:
+        monkeypatch.setenv("TWILL_JIT_BUDGET", budget)
+    with pytest.raises(exc.WrongPolicy):
+        twill.jit(scale, policy=policy)
+
+
+# ---------------------------------------------------------------- as a Triton kernel
+
+
+def test_it_is_a_triton_function_in_everything_else(world: World) -> None:
+    fast = twill.jit(scale, store=world.store)
+    assert isinstance(fast, JITFunction)
+    assert (fast.__name__, fast.src, fast.arg_names, fast.cache_key) == (
+        "scale",
+        scale.src,
+        scale.arg_names,
+        scale.cache_key,
+    )
+    assert fast.device_caches is scale.device_caches
+    assert twill.jit(fast, policy="off").twill_original is scale
+    decorated = twill.jit(policy="off")(scale)
+    assert decorated.twill_original is scale
+
+
+def test_a_warm_up_is_triton_s(stored: World) -> None:
+    fast = stored.jit()
+    a = TensorDescriptor.from_tensor(stored.a, [128, 64])
+    assert fast.run(a, stored.x, 256, 64, 0.5, 128, grid=(1,), warmup=True).asm == {"ttir": "the module"}
+    assert stored.cuda.launches == []
+
+
+def test_a_call_that_does_not_fit_gets_triton_s_own_error(stored: World) -> None:
+    fast = stored.jit()
+    stored.call(fast)
+    stored.call(fast)
+    del scale.__dict__["run"]
+    with pytest.raises(TypeError):
+        fast[(1,)](stored.x)
+    with pytest.raises(KeyError, match="nonsense"):
+        stored.call(fast, nonsense=3)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_autotuners_and_heuristics_go_around_and_under_it(stored: World, outside: bool) -> None:
+    configs = [triton.Config({"BLOCK": 128}, num_warps=warps) for warps in (4, 8)]
+
+    def tuned(kernel: Any) -> Any:
+        under = triton.heuristics({"s": lambda given: 0.5})(kernel)
+        return triton.autotune(configs, key=["M"], do_bench=lambda call, quantiles: [call() or 1.0] * 3)(under)
+
+    original = tuned(scale)
+    fast = stored.jit(original) if outside else tuned(stored.jit())
+    a = TensorDescriptor.from_tensor(stored.a, [128, 64])
+    for _ in range(3):
+        fast[(2,)](a, stored.x, 256, 64)
+    assert (len(stored.cuda.launches), stored.originals) == (5, [])
+    assert original.cache == {}
+    assert twill.explain_fallback(fast) == ""
+
+
+def test_what_holds_no_triton_kernel_is_refused() -> None:
+    for thing in (len, 3, lambda: 0):
+        with pytest.raises(exc.NotAKernel):
+            twill.jit(thing)
+    assert "not under twill.jit" in twill.explain_fallback(scale)
+
+
+def test_a_debugged_kernel_is_triton_s(world: World) -> None:
+    debugged = triton.jit(plain.fn, debug=True)
+    fast = world.jit(debugged)
+    fast[(1,)](world.x, 3, BLOCK=64)
+    assert len(world.originals) == 1
+    assert "debug=True" in twill.explain_fallback(fast)
+
+
+def test_a_machine_that_nobody_described_is_told(world: World) -> None:
+    world.cuda.model = b"NVIDIA X9"
+    fast = world.jit()
+    world.call(fast)
+    assert len(world.originals) == 1
+    assert "no machine file describes the NVIDIA X9" in twill.explain_fallback(fast)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_code_under_torch_compile_calls_it_without_a_break(
+    stored: World, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)  # which looks for a GPU
+    fast = stored.jit(plain)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        fast[(1,)](x, 3, BLOCK=64)
+        return x * 2
+
+    got = torch.compile(call, backend=backend, fullgraph=True)(torch.ones(64))
+    assert got.shape == (64,)
+    assert len(stored.originals) == 1
+
+
+def test_a_launch_needs_no_solver() -> None:
+    heavy = ("z3", "pyscipopt", "xdsl", "rich", "torch")
+    code = f"import twill, sys; twill.jit; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

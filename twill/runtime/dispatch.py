@@ -1,0 +1,233 @@
+"""A launch that is not like an earlier one: which variant it is, which kernel it gets, and how the next one is found.
+
+1. Triton's binder says which variant of the kernel the call is (`twill.runtime.variant`);
+2. the variant's emitted kernel is looked up, once (`twill.runtime.variants`);
+3. its launch is prepared: everything that it relies on is checked, and is part of what the next call is compared with;
+4. wherever that ends early, Triton's kernel runs as if nothing had been there, and the reason is kept.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from triton import knobs
+from triton.runtime.driver import driver
+
+from twill.exc import KernelNotReady, TwillError
+from twill.runtime.kernel import MOST_PLANS, EmittedKernel
+from twill.runtime.matcher import HOW, REFUSED, Match, Plans, changed, kinds, matcher
+from twill.runtime.plan import Plan
+from twill.runtime.policy import Settings
+from twill.runtime.reasons import Reasons
+from twill.runtime.variants import Known, Variants
+
+CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
+
+
+@dataclass(frozen=True)
+class Hot:
+    """How calls like an earlier one are found. plans: what `match` looks into."""
+
+    match: Match
+    plans: Plans
+
+
+class Dispatch:
+    """Of the Triton kernel `original`. Thread-safe.
+
+    hot: None until an emitted kernel is used. never: why no launch can ever be an emitted one. launched: whether it
+    ever was.
+    """
+
+    def __init__(self, original: Any, chosen: Settings) -> None:
+        self.original = original
+        self.chosen = chosen
+        self.reasons = Reasons(original.__name__)
+        self.lock = threading.Lock()
+        self.used: list[EmittedKernel] = []
+        self.hot: Hot | None = None
+        self.launched = False
+        self.never = never(original, chosen)
+        self.variants = None if self.never else Variants(original, chosen)
+        if self.never and chosen.policy != "off":
+            self.reasons.tell(self.never)
+
+    def launch(self, hot: Hot | None, key: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Launch a call that `hot` did not know, under `key` if that is a tuple. Errors: KernelNotReady if the policy
+        is "require"."""
+        self.launched = True
+        if self.variants is None:
+            return self.triton(self.never, "", grid, args, kwargs)
+        original = self.original
+        try:
+            index = driver.active.get_current_device()
+            *_, binder = original.device_caches[index]
+            bound, specialization, options = binder(*args, **kwargs)
+            name = (tuple(specialization), index)
+            hash(name)
+        except Exception:  # Triton says what is wrong with the call, if anything is
+            return original.run(*args, grid=grid, warmup=False, **kwargs)
+        known = self.variants.known.get(name)
+        if known is not None and known.told:  # the usual call where nothing is emitted: as soon as possible
+            return original.run(*args, grid=grid, warmup=False, **kwargs)
+        reason = self.unusual(options)
+        if reason:
+            return self.triton(reason, "", grid, args, kwargs)
+        known = self.variants.of(name, index, bound, specialization)
+
+        def compile_it() -> Any:
+            return original.run(*args, grid=grid, warmup=True, **kwargs)
+
+        if self.chosen.policy == "require":
+            self.variants.prepared(known, compile_it)
+        if known.kernel is not None:
+            try:
+                reason = self.emitted(known, known.kernel, hot, key, grid, bound, args, kwargs)
+            except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
+                reason = refusal(error)
+            return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
+        compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
+        known.told = bool(known.reason)
+        self.variants.prepare(known, lambda: compiled)
+        return compiled
+
+    def triton(self, reason: str, variant: str, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The Triton kernel, unchanged. reason: why, "" if that may change. Errors: KernelNotReady."""
+        if reason and self.chosen.policy == "require":
+            raise KernelNotReady(self.original.__name__, reason)
+        if reason and self.chosen.policy != "off":
+            self.reasons.tell(reason, variant)
+        return self.original.run(*args, grid=grid, warmup=False, **kwargs)
+
+    def unusual(self, options: Mapping[str, Any]) -> str:
+        """Why a call with these options of Triton is not for an emitted kernel; "" if none matters."""
+        for name, value in options.items():
+            if name not in HOW and value is not None and value is not False:
+                return f"the option {name}={value!r}"
+        if knobs.runtime.debug:
+            return "Triton's debugging is on"
+        return "a global that it uses has changed" if changed(self.original.used_global_vals) else ""
+
+    def emitted(
+        self,
+        known: Known,
+        kernel: EmittedKernel,
+        hot: Hot | None,
+        key: Any,
+        grid: Any,
+        bound: Mapping[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> str:
+        """Prepare and start the emitted kernel's launch; why it cannot be, or ""."""
+        if kernel not in self.used:
+            self.use(kernel)
+            self.reasons.forget(known.text())
+        sizes = tuple(grid(bound) if callable(grid) else grid)
+        if 0 in sizes:
+            return ""
+        stream = driver.active.get_current_stream(device_of(bound))
+        if not kernel.loaded and capturing():
+            return CAPTURING
+        try:
+            plan = kernel.plan(bound, sizes, stream)
+        except TwillError as error:
+            remember(hot, key, REFUSED)
+            return refusal(error)
+        remember(hot, key, replace(plan, free=positioned(plan, kernel, bound)))
+        for hook in self.original.pre_run_hooks:
+            hook(*args, **kwargs)
+        try:
+            plan.launch(stream)
+        except TwillError as error:
+            return refusal(error)
+        return ""
+
+    def use(self, kernel: EmittedKernel) -> None:
+        """From now on calls are matched so that this kernel's launches are found, too."""
+        original, active = self.original, driver.active
+        with self.lock:
+            if kernel in self.used:
+                return
+            constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
+            manifests = [used.manifest for used in (*self.used, kernel)]
+            plans: Plans = {}
+            match = matcher(
+                original.signature,
+                kinds(manifests, original.arg_names, constexprs),
+                plans,
+                active.get_current_stream,
+                active.get_current_device,
+                original.used_global_vals,
+            )
+            self.hot = Hot(match, plans)
+            self.used.append(kernel)
+
+    def explain(self) -> str:
+        """Why launches ran as Triton's, one reason a line."""
+        if self.chosen.policy == "off":
+            return f"{self.original.__name__}: {self.never}"
+        known = [] if self.variants is None else list(self.variants.known.values())
+        waiting = [
+            f"{self.original.__name__}({one.text()}): {one.waiting()}"
+            for one in known
+            if one.kernel is None and not one.reason
+        ]
+        return "\n".join(filter(None, [self.reasons.text(), *waiting]))
+
+
+def never(original: Any, chosen: Settings) -> str:
+    """Why no launch of this kernel could ever be an emitted one; "" if there is no such reason."""
+    if chosen.policy == "off":
+        return "the policy is off"
+    if original.is_gluon():
+        return "it is a Gluon kernel"
+    if original.debug:
+        return "it is compiled with debug=True"
+    for parameter in original.signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return f"it takes any number of arguments (*{parameter.name})"
+    return ""
+
+
+def remember(hot: Hot | None, key: Any, plan: Any) -> None:
+    """For the next call like this one."""
+    if hot is None or not isinstance(key, tuple):
+        return
+    try:
+        while len(hot.plans) >= MOST_PLANS:
+            hot.plans.pop(next(iter(hot.plans)), None)
+    except (RuntimeError, StopIteration):  # another thread makes room, too
+        return
+    hot.plans[key] = plan
+
+
+def positioned(plan: Plan, kernel: EmittedKernel, bound: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The plan's free numbers by their position among all parameters."""
+    positions = {name: position for position, name in enumerate(bound)}
+    names = kernel.runtime_names
+    return tuple(replace(number, position=positions[names[number.position]]) for number in plan.free)
+
+
+def refusal(error: Exception) -> str:
+    """Why the emitted kernel was not launched; `Reasons` takes all of one class of error for one reason."""
+    return f"{type(error).__name__}: {error.message if isinstance(error, TwillError) else error}"
+
+
+def device_of(bound: Mapping[str, Any]) -> int:
+    """The GPU of the first tensor, or the current one."""
+    for value in bound.values():
+        get_device: Callable[[], int] | None = getattr(getattr(value, "base", value), "get_device", None)
+        if get_device is not None:
+            return int(get_device())
+    return int(driver.active.get_current_device())
+
+
+def capturing() -> bool:
+    """Whether PyTorch captures a CUDA graph on the current stream."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available() and bool(torch.cuda.is_current_stream_capturing())

@@ -1,0 +1,96 @@
+"""The process that prepares kernels for this one: extracts, looks up or solves, emits. Started when first needed.
+
+Preparing takes seconds of Python. In a thread it would hold the interpreter's lock while launches wait for it; in a
+process of low priority it costs them nothing. Requests are answered one after the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+
+from twill.runtime.request import Answer, Request, read_answer
+
+MODULE = "twill.cli.preparing"
+PACKAGE = Path(__file__).resolve().parent.parent
+DEBUG = "TWILL_DEBUG"
+
+Tell = Callable[[Answer], None]
+
+
+class Helper:
+    """Requests go in from any thread; each is answered by a call of its `tell`, on the helper's own thread."""
+
+    def __init__(self, command: tuple[str, ...] = ()) -> None:
+        self.command = command or (sys.executable, "-P", "-m", MODULE)
+        self.waiting: SimpleQueue[tuple[Request, Tell]] = SimpleQueue()
+        self.lock = threading.Lock()
+        self.thread: threading.Thread | None = None
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, request: Request, tell: Tell) -> None:
+        """Returns at once."""
+        with self.lock:
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.serve, name="twill-prepare", daemon=True)
+                self.thread.start()
+        self.waiting.put((request, tell))
+
+    def serve(self) -> None:
+        """Pass on one request after the other."""
+        while True:
+            request, tell = self.waiting.get()
+            try:
+                answer = self.exchange(request)
+            except (OSError, ValueError) as error:
+                self.end()
+                answer = Answer(request.key, "failed", f"the process that prepares kernels is gone: {error}")
+            tell(answer)
+
+    def exchange(self, request: Request) -> Answer:
+        """Errors: OSError, ValueError."""
+        process = self.process
+        if process is None or process.poll() is not None:
+            process = self.process = self.start()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(request.line() + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise ValueError(f"exit code {process.wait()} (TWILL_DEBUG=1 shows what it says)")
+        answer = read_answer(line)
+        if answer.key != request.key:
+            raise ValueError("it answers another request")
+        return answer
+
+    def start(self) -> subprocess.Popen[str]:
+        """It ends when this process does: its input ends then."""
+        paths = [str(PACKAGE.parent), *(path for path in sys.path[1:] if path)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TWILL_JIT": "off"}
+        return subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if os.environ.get(DEBUG) else subprocess.DEVNULL,
+            env=environment,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def end(self) -> None:
+        """Without the process; the next request starts another."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.kill()
+        process.wait()

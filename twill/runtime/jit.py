@@ -1,0 +1,111 @@
+"""`twill.jit`: a Triton kernel that launches the emitted kernel of its schedule where there is one, else itself.
+
+    fast = twill.jit(kernel)
+    fast[grid](a, b, c, M, N, K, BLOCK_M=128)      # as kernel[grid](...)
+
+A `TwillKernel` is a Triton `JITFunction` with the same insides: autotuners and heuristics take it, other kernels may
+call it, torch.compile compiles it. Only a launch goes another way: a call like an earlier one finds its prepared launch
+by one look-up (`twill.runtime.matcher`), any other is looked into (`twill.runtime.dispatch`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from triton.runtime.jit import JITFunction
+
+from twill.exc import NotAKernel
+from twill.runtime.dispatch import Dispatch
+from twill.runtime.policy import Settings, settings
+
+
+class TwillKernel(JITFunction):  # type: ignore[misc]
+    """See the top of this file. Made by `jit`. Its own attributes begin with `twill_`, all others are the original's.
+
+    Errors of its launches: Triton's; KernelNotReady if the policy is "require".
+    """
+
+    def __init__(self, original: Any, chosen: Settings) -> None:
+        # The insides are the original's own objects, so that what is done to either is done to both; what Triton adds
+        # to the original later is found by __getattr__.
+        self.__dict__.update({name: value for name, value in vars(original).items() if name not in vars(TwillKernel)})
+        self.twill_original = original
+        self.twill_dispatch = Dispatch(original, chosen)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("twill_"):  # a copy that is not yet filled
+            raise AttributeError(name)
+        return getattr(self.twill_original, name)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launch on `grid`."""
+        return partial(self.twill_launch, grid)
+
+    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        """As Triton's: what autotuners and heuristics call."""
+        if warmup:
+            return self.twill_original.run(*args, grid=grid, warmup=True, **kwargs)
+        return self.twill_launch(grid, *args, **kwargs)
+
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """As Triton's, for both."""
+        self.twill_original._unsafe_update_src(new_src)
+        super()._unsafe_update_src(new_src)
+
+    def twill_launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """One launch, by whichever kernel. Triton's gives back what Triton gives back, an emitted one None."""
+        dispatch = self.twill_dispatch
+        hot = dispatch.hot
+        key: Any = False
+        if hot is not None and not self.pre_run_hooks:
+            try:
+                key = hot.match(grid, *args, **kwargs)
+            except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name
+                key = False
+            if key is True:
+                return None
+            if key is None:
+                return self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
+        return dispatch.launch(hot, key, grid, args, kwargs)
+
+
+def jit(kernel: Any = None, **options: Any) -> Any:
+    """`kernel` with emitted launches; see the top of this file.
+
+    kernel: a `@triton.jit` function, or an autotuner or heuristics around one (given back as such). Without it, a
+    decorator. options: policy, budget (seconds), machine, store, server, solve_seconds, as `Settings` has them; what is
+    not given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
+    """
+    if kernel is None:
+        return partial(jit, **options)
+    return _wrapped(kernel, settings(**options))
+
+
+def _wrapped(kernel: Any, chosen: Settings) -> Any:
+    if isinstance(kernel, TwillKernel):
+        return TwillKernel(kernel.twill_original, chosen)
+    if isinstance(kernel, JITFunction):
+        return TwillKernel(kernel, chosen)
+    inner = getattr(kernel, "fn", None)
+    if inner is None or not type(kernel).__module__.startswith("triton."):
+        raise NotAKernel(f"twill.jit takes no {type(kernel).__name__}", hint="a function under @triton.jit")
+    if not hasattr(inner, "run"):  # Triton interprets kernels: there is nothing to compile
+        return kernel
+    outer = copy.copy(kernel)
+    outer.fn = _wrapped(inner, chosen)
+    if isinstance(getattr(outer, "cache", None), dict):
+        outer.cache = {}  # what was the fastest without emitted kernels
+    return outer
+
+
+def explain_fallback(kernel: Any) -> str:
+    """Why launches of a kernel ran as Triton's, one reason a line; "" if none did."""
+    seen = kernel
+    while not isinstance(seen, TwillKernel):
+        seen = getattr(seen, "fn", None)
+        if seen is None:
+            return f"{getattr(kernel, '__name__', type(kernel).__name__)}: it is not under twill.jit"
+    return seen.twill_dispatch.explain()

@@ -1,0 +1,230 @@
+"""The emitted kernels of this process: in memory by key, behind it the store's file, behind that a helper that emits.
+
+A launch asks once for each variant of a kernel, and waits at most its budget. What takes longer comes later, and is
+used from then on. Nothing that goes wrong here is an error of a launch.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Literal
+
+from twill.exc import TwillError
+from twill.runtime.artifact import NAME, Refused, read_artifact
+from twill.runtime.helper import Helper
+from twill.runtime.kernel import EmittedKernel
+from twill.runtime.policy import Settings
+from twill.runtime.reasons import NOTES
+from twill.runtime.request import Answer, Request
+from twill.runtime.variant import Unsupported, compiler
+from twill.store.sqlite import SqliteStore
+
+WAIT = 1.0  # seconds for another process that writes the store
+
+State = Literal["missing", "preparing", "ready", "refused"]
+"""missing: the store has no kernel, and the helper was not asked yet; refused: Triton's kernel it is."""
+
+
+@dataclass
+class Shelf:
+    """What is known of one key. Fields are written under the library's lock; reading them needs none.
+
+    reason: why it is not ready. settled: set when nothing more is to be expected.
+    """
+
+    key: str
+    state: State = "missing"
+    kernel: EmittedKernel | None = None
+    reason: str = "no emitted kernel is stored"
+    settled: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class Inquiry:
+    """A look-up that somebody waits for, or has stopped to wait for. over: set when `shelf` or `failure` is there."""
+
+    shelf: Shelf | None = None
+    failure: str = ""
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+class Library:
+    """Kernels behind one store and service. Thread-safe.
+
+    store: the file (None: none). server: a service's address, "" for none.
+    """
+
+    def __init__(self, path: str | None, server: str, helper: Helper | None = None) -> None:
+        self.path = path
+        self.server = server
+        self.helper = helper or Helper()
+        self.process = os.getpid()
+        self.shelves: dict[str, Shelf] = {}
+        self.lock = threading.Lock()
+        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.thread: threading.Thread | None = None
+        self.store: SqliteStore | None = None
+        self.opened = False
+        self.warmed = False
+
+    def find(self, key: Callable[[], str], budget: float) -> Inquiry:
+        """Look a key up, and wait for what is known of it at most `budget` seconds.
+
+        key: computed on the library's thread, because what goes into it may have to be read first.
+        """
+        inquiry = Inquiry()
+        self.later(lambda: self.look(inquiry, key))
+        inquiry.over.wait(budget)
+        return inquiry
+
+    def warm(self, triton: str) -> None:
+        """Do beforehand what every look-up needs."""
+
+        def task() -> None:
+            compiler(triton)
+            self.file()
+
+        if not self.warmed:
+            self.warmed = True
+            self.later(task)
+
+    def later(self, task: Callable[[], None]) -> None:
+        """Do something on the library's thread."""
+        with self.lock:
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.work, name="twill-library", daemon=True)
+                self.thread.start()
+        self.tasks.put(task)
+
+    def work(self) -> None:
+        """One task after the other."""
+        while True:
+            task = self.tasks.get()
+            try:
+                task()
+            except Exception as error:
+                NOTES.tell(f"a look-up failed: {type(error).__name__}: {error}")
+
+    # -- the store
+
+    def look(self, inquiry: Inquiry, key: Callable[[], str]) -> None:
+        """Answer an inquiry from memory or from the store's file."""
+        try:
+            name = key()
+            with self.lock:
+                shelf = self.shelves.get(name)
+            if shelf is None:
+                shelf = Shelf(name)
+                found = self.stored(name)
+                if found is not None:
+                    self.put(shelf, found)
+                with self.lock:
+                    shelf = self.shelves.setdefault(name, shelf)
+            inquiry.shelf = shelf
+        except Unsupported as unsupported:
+            inquiry.failure = str(unsupported)
+        except Exception as error:
+            inquiry.failure = f"the look-up failed: {type(error).__name__}: {error}"
+        finally:
+            inquiry.over.set()
+
+    def stored(self, key: str) -> EmittedKernel | Refused | None:
+        """What the store's file has under a key; what is not as it should be is said once."""
+        store = self.file()
+        try:
+            data = None if store is None else store.get_artifact(key, NAME)
+            return None if data is None else read_artifact(data, key)
+        except TwillError as error:
+            NOTES.tell(error.message)
+            return None
+
+    def file(self) -> SqliteStore | None:
+        """The store's file, opened when first asked for."""
+        if not self.opened and self.path is not None:
+            try:
+                self.store = SqliteStore(self.path, wait=WAIT)
+            except TwillError as error:
+                NOTES.tell(error.message)
+        self.opened = True
+        return self.store
+
+    def promising(self) -> bool:
+        """Whether a schedule could be found anywhere."""
+        if self.server:
+            return True
+        try:
+            store = self.file()
+            return store is not None and bool(store.find(limit=1))
+        except TwillError as error:
+            NOTES.tell(error.message)
+            return False
+
+    # -- the helper
+
+    def prepare(self, shelf: Shelf, request: Request) -> None:
+        """Have a missing kernel prepared; returns at once."""
+        with self.lock:
+            if shelf.state != "missing":
+                return
+            shelf.state, shelf.reason = "preparing", "it is being prepared"
+        self.later(lambda: self.ask(shelf, request))
+
+    def ask(self, shelf: Shelf, request: Request) -> None:
+        """Ask the helper, unless it could not find anything."""
+        if not request.solve and not self.promising():
+            self.refuse(shelf, "no schedule is stored, and there is no service to ask")
+            return
+        self.helper.ask(request, lambda answer: self.answered(shelf, answer))
+
+    def answered(self, shelf: Shelf, answer: Answer) -> None:
+        """What the helper made of it."""
+        for note in answer.notes:
+            NOTES.tell(note)
+        if answer.state != "emitted":
+            self.refuse(shelf, answer.reason)
+            return
+        try:
+            self.put(shelf, read_artifact(answer.artifact, shelf.key))
+        except TwillError as error:
+            self.refuse(shelf, error.message)
+
+    def refuse(self, shelf: Shelf, reason: str) -> None:
+        """There will be no emitted kernel."""
+        self.put(shelf, Refused(reason))
+
+    def put(self, shelf: Shelf, found: EmittedKernel | Refused) -> None:
+        """Nothing more is to be expected."""
+        with self.lock:
+            if isinstance(found, Refused):
+                shelf.state, shelf.reason = "refused", found.reason
+            else:
+                shelf.kernel, shelf.state, shelf.reason = found, "ready", ""
+        shelf.settled.set()
+
+
+_libraries: dict[tuple[str | None, str], Library] = {}
+_lock = threading.Lock()
+
+
+def library(settings: Settings) -> Library:
+    """The library of these settings' store and service; forked processes have their own."""
+    place = (path_of(settings.store), settings.server)
+    with _lock:
+        there = _libraries.get(place)
+        if there is None or there.process != os.getpid():
+            there = _libraries[place] = Library(*place)
+        return there
+
+
+def path_of(store: str) -> str | None:
+    """The file of a store, as the environment has it if none is named; None for none."""
+    from twill.store.places import OFF, store_path
+
+    if store:
+        return None if store == OFF else store
+    path = store_path()
+    return None if path is None else str(path)

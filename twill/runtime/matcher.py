@@ -1,0 +1,161 @@
+"""One function for each kernel, written for its parameters: from a call to the launch that was prepared for its kind.
+
+What it looks at decides everything that a prepared launch relies on: constants, addresses, element types and GPUs of
+tensors, sizes and strides of descriptors, numbers that a tensor map is made of. Numbers that are in no map are free; of
+them only the promises that Triton specializes on count (16 divides it; it is 1), and `Plan.start` checks their range.
+
+Like Triton's own binder it is Python source, made once: binding a call by hand costs more than the launch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from twill.runtime.manifest import CallArgument, Manifest
+from twill.runtime.plan import Plan, needed_by_maps, open_ended
+from twill.runtime.tensor import is_torch, storage_end
+
+Kind = Literal["constant", "fixed", "free", "float", "tensor", "open tensor", "descriptor", "open descriptor", "any"]
+Match = Callable[..., Any]
+"""(grid, *arguments, **arguments) -> True: launched; None: it was refused before; False: not to be matched; a key."""
+
+HOW = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # Triton's options that an emitted kernel does not ask for
+
+
+class Refused:
+    """Stands for a launch that the emitted kernel cannot do, such as one with a misaligned tensor."""
+
+    def start(self, values: Sequence[Any], stream: int) -> None:
+        """Nothing was launched."""
+
+
+REFUSED = Refused()
+Plans = dict[tuple[Any, ...], Plan | Refused]
+
+
+def kinds(manifests: Sequence[Manifest], names: Sequence[str], constexprs: frozenset[str]) -> dict[str, Kind]:
+    """How each parameter is looked at, so that it serves all variants of these manifests."""
+    found: dict[str, set[Kind]] = {name: set() for name in names}
+    for manifest in manifests:
+        in_maps, ends = needed_by_maps(manifest), open_ended(manifest)
+        for argument in manifest.arguments:
+            found[argument.name].add(_kind(argument, in_maps, ends, constexprs))
+    return {name: _joined(kinds) for name, kinds in found.items()}
+
+
+def _kind(argument: CallArgument, in_maps: frozenset[str], ends: frozenset[str], constexprs: frozenset[str]) -> Kind:
+    if argument.kind == "constant":
+        return "constant" if argument.name in constexprs else "fixed"
+    if argument.kind == "number":
+        if argument.name in in_maps:
+            return "fixed"
+        return "float" if argument.type.startswith(("fp", "bf")) else "free"
+    if argument.kind == "descriptor":
+        return "open descriptor" if argument.name in ends else "descriptor"
+    return "open tensor" if argument.name in ends else "tensor"
+
+
+def _joined(found: set[Kind]) -> Kind:
+    if len(found) == 1:
+        return next(iter(found))
+    if found <= {"free", "fixed", "float"}:
+        return "fixed"
+    if found == {"tensor", "open tensor"}:
+        return "open tensor"
+    return "open descriptor" if found == {"descriptor", "open descriptor"} else "any"
+
+
+def matcher(
+    signature: inspect.Signature,
+    looked_at: Mapping[str, Kind],
+    plans: Plans,
+    stream_of: Callable[[int], int],
+    current_device: Callable[[], int],
+    global_values: Mapping[Any, Any],
+) -> Match:
+    """The function for a kernel of this signature.
+
+    plans: what was prepared, by key. stream_of: the current stream of a GPU. global_values: as Triton keeps them,
+    (name, id) -> (value, where it is); calls are not matched once one of them has changed.
+    """
+    names = list(signature.parameters)
+    facts = [fact for name in names for fact in _FACTS[looked_at[name]](name)]
+    placed = next((name for name in names if looked_at[name] not in ("constant", "fixed", "free", "float", "any")), "")
+    base = f"{placed}.base" if "descriptor" in looked_at.get(placed, "") else placed
+    arguments = ", ".join(f"{name!r}: {name}" for name in names)
+    device = f"{base}.get_device()" if placed else "twill__device()"
+    source = f"""
+def match(twill__grid, /, {_parameters(signature)}):
+    if twill__globals and twill__changed(twill__globals):
+        return False
+    twill__key = (
+        tuple(twill__grid({{{arguments}}}) if callable(twill__grid) else twill__grid),
+        {"".join(f"{fact}, " for fact in facts)}
+    )
+    twill__plan = twill__plans.get(twill__key)
+    if twill__plan is None:
+        return twill__key
+    return twill__plan.start(({"".join(f"{name}, " for name in names)}), twill__stream({device}))
+"""
+    known = {
+        "plans": plans, "stream": stream_of, "device": current_device, "globals": global_values,
+        "changed": changed, "end": storage_end, "any": facts_of,
+        **{f"default_{name}": p.default for name, p in signature.parameters.items() if p.default is not p.empty},
+    }  # fmt: skip
+    space = {f"twill__{name}": value for name, value in known.items()}  # no parameter is called so
+    exec(source, space)
+    match: Match = space["match"]
+    return match
+
+
+def _parameters(signature: inspect.Signature) -> str:
+    """As the kernel declares them, then Triton's options that make no difference."""
+    written, keyword_only = [], False
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+            written.append("*")
+            keyword_only = True
+        written.append(name if parameter.default is parameter.empty else f"{name}=twill__default_{name}")
+    written += [] if keyword_only else ["*"]
+    return ", ".join([*written, *(f"{name}=None" for name in HOW if name not in signature.parameters)])
+
+
+def _tensor(name: str) -> list[str]:
+    return [f"{name}.data_ptr()", f"{name}.dtype", f"{name}.get_device()"]
+
+
+def _descriptor(name: str) -> list[str]:
+    sizes = [f"tuple({name}.{field})" for field in ("shape", "strides", "block_shape")]
+    return [*sizes, f"{name}.padding", f"getattr({name}, 'round_f32_to_tf32', None)", *_tensor(f"{name}.base")]
+
+
+_FACTS: dict[Kind, Callable[[str], list[str]]] = {
+    "constant": lambda name: [f"{name}.__class__", name],
+    "fixed": lambda name: [f"{name}.__class__", name],
+    "free": lambda name: [f"{name}.__class__", f"{name} == 1", f"not {name} & 15"],
+    "float": lambda name: [f"{name}.__class__"],
+    "tensor": _tensor,
+    "open tensor": lambda name: [*_tensor(name), f"twill__end({name})"],
+    "descriptor": _descriptor,
+    "open descriptor": lambda name: [*_descriptor(name), f"twill__end({name}.base)"],
+    "any": lambda name: [f"twill__any({name})"],
+}
+
+
+def facts_of(value: Any) -> tuple[Any, ...]:
+    """Of a parameter that is now this, now that: a tensor in one variant, left out in another."""
+    base = getattr(value, "base", value)
+    if not is_torch(base):
+        return value.__class__, value
+    facts = [base.data_ptr(), base.dtype, base.get_device(), storage_end(base)]
+    if base is not value and hasattr(value, "block_shape"):
+        facts += [tuple(value.shape), tuple(value.strides), tuple(value.block_shape), value.padding]
+        facts.append(getattr(value, "round_f32_to_tf32", None))
+    return tuple(facts)
+
+
+def changed(values: Mapping[Any, Any]) -> bool:
+    """Whether a global that the kernel was compiled with has another value now; Triton refuses such a launch."""
+    return any(place.get(name, values) != value for (name, _), (value, place) in list(values.items()))

@@ -1,0 +1,78 @@
+"""What `twill.jit` may do for a kernel, from arguments and the environment.
+
+TWILL_JIT: the policy; "off" there wins over every argument. TWILL_JIT_BUDGET: seconds that a launch may wait for a
+look-up. TWILL_MACHINE: the machine, a name or a file. TWILL_STORE, TWILL_SERVER: as for the command line
+(docs/store.md).
+
+| policy | where no emitted kernel is at hand |
+| --- | --- |
+| lookup | the Triton kernel runs; a stored schedule, if there is one, is emitted in the background |
+| solve | the same, and what nobody has solved is solved in the background |
+| require | the launch waits for a stored schedule to be emitted; without one it is an error |
+| off | Triton alone, always |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast, get_args
+
+from twill.exc import WrongPolicy
+
+Policy = Literal["lookup", "solve", "require", "off"]
+
+POLICY, BUDGET, MACHINE = "TWILL_JIT", "TWILL_JIT_BUDGET", "TWILL_MACHINE"
+STORE, SERVER = "TWILL_STORE", "TWILL_SERVER"
+SECONDS = 0.05  # that a launch may wait, once for each specialization
+SOLVE_SECONDS = 120.0  # for one solve in the background
+
+
+@dataclass(frozen=True)
+class Settings:
+    """budget: seconds. machine: a name or a file ("": the described one that the GPU's name contains). store, server:
+    "" for what the environment says; solve_seconds: the budget of one solve in the background."""
+
+    policy: Policy = "lookup"
+    budget: float = SECONDS
+    machine: str = ""
+    store: str = ""
+    server: str = ""
+    solve_seconds: float = SOLVE_SECONDS
+
+
+def settings(
+    policy: str | None = None,
+    budget: float | None = None,
+    machine: str | None = None,
+    store: str | None = None,
+    server: str | None = None,
+    solve_seconds: float | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """The settings of these arguments, else of the environment, else the usual ones. Errors: WrongPolicy."""
+    said = environment.get(POLICY, "")
+    chosen = "off" if said == "off" else policy or said or "lookup"
+    if chosen not in get_args(Policy):
+        raise WrongPolicy(f"{chosen!r} is no policy of twill.jit", hint="lookup, solve, require or off")
+    return Settings(
+        policy=cast(Policy, chosen),
+        budget=_seconds(environment.get(BUDGET, "")) if budget is None else budget,
+        machine=environment.get(MACHINE, "") if machine is None else machine,
+        store=environment.get(STORE, "") if store is None else store,
+        server=environment.get(SERVER, "") if server is None else server,
+        solve_seconds=SOLVE_SECONDS if solve_seconds is None else solve_seconds,
+    )
+
+
+def _seconds(text: str) -> float:
+    if not text:
+        return SECONDS
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise WrongPolicy(f"{BUDGET}={text} is no number of seconds", hint=f"{BUDGET}={SECONDS}")
+    return value

@@ -1,0 +1,62 @@
+"""Why a kernel runs as Triton's: each reason is logged once for a kernel, and kept to be asked for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+LOG = logging.getLogger("twill.jit")
+MOST = 200  # reasons that are kept of one kernel
+
+
+class Reasons:
+    """Of one kernel. Thread-safe. A reason that begins with a class of error ("MisalignedTensor: ...") is one reason,
+    whatever the numbers are that follow."""
+
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
+        self.lock = threading.Lock()
+        self.known: dict[tuple[str, str], str] = {}  # variant, kind of reason -> the first that was given
+
+    def tell(self, reason: str, variant: str = "") -> None:
+        """A reason, and for which variant of the kernel. Logged if this kernel never had it."""
+        kind = reason.partition(": ")[0]
+        with self.lock:
+            if (variant, kind) in self.known:
+                return
+            new = all(kind != known for _, known in self.known)
+            if len(self.known) < MOST:
+                self.known[variant, kind] = reason
+        if new:
+            LOG.warning("%s runs as Triton's kernel: %s", self.kernel, reason)
+
+    def forget(self, variant: str) -> None:
+        """What was said of a variant no longer holds."""
+        with self.lock:
+            for known in [known for known in self.known if known[0] == variant]:
+                del self.known[known]
+
+    def text(self) -> str:
+        """All of it for people, one reason a line; "" if there is none."""
+        with self.lock:
+            known = [(variant, reason) for (variant, _), reason in self.known.items()]
+        return "\n".join(f"{self.kernel}{f'({variant})' if variant else ''}: {reason}" for variant, reason in known)
+
+
+class Notes:
+    """What went wrong and did no harm to any one kernel: a service that is down, a store that is damaged."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.seen: set[str] = set()
+
+    def tell(self, note: str) -> None:
+        """Log it, once in this process."""
+        with self.lock:
+            if note in self.seen:
+                return
+            self.seen.add(note)
+        LOG.warning("%s", note)
+
+
+NOTES = Notes()

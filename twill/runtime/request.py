@@ -1,0 +1,90 @@
+"""What a launch tells the process that prepares kernels, and what that answers: one JSON document a line each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from twill.runtime.manifest import Constant
+from twill.runtime.record import from_json, to_json
+
+State = Literal["emitted", "missing", "unsupported", "failed"]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A parameter that a call may leave out, with its default."""
+
+    name: str
+    optional: bool
+    default: Constant
+
+
+@dataclass(frozen=True)
+class Typed:
+    """An argument with its type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Valued:
+    """A constant with its value."""
+
+    name: str
+    value: Constant
+
+
+@dataclass(frozen=True)
+class Request:
+    """A kernel to prepare.
+
+    key: of the artifact. module: Triton's TTIR of this variant. machine: a name or a file. solve: whether to solve
+    what nobody has solved, in at most `seconds`. store, server: as in `Settings`.
+    """
+
+    key: str
+    kernel: str
+    file: str
+    parameters: tuple[Named, ...]
+    signature: tuple[Typed, ...]
+    constants: tuple[Valued, ...]
+    divisible: tuple[str, ...]
+    module: str
+    machine: str
+    solve: bool
+    seconds: float
+    store: str
+    server: str
+
+    def line(self) -> str:
+        """As it is sent."""
+        return json.dumps(to_json(self))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a request. reason: why there is no kernel. notes: what went wrong on the way and did no harm.
+    artifact: the kernel as `twill.runtime.artifact` writes it, if `state` is "emitted"."""
+
+    key: str
+    state: State
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    artifact: str = ""
+
+    def line(self) -> str:
+        """As it is sent."""
+        return json.dumps(to_json(self))
+
+
+def read_request(line: str) -> Request:
+    """Errors: ValueError."""
+    return from_json(Request, json.loads(line))
+
+
+def read_answer(line: str) -> Answer:
+    """Errors: ValueError."""
+    return from_json(Answer, json.loads(line))

@@ -1,0 +1,191 @@
+"""The variants of one kernel that were called, and what became of each: emitted, being prepared, or left to Triton."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import triton
+
+from twill.exc import TwillError
+from twill.machine_names import list_machines
+from twill.runtime.device import device as gpu
+from twill.runtime.kernel import EmittedKernel
+from twill.runtime.library import Inquiry, Library, Shelf, library
+from twill.runtime.policy import Settings
+from twill.runtime.request import Named, Request, Typed, Valued
+from twill.runtime.variant import Unsupported, Variant, compiler, constant, variant
+
+SLOW = "the look-up took longer than a launch may wait"
+NEXT = "it is ready for the next launch"
+WHOLE = 3600.0  # seconds that "require" waits for a look-up and for the helper, which have limits of their own
+
+
+@dataclass
+class Known:
+    """A variant. kernel: the emitted one, once it is used. reason: why it is Triton's, if that is final; told: whether
+    that was said."""
+
+    index: int
+    variant: Variant | None = None
+    inquiry: Inquiry | None = None
+    kernel: EmittedKernel | None = None
+    reason: str = ""
+    told: bool = False
+
+    @property
+    def shelf(self) -> Shelf | None:
+        """What the library has of it, as far as that is known."""
+        return self.inquiry.shelf if self.inquiry is not None and self.inquiry.over.is_set() else None
+
+    def text(self) -> str:
+        """For people."""
+        return self.variant.text() if self.variant is not None else ""
+
+    def waiting(self) -> str:
+        """What it waits for."""
+        shelf = self.shelf
+        return SLOW if shelf is None else shelf.reason or NEXT
+
+
+class Variants:
+    """Of the Triton kernel `original`. Thread-safe."""
+
+    def __init__(self, original: Any, chosen: Settings) -> None:
+        self.original = original
+        self.chosen = chosen
+        self.lock = threading.Lock()
+        self.known: dict[Any, Known] = {}
+        self.machines: dict[int, str] = {}
+        ready_driver()
+        self.library: Library = library(chosen)
+        self.library.warm(triton.__version__)
+
+    def of(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> Known:
+        """The variant that Triton calls `name`, on GPU `index`; whoever asks first waits for its look-up, within the
+        budget."""
+        known = self.known.get(name)
+        if known is None:
+            known = self.begin(name, index, bound, specialization)
+        if known.kernel is None and not known.reason:
+            self.follow(known)
+        return known
+
+    def begin(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> Known:
+        """Look a new variant up."""
+        begun = time.monotonic()
+        with self.lock:
+            known = self.known.get(name)
+            if known is not None:
+                return known
+            known = self.known[name] = Known(index)
+            try:
+                found = known.variant = variant(list(bound), specialization, list(bound.values()))
+            except Unsupported as unsupported:
+                known.reason = str(unsupported)
+                return known
+            original = self.original
+
+        def key() -> str:
+            return found.key(original.__name__, original.cache_key, self.machine(index), compiler(triton.__version__))
+
+        left = max(0.0, self.chosen.budget - (time.monotonic() - begun))
+        known.inquiry = self.library.find(key, WHOLE if self.chosen.policy == "require" else left)
+        return known
+
+    def follow(self, known: Known) -> None:
+        """Take over what became of a look-up by now."""
+        if known.inquiry is not None and known.inquiry.failure:
+            known.reason = known.inquiry.failure
+            return
+        shelf = known.shelf
+        if shelf is None or known.variant is None:
+            return
+        if shelf.state == "refused":
+            known.reason = shelf.reason
+        elif shelf.kernel is not None and known.variant.fits(shelf.kernel.manifest):
+            known.kernel = shelf.kernel
+        elif shelf.kernel is not None:
+            known.reason = "the stored kernel is of another variant"
+
+    def machine(self, index: int) -> str:
+        """The machine of a GPU: the one that was named, or that the GPU's own name contains.
+
+        Asks the driver, so a launch leaves it to the library's thread. Errors: Unsupported.
+        """
+        if self.chosen.machine:
+            return self.chosen.machine
+        if index not in self.machines:
+            try:
+                described = gpu(index).name
+            except TwillError as error:
+                raise Unsupported(error.message) from None
+            machine = next((name for name in list_machines() if name.lower() in described.lower()), "")
+            if not machine:
+                raise Unsupported(f"no machine file describes the {described} (twill machines list)")
+            self.machines[index] = machine
+        return self.machines[index]
+
+    def prepare(self, known: Known, compile_it: Callable[[], Any]) -> None:
+        """Have the helper emit a variant, if that is still to be done. compile_it: gives Triton's compiled kernel."""
+        shelf = known.shelf
+        if shelf is None or shelf.state != "missing" or known.variant is None:
+            return
+        compiled = compile_it()
+        if hasattr(compiled, "result"):  # compiled in the background
+            compiled = compiled.result()
+        module = getattr(compiled, "asm", {}).get("ttir")
+        if module:
+            self.library.prepare(shelf, self.request(shelf, known, known.variant, module))
+
+    def prepared(self, known: Known, compile_it: Callable[[], Any]) -> None:
+        """The same, and wait for it."""
+        if known.kernel is not None or known.reason or known.shelf is None:
+            return
+        self.prepare(known, compile_it)
+        known.shelf.settled.wait(WHOLE)
+        self.follow(known)
+
+    def request(self, shelf: Shelf, known: Known, which: Variant, module: str) -> Request:
+        """What the helper needs to know."""
+        return Request(
+            key=shelf.key,
+            kernel=self.original.__name__,
+            file=str(Path(inspect.getfile(self.original.fn)).resolve()),
+            parameters=tuple(map(_named, self.original.params)),
+            signature=tuple(Typed(name, kind) for name, kind in which.signature),
+            constants=tuple(Valued(name, value) for name, value in which.constants),
+            divisible=which.divisible,
+            module=module,
+            machine=self.machine(known.index),
+            solve=self.chosen.policy == "solve",
+            seconds=self.chosen.solve_seconds,
+            store=self.chosen.store,
+            server=self.chosen.server,
+        )
+
+
+@cache
+def ready_driver() -> None:
+    """Have the driver's bindings imported, and its functions found: that takes longer than a launch may wait.
+
+    Nothing is initialized: a process that wraps kernels may still fork. What is missing is said at a launch.
+    """
+    with contextlib.suppress(ImportError, RuntimeError, AttributeError):
+        importlib.import_module("cuda.bindings.driver").cuDriverGetVersion()
+
+
+def _named(parameter: Any) -> Named:
+    default = parameter.default if parameter.has_default else None
+    try:
+        return Named(parameter.name, bool(parameter.has_default), constant(parameter.name, default))
+    except Unsupported:
+        return Named(parameter.name, False, None)
