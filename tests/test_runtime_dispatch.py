@@ -57,7 +57,7 @@ def test_a_shifted_tensor_goes_to_triton_every_time_and_is_told_once(stored: Wor
     [
         {"N": 65}, {"N": 1}, {"M": 250}, {"M": 1}, {"M": 1 << 40}, {"M": 1.5}, {"M": None}, {"s": 3}, {"s": True},
         {"BLOCK": 64}, {"dtype": triton.language.float16}, {"x": torch.zeros(4096).half()},
-        {"maxnreg": 64, "enable_fp_fusion": False, "launch_cooperative_grid": True},
+        {"maxnreg": 64, "launch_cooperative_grid": True}, {"ir_override": "file"}, {"enable_fp_fusion": False},
     ],
 )  # fmt: skip
 def test_a_call_of_another_kind_goes_to_triton(stored: World, changed: dict[str, Any]) -> None:
@@ -69,6 +69,14 @@ def test_a_call_of_another_kind_goes_to_triton(stored: World, changed: dict[str,
     assert (len(stored.originals), len(stored.cuda.launches)) == (2, 2)
     stored.call(fast)
     assert len(stored.cuda.launches) == 3
+
+
+def test_options_that_say_how_and_not_what_make_no_difference(stored: World) -> None:
+    fast = stored.jit()
+    for options in ({"num_warps": 8}, {"num_stages": 2, "num_ctas": 1, "maxnreg": None}, {"enable_fp_fusion": True}):
+        for _ in range(2):
+            assert stored.call(fast, **options) is None
+    assert (len(stored.cuda.launches), stored.originals) == (6, [])
 
 
 def test_a_launch_that_cannot_be_prepared_is_triton_s_and_found_out_once(stored: World) -> None:

@@ -25,6 +25,7 @@ from twill.runtime.policy import Settings
 from twill.runtime.reasons import Reasons
 from twill.runtime.variants import Known, Variants
 
+USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
 
 
@@ -106,7 +107,7 @@ class Dispatch:
     def unusual(self, options: Mapping[str, Any]) -> str:
         """Why a call with these options of Triton is not for an emitted kernel; "" if none matters."""
         for name, value in options.items():
-            if name not in HOW and value is not None and value is not False:
+            if name not in HOW and value is not None and value is not USUAL.get(name, False):
                 return f"the option {name}={value!r}"
         if knobs.runtime.debug:
             return "Triton's debugging is on"
