@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twill.codegen.aref import Advance, Aref, Consumed, Cursor, Get, Stmt
+from twill.codegen.aref import Advance, Aref, Consumed, Cursor, Get, If, Stmt
+from twill.codegen.expression import Expr
 from twill.codegen.stream import Stream
 
 EventKey = tuple[str, int]
@@ -13,12 +14,14 @@ EventKey = tuple[str, int]
 
 @dataclass(frozen=True)
 class Use:
-    """What an event does with a ring: cursor, whether it waits first, what it does last."""
+    """What an event does with a ring: cursor, whether it waits first, what it does last. only: when it gives the slot
+    back, if not always."""
 
     cursor: int
     get: bool
     consumed: bool
     advance: tuple[int, ...]
+    only: Expr | None = None
 
     def before(self) -> list[Stmt]:
         """In front of the reads."""
@@ -26,7 +29,10 @@ class Use:
 
     def after(self) -> list[Stmt]:
         """Behind the reads, once they are over."""
-        return [*([Consumed(self.cursor)] if self.consumed else []), *(Advance(c) for c in self.advance)]
+        back: list[Stmt] = [Consumed(self.cursor)] if self.consumed else []
+        if self.only is not None:
+            back = [If(self.only, tuple(back))] if back else []
+        return [*back, *(Advance(c) for c in self.advance)]
 
 
 @dataclass
@@ -36,7 +42,7 @@ class Cursors:
     numbers: Iterator[int]
     cursors: list[Cursor] = field(default_factory=list)
     known: dict[tuple[int, str, int], int] = field(default_factory=dict)
-    most: dict[int, int] = field(default_factory=dict)  # aref -> cursors that some loop needs
+    most: dict[tuple[int, str], int] = field(default_factory=dict)  # aref, side -> cursors that some loop needs
 
     def of(self, aref: Aref, side: str, index: int = 0) -> int:
         """The cursor of that ring, side and index."""
@@ -47,21 +53,25 @@ class Cursors:
             self.known[key] = made.id
         return self.known[key]
 
-    def uses(self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream) -> dict[EventKey, Use]:
+    def uses(
+        self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream, side: str = "get",
+        only: Expr | None = None,
+    ) -> dict[EventKey, Use]:  # fmt: skip
         """How each event of a loop uses a ring. reads: the events that read it; ends: that by which all are over.
+        side: loops with the same share cursors. only: as in `Use`.
 
         A loop moves on the cursors that it does not need, too, if another loop does: ask for all loops of the group
         twice, and the second answers are right.
         """
         order = sorted({*reads, ends}, key=lambda k: (stream.event(k).stage, stream.position(k)))
         stages = sorted({stream.event(key).stage for key in order})
-        self.most[aref.id] = max(self.most.get(aref.id, 1), len(stages))
+        self.most[aref.id, side] = max(self.most.get((aref.id, side), 1), len(stages))
         found: dict[EventKey, Use] = {}
         for number, key in enumerate(order):
             index = stages.index(stream.event(key).stage)
             last = number + 1 == len(order) or stream.event(order[number + 1]).stage != stream.event(key).stage
-            mine: tuple[int, ...] = (self.of(aref, "get", index),) if last else ()
+            mine: tuple[int, ...] = (self.of(aref, side, index),) if last else ()
             if last and index + 1 == len(stages):
-                mine += tuple(self.of(aref, "get", i) for i in range(len(stages), self.most[aref.id]))
-            found[key] = Use(self.of(aref, "get", index), number == 0, key == ends, mine)
+                mine += tuple(self.of(aref, side, i) for i in range(len(stages), self.most[aref.id, side]))
+            found[key] = Use(self.of(aref, side, index), number == 0, key == ends, mine, only)
         return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from twill import exc
-from twill.codegen.aref import Copy, Fill, Reg, Stmt
+from twill.codegen.aref import Copy, Fill, If, Reg, Skip, Stmt
 from twill.codegen.events import Events, LoopPlan
+from twill.codegen.expression import Expr
+from twill.codegen.kept import before, position, streams
 from twill.codegen.operations import Tools, outside
 from twill.codegen.plan import Place, Task
 from twill.codegen.products import Products
@@ -192,9 +194,35 @@ class Loops:
             ends = max(
                 found, key=lambda read: (read[1], plan.stream.event(read[2]).stage, plan.stream.position(read[2]))
             )
-            made = self.tools.cursors.uses(rings[aref].aref, [event for event, _, _ in found], ends[2], plan.stream)
+            ring, events = rings[aref], [event for event, _, _ in found]
+            made = self.tools.cursors.uses(ring.aref, events, ends[2], plan.stream, *self.again(plan, ring))
             for key, use in made.items():
                 plan.uses.setdefault(key, {})[aref] = use
+
+    def again(self, plan: LoopPlan, ring: Ring) -> tuple[str, Expr | None]:
+        """Which cursors a loop uses in a ring, and when it gives slots back: tiles that a later loop reads again stay,
+        if all of them do."""
+        place, of = position(self.plan.kept, ring.key)
+        last = place + 1 == of
+        only = None if last else streams(self.tools.scalars.trip(plan.loop), ring.aref.depth)
+        return ("get" if place == 0 else f"get_again{place}_"), only
+
+    def around(self, plan: LoopPlan) -> tuple[list[Stmt], list[Stmt]]:
+        """What moves a loop's cursors past the tiles of other loops, before and after it, where those are not kept."""
+        ahead: list[Stmt] = []
+        behind: list[Stmt] = []
+        trip = self.tools.scalars.trip(plan.loop)
+        arefs = {aref for uses in plan.uses.values() for aref in uses}
+        for ring in (r for r in self.rings.values() if r.key[0] == plan.region and r.aref.id in arefs):
+            place, of = position(self.plan.kept, ring.key)
+            used = {u.cursor for uses in plan.uses.values() for a, u in uses.items() if a == ring.aref.id}
+            for cursor in sorted(used):
+                condition = streams(trip, ring.aref.depth)
+                if place:
+                    ahead.append(If(condition, (Skip(cursor, before(place, trip)),)))
+                if place + 1 < of:
+                    behind.append(If(condition, (Skip(cursor, before(of - 1 - place, trip)),)))
+        return ahead, behind
 
     def is_carried(self, task: Task) -> bool:
         """Whether what a task makes has a value before the loop."""
@@ -210,7 +238,8 @@ class Loops:
         made = self.initial(plan)
         name = f"loop{plan.region}"
         printer = Printer(plan.stream, plan.loop, name, self.tools.scalars.trip(plan.loop))
-        return made + printer.pipeline(plan.loop.line)
+        ahead, behind = self.around(plan)
+        return [*made, *ahead, *printer.pipeline(plan.loop.line), *behind]
 
     def initial(self, plan: LoopPlan) -> list[Stmt]:
         """What carried values are before the first iteration."""

@@ -13,6 +13,7 @@ from twill import exc
 from twill.codegen.alike import alike, in_step
 from twill.codegen.alternate import COPIES
 from twill.codegen.groups import doubled, warp_groups, with_registers
+from twill.codegen.kept import families
 from twill.codegen.residency import as_compiled, share
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
@@ -92,6 +93,10 @@ class Plan:
         else:
             self.groups = with_registers(self.groups, self.schedule, self.machine, self.wired.program.file)
         self.follow_straight()
+        self.kept = families(self)
+        for family in self.kept:  # one load group fills the ring of all
+            for place in family[1:]:
+                self.tasks[place] = replace(self.tasks[place], groups=self.tasks[family[0]].groups)
 
     def may_alternate(self) -> bool:
         """Whether program instances may be worked on by several groups in turn: loops of nothing but products of tiles
@@ -231,9 +236,16 @@ class Plan:
         return next(g.id for g in self.groups if not g.issuer)
 
     def is_read(self, argument: str) -> bool:
-        """Whether some task loads from that tensor."""
-        loads = (task for task in self.tasks.values() if task.node.kind == "load")
-        accesses = (self.flat.steps[task.steps[-1]].op.access for task in loads)
+        """Whether the kernel loads from that tensor."""
+        return self.is_accessed(argument, "tile_load")
+
+    def is_written(self, argument: str) -> bool:
+        """Whether the kernel stores or adds to that tensor."""
+        return self.is_accessed(argument, "tile_store", "tile_reduce")
+
+    def is_accessed(self, argument: str, *kinds: str) -> bool:
+        """Whether some operation of these kinds accesses that tensor."""
+        accesses = (step.op.access for step in self.flat.steps if step.op.kind in kinds)
         return any(access is not None and access.base == argument for access in accesses)
 
     # -- operands -----------------------------------------------------------------------------

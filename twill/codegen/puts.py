@@ -10,6 +10,7 @@ from twill.codegen.aref import (
     Acquire,
     Advance,
     Expect,
+    If,
     LoadGlobal,
     ProxyFence,
     Publish,
@@ -18,6 +19,7 @@ from twill.codegen.aref import (
     StoreShared,
     TmaLoad,
 )
+from twill.codegen.kept import position, streams
 from twill.codegen.layout import runs
 from twill.codegen.operations import Tools
 from twill.codegen.plan import Task
@@ -44,6 +46,17 @@ class Puts:
         cursor = self.cursors.of(ring.aref, "put")
         if ring.aref.transport != "tma":
             return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
+        return self.unless_kept(self.by_copy(task, part, ring, cursor, at), task, ring, at)
+
+    def unless_kept(self, put: list[Stmt], task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
+        """A put of a tile that an earlier loop may have left in the ring."""
+        if not position(self.plan.kept, task.place)[0]:
+            return put
+        assert at.loop is not None
+        return [If(streams(self.transfers.scalars.trip(at.loop), ring.aref.depth), tuple(put), line=task.node.line)]
+
+    def by_copy(self, task: Task, part: Part, ring: Ring, cursor: int, at: Iteration) -> list[Stmt]:
+        """A tile that the TMA brings."""
         made_map = self.transfers.map(part, ring.buffer)
         made: list[Stmt] = [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes)]
         for box in self.transfers.boxes(part, ring.buffer, at):
