@@ -68,12 +68,16 @@ class Z3Session:
         self._solver.set("random_seed", seed)
         self._solver.set("relevancy", 0)
         self._news: list[tuple[str, Sort]] = []
+        self._wanted: list[tuple[str, z3.FuncDeclRef]] = []  # the constants whose values are told
         self._lock = threading.Lock()
         self._checking = False
 
     def declare(self, name: str, sort: Sort) -> None:
         """Introduce a constant."""
         self._news.append((name, sort))
+        if not AUXILIARY.match(name):
+            constant = z3.Int(name, self._context) if sort == "Int" else z3.Bool(name, self._context)
+            self._wanted.append((name, constant.decl()))
 
     def add(self, assertions: Iterable[str]) -> None:
         """Assert terms for good."""
@@ -135,10 +139,7 @@ class Z3Session:
     def _values(self) -> dict[str, int]:
         model = self._solver.model()
         values: dict[str, int] = {}
-        for declaration in model.decls():
-            name = declaration.name()
-            if AUXILIARY.match(name):
-                continue
+        for name, declaration in self._wanted:
             value = model[declaration]
             if isinstance(value, z3.IntNumRef):
                 values[name] = value.as_long()

@@ -11,6 +11,8 @@ from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding
 from twill.smt.pins import Pin, assert_pins
 
+LARGE = 32  # instructions
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -24,6 +26,11 @@ class Problem:
     pins: tuple[Pin, ...] = ()
     fixed: Mapping[int, int] = field(default_factory=dict)
     floors: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def large(self) -> bool:
+        """Whether questions about all of it are left for last."""
+        return len(self.graph.instructions) > LARGE
 
     @property
     def names_instructions(self) -> bool:
