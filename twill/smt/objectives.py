@@ -30,7 +30,8 @@ def length_at_most(e: Encoding, length: int) -> str:
     latest = {i.id: length - i.latency for i in e.graph.instructions}
     if min(latest.values()) < 0:
         return "false"
-    return f"(and {' '.join(e.starts_by(v, cycle) for v, cycle in latest.items())})"
+    terms = [term for v, cycle in latest.items() for term in e.starts_by(v, cycle)]
+    return f"(and {' '.join(terms)})"
 
 
 def forced_crossing(e: Encoding) -> int:

@@ -35,9 +35,9 @@ RELAXED_EFFORT = 3_000_000  # for each question
 class OneIteration(Encoding):
     """The unknowns: warp groups as everywhere, and the start t_v of every instruction of one iteration."""
 
-    def starts_by(self, v: int, latest: int) -> str:
+    def starts_by(self, v: int, latest: int) -> tuple[str, ...]:
         """Instruction v starts at 0 or later, and at `latest` or before."""
-        return f"(<= 0 t{v} {latest})"
+        return (f"(<= 0 t{v} {latest})",)
 
 
 @dataclass

@@ -98,7 +98,7 @@ class Search:
         self._width = max(16, self.lower // 16)
         self._warmed = not self.warm or bool(self.ii or self.pins)
         self._relaxed = bool(self.ii or self.pins)
-        self._hard = False
+        self._relaxed_to = 0  # the I that the relaxation led to
         self._relaxation: Relaxation | None = None
         if self.bounds.best > 1:
             below = (1, self.bounds.best - 1)
@@ -152,7 +152,8 @@ class Search:
     def finish(self) -> Outcome:
         """The outcome, after minimizing the objectives behind I if I was found."""
         if self.state == "found":
-            relaxation = self._relaxation_at(self._questions.found.ii) if self._hard else None
+            ii = self._questions.found.ii
+            relaxation = self._relaxation_at(ii) if ii == self._relaxed_to else None
             descent = Descent(self._questions, self._tell, relaxation, self._proven)
             try:
                 descent.run()
@@ -201,21 +202,16 @@ class Search:
         top = min(self._cap, self.lower + self._width) if self.upper is None else (self.lower + self.upper - 1) // 2
         if worth_ii is not None:
             top = max(self.lower, min(top, worth_ii))
-        if not self._relaxed:
-            closed = self._range(top, QUICK_EFFORT)
-            if closed == "unknown" and self._relax(last):
-                return
-        if self._relaxed:
-            closed = self._range(top, self.effort // IN_RANGE)
+        closed = self._range(top, self.effort // IN_RANGE)
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
-        if closed == "unknown":
+        if closed == "unknown" and (self._relaxed or not self._relax(last)):
             self._seek(top, worth_ii)
 
     def _relax(self, last: int) -> bool:
         """Whether the relaxation closes some I of interest, the last of which is `last`; it is asked once."""
-        self._relaxed = self._hard = True
+        self._relaxed = True
         begun = time.perf_counter()
         relaxation = Relaxation(self._problem, self._questions.open, (self.lower, last))
         least = least_possible(relaxation, self.limits.left)
@@ -223,7 +219,7 @@ class Search:
             return False
         closed, seconds = (self.lower, least - 1), time.perf_counter() - begun
         self._questions.record(closed, 0, "feasible", "infeasible", relaxation.solver, seconds)
-        self.lower = least
+        self.lower = self._relaxed_to = least
         return True
 
     def _relaxation_at(self, ii: int) -> Relaxation:
@@ -233,8 +229,8 @@ class Search:
         return self._relaxation
 
     def _least_crossing(self, e: Encoding) -> int:
-        """No schedule at this I crosses for less."""
-        if not self._hard:
+        """No schedule at this I crosses for less; where the relaxation led there, it knows more than the machine."""
+        if e.ii[0] != self._relaxed_to:
             return forced_crossing(e)
         r, sums = self._relaxation_at(e.ii[0]), crossing_sums(e)
         excluded = r.excluded(sums, lambda k: crossing_at_most(r.encoding, k), self.limits.left)
