@@ -71,6 +71,7 @@ class Z3Session:
         self._wanted: list[tuple[str, z3.FuncDeclRef]] = []  # the constants whose values are told
         self._lock = threading.Lock()
         self._checking = False
+        self._interrupted = False
 
     def declare(self, name: str, sort: Sort) -> None:
         """Introduce a constant."""
@@ -119,6 +120,7 @@ class Z3Session:
         """
         with self._lock:
             if self._checking:
+                self._interrupted = True
                 self._context.interrupt()
 
     def _decide(self, literals: list[z3.BoolRef]) -> z3.CheckSatResult:
@@ -129,6 +131,9 @@ class Z3Session:
         finally:
             with self._lock:
                 self._checking = False
+                interrupted, self._interrupted = self._interrupted, False
+            if interrupted:  # an interrupt that came just too late ends what z3 does next: let that be nothing
+                z3.SimpleSolver(ctx=self._context).check()
 
     def _assert(self, assertions: Iterable[str]) -> None:
         """Assert terms; z3 is told of a constant once, with the first terms after its declaration."""
