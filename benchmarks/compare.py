@@ -93,14 +93,14 @@ def table(found: dict[str, Any]) -> str:
         _line(["---"] * len(head)),
     ]
     for row in found["rows"]:
-        cells = {told["strategy"]: _cell(told) for told in row["rows"]}
+        cells = {told["strategy"]: _cell(told, found["budget_seconds"]) for told in row["rows"]}
         lines.append(_line([f"{row['example']}:{row['spec']}", row["machine"], *(cells[s] for s in STRATEGIES)]))
     return "\n".join([*lines, "", ""])
 
 
-def _cell(told: dict[str, Any]) -> str:
+def _cell(told: dict[str, Any], budget: float) -> str:
     if told["figures"] is None:
-        return "no schedule"
+        return f"none in {budget:g} s" if told["seconds"] >= budget else "none"
     f = Figures.model_validate(told["figures"])
     about = "~" if f.cycles_per_unit is not None else ""
     open_ = "*" if told["strategy"] == "joint" and f.proven == "none" else ""
