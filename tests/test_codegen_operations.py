@@ -11,7 +11,8 @@ from tests.lowered import scheduled
 from tests.tile_programs import Programs
 from twill import exc
 from twill.codegen.abstract_machine import verify
-from twill.codegen.aref import Compute, Fill, LoadShared, Range, Reduce, Reg, WarpProgram, walk
+from twill.codegen.aref import NORMAL, Compute, Fill, LoadShared, Range, Reduce, Reg, WarpProgram, walk
+from twill.codegen.cuda.printer import print_cuda
 from twill.codegen.expression import Number
 from twill.codegen.layout import shape_of
 from twill.codegen.lower import lower
@@ -24,7 +25,9 @@ def lowered(program: TileProgram) -> WarpProgram:
 
 
 def statements(program: WarpProgram, kind: type) -> list[object]:
-    return [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, kind)]
+    """Of every group, but of one only of those that take instances in turn."""
+    groups = [group for group in program.groups if group.share[0] == 0]
+    return [stmt for group in groups for stmt in walk(group.body) if isinstance(stmt, kind)]
 
 
 def tensors(p: Programs, *names: str) -> None:
@@ -119,6 +122,19 @@ def test_a_matrix_is_divided_by_a_vector_with_one_division_a_row() -> None:
     assert [len(shape_of(fragments[d.result].layout)) for d in divisions] == [1]
     assert divisions[0].operands[0] == Number(1.0, "f32")
     assert verify(made) == ()
+
+
+@pytest.mark.parametrize("added, known", [(1.0, True), (-1.0, False)])
+def test_a_divisor_that_cannot_be_subnormal_is_said_to_be(added: float, known: bool) -> None:
+    def work(p: Programs, acc: int) -> None:
+        one, exp = p.constant(1.0, (64, 64), "f32"), p.op("exp", acc)
+        below = p.op("add", exp, p.constant(added, (64, 64), "f32"))
+        p.store("C", p.op("cast", p.op("div", one, below), element="f16"))
+
+    made = lowered(product(work))
+    (division,) = (s for s in statements(made, Compute) if isinstance(s, Compute) and s.kind == "div")
+    assert (dict(division.attributes).get(NORMAL) == 1) == known
+    assert ("rcp(" in print_cuda(made, H100).text) == known
 
 
 def test_index_arithmetic_is_made_where_it_is_used() -> None:

@@ -87,6 +87,7 @@ class Job:
             ii=self.options.ii,
             progress=tell,
             open_session=opener(self.options.solver, self.options.seed),
+            margin=True,
         )
 
     def other_search(
@@ -110,6 +111,7 @@ class Job:
             floors=floors,
             progress=tell,
             open_session=opener(self.options.solver, self.options.seed),
+            margin=True,
         )
 
     def _baseline(

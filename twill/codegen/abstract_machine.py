@@ -26,6 +26,7 @@ from twill.codegen.aref import Stmt, WarpProgram
 from twill.codegen.arithmetic import Array
 from twill.codegen.arrays import np
 from twill.codegen.grid_walk import walked
+from twill.codegen.longest_first import TOGETHER, ordered, rank
 from twill.codegen.sequential import run as run_sequentially
 from twill.graph.problem import Problem
 
@@ -58,6 +59,9 @@ def run(
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     grid = (*launch.grid, 1, 1, 1)[:3]
     indices = list(walked(grid, program.band))
+    if program.order is not None:
+        ranked = list(ordered(grid, program.order, TOGETHER))
+        indices = [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
     steps = 0
     for cta in range(ctas):
         machine = Machine(

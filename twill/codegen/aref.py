@@ -2,7 +2,7 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst?
     WarpGroup   ::= role threads registers Fragment* Cursor* start body skip finish share
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
     skip        ::= Stmt*            (run instead for instances that another group of the same share has)
@@ -55,6 +55,7 @@ from twill.codegen.layout import Layout
 from twill.graph.program import TileProgram
 
 INSTANCES = "instances_before"
+NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 
 Attributes = tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
 
@@ -527,10 +528,22 @@ class WarpGroup:
 
 
 @dataclass(frozen=True)
+class LongestFirst:
+    """An order of program instances (`twill.codegen.longest_first`). axis: of the launch grid, along which they grow
+    or fall; as many along the other axes are walked together as read, `bytes` each, no more than `cached` bytes."""
+
+    axis: int
+    grows: bool
+    bytes: Expr
+    cached: int
+
+
+@dataclass(frozen=True)
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
     fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
-    ctas: that share an SM. band: rows of the launch grid that are walked together (0: instances in its order)."""
+    ctas: that share an SM. band: rows of the launch grid that are walked together (0: instances in its order).
+    order: of program instances, in place of all that (None: there is none)."""
 
     program: TileProgram
     machine: str
@@ -542,6 +555,7 @@ class WarpProgram:
     shared: int
     ctas: int = 1
     band: int = 0
+    order: LongestFirst | None = None
 
 
 def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:

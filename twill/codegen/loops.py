@@ -58,7 +58,8 @@ class Loops:
         return plan
 
     def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
-        """When a product is waited for: at its latency, but before it runs again, and before other instructions write
+        """When a product is waited for: in front of the first instruction that reads its result, so that nothing else
+        waits if it is late; at its latency if none does. But before it runs again, and before other instructions write
         an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513, C7515)."""
         products = [other for other in tasks if other.node.kind == "mma"]
         if self.may_lag(task, tasks):
@@ -68,7 +69,14 @@ class Loops:
         for other in tasks:
             if other.node.kind == "elementwise" and self.result_of(other) in operands:
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
-        return min(task.start + task.latency, *limits)
+        readers = [
+            other.start + source.distance * interval
+            for other in tasks
+            if other.node.kind != "mma" and task.place not in self.rings
+            for source in self.plan.register_sources(other)
+            if self.plan.place_of(source) == task.place
+        ]
+        return min(min(readers, default=task.start + task.latency), *limits)
 
     def may_lag(self, task: Task, tasks: list[Task]) -> bool:
         """Whether a product is waited for only after it has been issued for the next iteration, so that the tensor core

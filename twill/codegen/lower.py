@@ -9,6 +9,7 @@ from twill.codegen.alternate import alternate
 from twill.codegen.aref import WarpProgram
 from twill.codegen.bands import band_of
 from twill.codegen.emitter import Emitter
+from twill.codegen.longest_first import longest_first
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
 from twill.codegen.residency import most_ctas
@@ -51,6 +52,7 @@ def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int
     return WarpProgram(
         program=program, machine=machine.name, maps=tuple(memory.maps), buffers=buffers, arefs=tuple(memory.arefs),
         barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band_of(plan),
+        order=longest_first(plan),
     )  # fmt: skip
 
 

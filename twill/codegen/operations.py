@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.aref import (
+    NORMAL,
     Compute,
     Copy,
     Fill,
@@ -28,6 +29,7 @@ from twill.codegen.expression import Expr, Number
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan, Source, Task
+from twill.codegen.ranges import SMALLEST_NORMAL, at_least
 from twill.codegen.registers import Registers
 from twill.codegen.rings import Rings
 from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
@@ -101,7 +103,10 @@ class Scope:
             product = (operands[0], replace(divisor, fragment=inverse))
             self.made.append(Compute("mul", product, result, line=step.op.line))
             return
-        self.made.append(Compute(step.op.kind, operands, result, step.op.attributes, line=step.op.line))
+        attributes = step.op.attributes
+        if step.op.kind == "div" and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
+            attributes = (*attributes, (NORMAL, 1))
+        self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
 
     def divides_by_vector(self, divisor: Operand, result: int) -> bool:
         """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an

@@ -30,6 +30,12 @@ def text(program: aref.WarpProgram) -> str:
     lines += [_buffer(entry, names) for entry in program.buffers]
     lines += [_aref(entry, names) for entry in program.arefs]
     lines += [_barrier(entry, names) for entry in program.barriers]
+    if program.order is not None:
+        end = "last" if program.order.grows else "first"
+        lines.append(
+            f"order: axis {program.order.axis} of the grid from its {end} index, every other round backwards, "
+            f"{names.expr(program.order.bytes)} bytes each of {program.order.cached} together"
+        )
     for group in program.groups:
         lines += ["", *_group(group, names)]
     return "\n".join(lines) + "\n"

@@ -10,9 +10,9 @@ are longest paths. The set of feasible I is an interval, which makes the smalles
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 from twill.graph.costed import Value
 from twill.smt.assignment import Assignment
@@ -69,12 +69,13 @@ class Structure:
         return start
 
 
-def compacted(a: Assignment, least_ii: int) -> Assignment:
+def compacted(a: Assignment, least_ii: int, quiet: Iterable[tuple[int, int]] = ()) -> Assignment:
     """The assignment with the smallest I ≥ `least_ii`, and then the smallest L, that its structure allows.
 
-    Registers and depths do not grow. Its starts begin at 0.
+    Registers and depths do not grow. Its starts begin at 0. quiet: instructions and products that keep apart in one
+    warp group (`twill.graph.quiet`).
     """
-    structure = structure_of(a)
+    structure = structure_of(a, quiet)
     low, high = max(least_ii, structure.least), a.ii
     start = structure.earliest(high)
     if start is None or low > high:
@@ -89,14 +90,14 @@ def compacted(a: Assignment, least_ii: int) -> Assignment:
     return replace(a, ii=high, start=tuple(start))
 
 
-def structure_of(a: Assignment) -> Structure:
-    """The structure of an assignment that breaks no rule."""
+def structure_of(a: Assignment, quiet: Iterable[tuple[int, int]] = ()) -> Structure:
+    """The structure of an assignment that breaks no rule. quiet: as for `compacted`."""
     found = _Arcs()
     for e in a.graph.edges:
         crossing = e.crossing if a.slot[e.src] != a.slot[e.dst] else 0
         found.demand(e.src, e.dst, e.delay + crossing, -e.distance)
     least = max([1, *_sums(a)])
-    for crowd in _exclusive(a):
+    for crowd in chain(_exclusive(a), _quiet(a, quiet)):
         least = max([least, *(x.cycles for x in crowd)])
         for x, y in combinations(crowd, 2):
             turns = (a.start[y.owner] + y.offset - a.start[x.owner] - x.offset) // a.ii
@@ -146,6 +147,14 @@ def _exclusive(a: Assignment) -> Iterator[list[Interval]]:
             held[a.slot[x.producer]].append(Interval(x.producer, moved, x.spill))
     yield from units.values()
     yield from held.values()
+
+
+def _quiet(a: Assignment, pairs: Iterable[tuple[int, int]]) -> Iterator[list[Interval]]:
+    """Writers and products of one warp group, pair by pair: the one is not held while the other is in flight."""
+    instructions = a.graph.instructions
+    for writer, asked in pairs:
+        if a.slot[writer] == a.slot[asked]:
+            yield [Interval(writer, 0, instructions[writer].hold), Interval(asked, 0, instructions[asked].latency)]
 
 
 @dataclass(frozen=True)

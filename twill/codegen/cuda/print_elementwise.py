@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill import exc
+from twill.codegen.aref import NORMAL
 from twill.codegen.cuda.elements import SMALL, is_float, value_type
 
 Attributes = Mapping[str, Any]
@@ -107,6 +108,8 @@ def _abs(op: Operation) -> str:
 
 
 def _div(op: Operation) -> str:
+    if op.on_floats and not op.wide and op.operands[0] == "1.0f" and op.attributes.get(NORMAL):
+        return f"rcp({op.operands[1]})"  # 1 ulp; quotients below 2^-126 become zero
     if op.on_floats:
         return f"({op.operands[0]} / {op.operands[1]})" if op.wide else f"div_full({', '.join(op.operands)})"
     return _signed_as_said(op, "/")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import INSTANCES, Buffer, Cursor, WarpGroup, WarpProgram
+from twill.codegen.aref import INSTANCES, Buffer, Cursor, LongestFirst, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
@@ -27,6 +27,7 @@ from twill.machine import Machine
 from twill.machine_file import load_machine
 
 _WARP = 32
+_KIB = 10  # a shift
 _MOST_REGISTERS = 255  # that an instruction can name
 _PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
 _BANDED_ID = ("first_row + in_band % rows", "in_band / rows", "instance / (grid0 * grid1)")
@@ -215,7 +216,7 @@ class _Kernel:
         number = f", {INSTANCES} = 0" if of > 1 else ""
         step = f", ++{INSTANCES}" if of > 1 else ""
         with out.block(f"for (u32 instance = blockIdx.x{number}; instance < instances; instance += gridDim.x{step})"):
-            self._program_ids(group)
+            self._program_ids(group, ctx)
             if of > 1:
                 with out.block(f"if ({INSTANCES} % {of} != {mine})"):
                     print_block(group.skip, ctx.inside())
@@ -233,20 +234,49 @@ class _Kernel:
                 out.line(f"const i32 {name} = blockIdx.x < instances ? {past} : 0;")
             print_block(group.finish, after)
 
-    def _program_ids(self, group: WarpGroup) -> None:
+    def _program_ids(self, group: WarpGroup, ctx: Context) -> None:
         """Where in the launch grid the instance is."""
         out, band = self.out, self.program.band
         blocks = (group.body, group.skip, group.finish)
         used = {node.axis for node in nodes(blocks) if isinstance(node, ProgramId)}
-        if band and used & {0, 1}:
+        ids = _BANDED_ID if band else _PROGRAM_ID
+        if self.program.order is not None:
+            ids = _longest_ids(self.program.order)
+            self._longest_first(self.program.order, ctx)
+        elif band and used & {0, 1}:
             out.line("const u32 in_layer = instance % (grid0 * grid1);")
             out.line(f"const u32 first_row = in_layer / ({band} * grid1) * {band};")
             out.line(f"const u32 in_band = in_layer - first_row * grid1, rows = min(grid0 - first_row, {band}u);")
         for axis in sorted(used):
-            out.line(f"const i32 program_id_{axis} = {(_BANDED_ID if band else _PROGRAM_ID)[axis]};")
+            out.line(f"const i32 program_id_{axis} = {ids[axis]};")
+
+    def _longest_first(self, order: LongestFirst, ctx: Context) -> None:
+        """The rank of the instance, and where it is within the instances that are walked together. All of it anew for
+        each instance: registers that hold it would be missing in between."""
+        size = f"max(1u, (u32)(({ctx.expression(order.bytes)}) >> {_KIB}))"
+        for line in (
+            f"const u32 others = opaque(instances) / grid{order.axis};  // the rest of the grid",
+            f"const u32 together = max(1u, min(others, opaque({order.cached >> _KIB}) / {size}));",
+            "const u32 begin = instance - blockIdx.x, odd = begin / gridDim.x % 2;",
+            "const u32 ranked = odd ? begin + min(gridDim.x, instances - begin) - 1 - blockIdx.x : instance;",
+            f"const u32 before = ranked / (together * grid{order.axis}) * together;  // of the others",
+            f"const u32 width = min(together, others - before), inside = ranked - before * grid{order.axis};",
+            "const u32 shortest = (others - 1) / together - before / together & 1;  // comes first",
+            f"const u32 step = shortest ? grid{order.axis} - 1 - inside / width : inside / width;",
+            "const u32 other = before + inside % width;",
+        ):
+            self.out.line(line)
 
     def _cursor(self, cursor: Cursor, ctx: Context) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
+
+
+def _longest_ids(order: LongestFirst) -> tuple[str, str, str]:
+    """The grid indices of an instance, from `step` and `other`."""
+    first, second = (axis for axis in range(len(_PROGRAM_ID)) if axis != order.axis)
+    ids = {first: f"other % grid{first}", second: f"other / grid{first}"}
+    ids[order.axis] = f"grid{order.axis} - 1 - step" if order.grows else "step"
+    return ids[0], ids[1], ids[2]
 
 
 def _describe(buffer: Buffer) -> str:

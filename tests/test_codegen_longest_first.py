@@ -1,0 +1,126 @@
+"""Promises of `twill.codegen.longest_first`: nothing is left out, long instances come first, CTAs get alike."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+
+from tests.kernels import H100
+from tests.lowered import planned, scheduled
+from tests.tile_programs import Programs, gemm
+from twill.codegen.aref import LongestFirst
+from twill.codegen.cuda.printer import print_cuda
+from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
+from twill.codegen.longest_first import growth, longest_first, ordered, rank, terms
+from twill.codegen.lower import lower
+from twill.graph.affine import Polynomial
+from twill.graph.program import TileProgram
+
+GROWS = LongestFirst(0, True, Number(0), 1)
+
+
+def triangle() -> TileProgram:
+    """Row block i of C is A times as much of B as there are rows before its end; one C for each index of axis 1."""
+    p = Programs()
+    block, layer = p.op("program_id", axis=0), p.op("program_id", axis=1)
+    upper = p.op("add", p.op("mul", block, p.constant(64)), p.constant(64))
+    row = Polynomial.symbol(block) * 64
+    with p.loop(upper, [p.constant(0.0, (64, 64), "f32")], step=64) as k:
+        a = p.load("A", (64, 64), at=(row, k.i), name="a")
+        b = p.load("B", (64, 64), at=(k.i, 0), name="b")
+        k.yields = [p.dot(a, b, k.carried[0], name="acc")]
+    at = (Polynomial.symbol(layer) * 640 + row, 0)
+    p.store("C", p.op("cast", k.results[0], element="f16", name="c"), at=at)
+    return p.done()
+
+
+def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
+    found = longest_first(planned(triangle()).plan)
+    assert found is not None
+    assert (found.axis, found.grows) == (0, True)
+
+
+def test_equal_trip_counts_keep_the_order_of_the_grid() -> None:
+    assert longest_first(planned(gemm()).plan) is None
+
+
+@pytest.mark.parametrize("axis, grows", list(product(range(3), (True, False))))
+@pytest.mark.parametrize("together", [1, 2, 5, 100])
+def test_every_instance_comes_once(axis: int, grows: bool, together: int) -> None:
+    grid = (5, 3, 2)
+    found = list(ordered(grid, LongestFirst(axis, grows, Number(0), 1), together))
+    assert sorted(found) == sorted(product(*map(range, grid)))
+
+
+@pytest.mark.parametrize("ctas, count", [(1, 7), (4, 16), (4, 18), (132, 100), (132, 1000)])
+def test_every_rank_is_some_cta_s(ctas: int, count: int) -> None:
+    assert sorted(rank(i, ctas, count) for i in range(count)) == list(range(count))
+
+
+def test_without_an_order_axis_0_is_the_fastest() -> None:
+    assert list(ordered((2, 2), None, 1)) == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
+
+
+@pytest.mark.parametrize("blocks, together", [(8, 64), (16, 32), (32, 16), (64, 8), (128, 4)])
+def test_ctas_get_nearly_the_same(blocks: int, together: int) -> None:
+    def most(indices: list[tuple[int, int, int]], order: bool) -> float:
+        loads = [0] * 132
+        for i in range(len(indices)):
+            block = indices[rank(i, 132, len(indices)) if order else i][0]
+            loads[i % 132] += block + 2  # one iteration for what is around the loop
+        return max(loads) / (sum(loads) / 132)
+
+    now = most(list(ordered((blocks, 64), GROWS, together)), True)
+    assert now < 1.05
+    assert now < most(list(ordered((blocks, 64), None, 1)), False)
+
+
+def test_the_printed_order_is_this_one() -> None:
+    program = triangle()
+    text = print_cuda(lower(program, scheduled(program), H100), H100).text
+    begin = text.index("const u32 begin")
+    lines = text[begin : text.index(";", text.index("const i32 program_id_1", begin))].replace("\n", ";")
+    names = dict(re.findall(r"(?:const [ui]32|,) (\w+) = ((?:[^,;(]|\([^()]*\))+)", lines))
+    blocks, heads, ctas, together = 5, 6, 4, 4
+    expected = list(ordered((blocks, heads), GROWS, together))
+    for instance in range(blocks * heads):
+        known = {"grid0": blocks, "grid1": heads, "ctas": ctas, "instance": instance, "cta": instance % ctas,
+                 "instances": blocks * heads, "others": heads, "together": together}  # fmt: skip
+        for name, expr in names.items():
+            said = expr.replace("gridDim.x", "ctas").replace("blockIdx.x", "cta").replace("/", "//")
+            said = re.sub(r"^(.*) \? (.*) : (.*)$", r"(\2) if (\1) else (\3)", said)
+            known[name] = eval(said, {"min": min}, known)
+        assert (known["program_id_0"], known["program_id_1"]) == expected[rank(instance, ctas, len(expected))][:2]
+
+
+def _times(value: Expr, factor: int) -> Expr:
+    return multiply(value, Number(factor))
+
+
+START = _times(ProgramId(0), 128)
+
+
+@pytest.mark.parametrize(
+    "expr, way",
+    [
+        (START, 1),
+        (_times(START, -1), -1),
+        (subtract(add(START, Number(128)), START), 0),
+        (Apply("div", (add(START, Number(127)), Number(128)), "i32"), 1),
+        (Apply("max", (subtract(START, Number(1023)), Number(0)), "i32"), 1),
+        (subtract(Symbol(0, "N", "i32"), START), -1),
+        (add(START, ProgramId(1)), 1),
+        (subtract(START, Apply("max", (START, Number(0)), "i32")), None),
+        (Apply("rem", (START, Number(3)), "i32"), None),
+        (Apply("div", (START, Symbol(0, "N", "i32")), "i32"), None),
+        (NumPrograms(0), 0),
+    ],
+)
+def test_which_way_an_expression_goes(expr: Expr, way: int | None) -> None:
+    assert growth(expr, 0) == way
+
+
+def test_what_cancels_is_no_term() -> None:
+    assert terms(subtract(_times(START, 2), _times(ProgramId(0), 256))) == {}

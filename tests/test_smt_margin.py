@@ -1,0 +1,77 @@
+"""Promises of `twill.smt.margin`: room for late products costs nothing that comes before it among the objectives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.golden_schedules import examples
+from tests.strategies import problems
+from twill.graph.costed import CostedGraph
+from twill.graph.quiet import awaited, is_product, one_result, quiet_pairs
+from twill.machine import Machine
+from twill.schedule import Schedule
+from twill.schedule_file import load_schedule
+from twill.smt.margin import PARTS, with_margin
+from twill.smt.search import Search
+from twill.zlp.bounds import lower_bounds
+
+QUIET = settings(deadline=None, max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
+KEPT = ("attention_full", "attention_causal", "attention_full-d256")
+
+
+@QUIET
+@given(problems(most_instructions=4, most_cycles=4))
+def test_i_copies_and_crossing_are_what_they_are_without(problem: tuple[CostedGraph, Machine]) -> None:
+    graph, machine = problem
+    found = [Search(graph, machine, lower_bounds(graph, machine), margin=margin).run() for margin in (False, True)]
+    plain, roomy = (
+        None if o.objective is None else (o.objective.ii, o.objective.copies, o.objective.crossing) for o in found
+    )
+    assert plain == roomy
+    assert found[1].assignment is None or found[1].assignment.graph == graph
+
+
+@pytest.fixture(params=KEPT)
+def kept(request: pytest.FixtureRequest) -> Schedule:
+    """A schedule that was found with a margin."""
+    return load_schedule(next(e.path for e in examples() if e.name == request.param))
+
+
+def starts(schedule: Schedule) -> list[int]:
+    """Of the main loop's instructions."""
+    return [op.start for op in sorted((op for op in schedule.ops if op.loop == 1), key=lambda op: op.id)]
+
+
+def test_products_of_attention_may_be_late(kept: Schedule) -> None:
+    graph, start = kept.loops[0].graph, starts(kept)
+    late = [
+        start[e.dst] + e.distance * kept.ii - start[e.src] - e.delay
+        for e in one_result(graph).edges
+        if awaited(graph, e)
+    ]
+    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    assert min(late) >= longest // PARTS
+
+
+def test_nothing_writes_registers_of_products_while_one_is_in_flight(kept: Schedule) -> None:
+    graph, start = kept.loops[0].graph, starts(kept)
+    group = {op.id: op.warp_group for op in kept.ops if op.loop == 1}
+    for writer, product in quiet_pairs(graph):
+        if group[writer] != group[product]:
+            continue
+        ahead = (start[product] - start[writer]) % kept.ii
+        assert graph.instructions[writer].hold <= ahead <= kept.ii - graph.instructions[product].latency
+
+
+def test_products_of_a_group_follow_one_another(kept: Schedule) -> None:
+    products = [op for op in kept.ops if op.loop == 1 and is_product(kept.loops[0].graph.instructions[op.id])]
+    order = [op.warp_group for op in sorted(products, key=lambda op: op.row)]
+    changes = sum(one != other for one, other in zip(order, [*order[1:], order[0]], strict=True))
+    assert changes == len(set(order)) > 1
+
+
+def test_only_waits_for_products_grow(kept: Schedule) -> None:
+    graph = kept.loops[0].graph
+    for before, after in zip(graph.edges, with_margin(graph, 7).edges, strict=True):
+        assert after.delay - before.delay == (7 if awaited(graph, before) else 0)

@@ -1,0 +1,149 @@
+"""Which program instances are worked on first, where some have more iterations than others.
+
+The CTAs of a persistent kernel take instances in rounds, one each. With unequal instances in the order of the grid
+some CTAs get much more than others. If the trip counts grow, or fall, along one axis of the launch grid and depend on
+no other, the longest instances come first, and every other round is walked backwards, so that what two rounds add to
+a CTA is nearly the same for all. Along the other axes as many instances are walked together as read, each its own,
+what the L2 cache holds. Every other of these bands is walked from its shortest instances on, so that lengths do not
+jump from band to band (a jump in the period of the rounds gives some CTAs the long end each time); the last band ends
+with the shortest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from twill.codegen.aref import LongestFirst
+from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
+from twill.codegen.memory import element_bytes
+from twill.codegen.plan import Plan
+from twill.codegen.scalars import OUTSIDE, ScalarTable
+from twill.graph.program import Loop, Op
+
+TOGETHER = 3  # on the abstract machine
+CACHED = 32 << 20  # bytes that instances walked together may read: about half of the L2 cache of a large GPU
+AXES = 3
+
+
+def longest_first(plan: Plan) -> LongestFirst | None:
+    """The order for a kernel; None if the trip counts do not say which instances are the longest."""
+    trips = [(trip(plan, loop), loop_bytes(plan, loop)) for loop in plan.wired.program.body if isinstance(loop, Loop)]
+    found = {axis: [growth(expr, axis) for expr, _ in trips] for axis in range(AXES)}
+    if any(way is None for ways in found.values() for way in ways):
+        return None
+    varying = [axis for axis, ways in found.items() if any(ways)]
+    ways = {way for axis in varying for way in found[axis] if way}
+    if len(varying) != 1 or len(ways) != 1:
+        return None
+    axis, grows = varying[0], 1 in ways
+    longest = subtract(NumPrograms(axis), Number(1)) if grows else Number(0)
+    total: Expr = Number(0, "i64")
+    for expr, size in trips:
+        total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
+    return LongestFirst(axis, grows, total, CACHED)
+
+
+class _Inlined(ScalarTable):
+    """Scalars without names in between."""
+
+    def let(self, value: int, op: Op) -> Expr:
+        """The operation itself."""
+        return self.apply(op, value, OUTSIDE)
+
+
+def trip(plan: Plan, loop: Loop) -> Expr:
+    """The trip count of a loop, of arguments and grid indices alone."""
+    return _Inlined(plan.wired).trip(loop)
+
+
+def loop_bytes(plan: Plan, loop: Loop) -> int:
+    """Bytes that an iteration loads."""
+    loads = [op for op in loop.body if isinstance(op, Op) and op.kind == "tile_load"]
+    types = [plan.wired.program.type_of(op.results[0]) for op in loads]
+    return sum(prod(kind.shape) * element_bytes(kind.element) for kind in types)
+
+
+def growth(expr: Expr, axis: int) -> int | None:
+    """1 if the expression never falls along an axis of the grid, -1 if it never grows, 0 if it does not depend on it;
+    None if that is not known."""
+    ways: set[int] = set()
+    for term, factor in terms(expr).items():
+        way = _growth_of_term(term, axis)
+        if way is None:
+            return None
+        ways.add(way * factor)
+    signs = {(way > 0) - (way < 0) for way in ways} - {0}
+    return signs.pop() if len(signs) == 1 else None if signs else 0
+
+
+def _growth_of_term(term: Expr, axis: int) -> int | None:
+    """The same for what is no sum."""
+    match term:
+        case ProgramId(of):
+            return int(of == axis)
+        case Apply(kind, operands):
+            ways = [growth(operand, axis) for operand in operands]
+            if all(way == 0 for way in ways):
+                return 0
+            divided = kind == "div" and isinstance(operands[1], Number) and operands[1].value > 0
+            if None in ways or (kind not in ("max", "min", "cast") and not divided):
+                return None
+            known = set(ways) - {0}
+            return known.pop() if len(known) == 1 else None
+        case _:
+            return 0
+
+
+def terms(expr: Expr) -> dict[Expr, int]:
+    """A sum as what is added and how often; what cancels is left out, constants too."""
+    match expr:
+        case Number():
+            return {}
+        case Apply("add" | "sub", (left, right)):
+            sign = 1 if expr.kind == "add" else -1
+            found = dict(terms(left))
+            for term, factor in terms(right).items():
+                found[term] = found.get(term, 0) + sign * factor
+            return {term: factor for term, factor in found.items() if factor}
+        case Apply("mul", (left, Number(int(factor)))) | Apply("mul", (Number(int(factor)), left)):
+            return {term: count * factor for term, count in terms(left).items() if factor}
+        case _:
+            return {expr: 1}
+
+
+def at(expr: Expr, axis: int, index: Expr) -> Expr:
+    """The expression at an index along an axis of the grid."""
+    match expr:
+        case ProgramId(of):
+            return index if of == axis else expr
+        case Apply(_, operands):
+            return replace(expr, operands=tuple(at(operand, axis, index) for operand in operands))
+        case _:
+            return expr
+
+
+def ordered(grid: Sequence[int], order: LongestFirst | None, together: int) -> Iterator[tuple[int, int, int]]:
+    """Grid indices from the first to the last rank. together: instances along the other axes that are walked together.
+    Without an order: axis 0 is the fastest."""
+    sizes = (*grid, 1, 1, 1)[:AXES]
+    axis = order.axis if order is not None else AXES - 1
+    others = [a for a in range(AXES) if a != axis]
+    count = sizes[others[0]] * sizes[others[1]]
+    together = together if order is not None else count
+    bands = list(range(0, count, max(1, together)))
+    for number, first in enumerate(bands):
+        upwards = (order is not None and order.grows) != bool((len(bands) - 1 - number) % 2)
+        for step in range(sizes[axis]):
+            for other in range(first, min(count, first + together)):
+                index = dict(zip(others, (other % sizes[others[0]], other // sizes[others[0]]), strict=True))
+                index[axis] = sizes[axis] - 1 - step if upwards else step
+                yield index[0], index[1], index[2]
+
+
+def rank(instance: int, ctas: int, instances: int) -> int:
+    """The rank of the instance that a CTA has in a round: instance = round * ctas + CTA. Odd rounds run backwards."""
+    begin = instance // ctas * ctas
+    width = min(ctas, instances - begin)
+    return instance if instance // ctas % 2 == 0 else begin + width - 1 - (instance - begin)

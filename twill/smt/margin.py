@@ -1,0 +1,99 @@
+"""Room for products that take longer than they do alone.
+
+What a product of the tensor core takes depends on what else is under way: products of other warp groups, the power
+limit, the arrival of an operand. A schedule that reads its result in the very cycle in which it is ready loses a
+cycle of every iteration for each cycle that it is late. Of the schedules of equal I, copies and crossing, those are
+looked for in which products may be late by the same number of cycles, as many as possible: the margin. They are the
+schedules of a graph in which every instruction that waits for a product waits so much longer. A product that shares
+the tensor core with another takes twice its time: no larger margin is looked for. And the products of a warp group
+follow one another, so that the tensor core goes from group to group once in every I: an order that emitted code can
+keep (`twill.codegen.turns`), and in which no result has to wait for products of another group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+from twill.graph.costed import CostedEdge, CostedGraph
+from twill.graph.quiet import awaited, is_product, one_result
+from twill.smt.assignment import Assignment
+from twill.smt.encoding import Encoding
+from twill.smt.objectives import crossing_at_most, length_at_most
+from twill.smt.questions import Questions
+
+PARTS = 16  # a margin is a multiple of the largest one / PARTS
+EFFORT = 20_000_000  # of the solver's counter for one margin; what takes more counts as impossible
+
+
+def with_margin(graph: CostedGraph, cycles: int) -> CostedGraph:
+    """The graph in which what waits for a product waits `cycles` longer."""
+    edges = tuple(e.model_copy(update={"delay": e.delay + cycles}) if awaited(graph, e) else e for e in graph.edges)
+    return graph.model_copy(update={"edges": edges})
+
+
+def longest(graph: CostedGraph, edge: CostedEdge) -> int:
+    """Cycles for which the product that the edge waits for has its unit; 0 if it waits for none."""
+    return max((u.cycles for u in graph.instructions[edge.src].uses), default=0) if awaited(graph, edge) else 0
+
+
+def widest(questions: Questions) -> Questions | None:
+    """Questions about the graph with the largest margin that I, copies and crossing of the best assignment leave, with
+    a schedule of it as their best; None if there is no margin, or nothing waits for a product."""
+    graph, found = questions.problem.graph, questions.found
+    if not any(awaited(graph, edge) for edge in graph.edges):
+        return None
+    most = max(longest(graph, e) for e in graph.edges)
+    best: Questions | None = None
+    low, high = 0, PARTS + 1  # low is possible, high is not
+    while high - low > 1:
+        middle = (low + high) // 2 if high <= PARTS else PARTS
+        tried = _ask(questions, found, middle * most // PARTS)
+        if tried is None:
+            high = middle
+        else:
+            low, best = middle, tried
+    return best
+
+
+def one_run(e: Encoding) -> list[str]:
+    """Modulo I, no product of another warp group starts between the products of one."""
+    products = [i.id for i in e.graph.instructions if is_product(i)]
+    terms = []
+    for a, b in combinations(products, 2):
+        for c, d in combinations(sorted(set(products) - {a, b}), 2):
+            together = [e.same(a, b), e.same(c, d), f"(not {e.same(a, c)})"]
+            if "false" in together or "(not true)" in together:
+                continue
+            terms.append(f"(=> (and {' '.join(together)}) (= {_between(e, a, c, b)} {_between(e, a, d, b)}))")
+    return terms
+
+
+def no_more_memory(e: Encoding, found: Assignment) -> list[str]:
+    """Rings take no more bytes than in `found`: what they leave is room for tiles on their way out of the kernel."""
+    terms = []
+    for space in sorted({value.space for value in e.graph.values} - {"register"}):
+        rings = [value for value in e.graph.values if value.space == space and value.storage is None]
+        if rings:
+            most = sum(value.bytes * found.depth(value) for value in rings)
+            terms.append(f"(<= (+ 0 {' '.join(f'(* {value.bytes} depth{value.id})' for value in rings)}) {most})")
+    return terms
+
+
+def _between(e: Encoding, first: int, middle: int, last: int) -> str:
+    """Counting rows up from `first`, `middle` comes before `last`."""
+    a, b, c = e.start(first), e.start(middle), e.start(last)
+    turns = ((a, b, c), (b, c, a), (c, a, b))
+    return f"(or {' '.join(f'(and {e.before(x, y)} {e.before(y, z)})' for x, y, z in turns)})"
+
+
+def _ask(questions: Questions, found: Assignment, cycles: int) -> Questions | None:
+    """Questions about this margin, if there is a schedule that has it."""
+    graph = with_margin(one_result(questions.problem.graph), cycles)
+    problem = replace(questions.problem, graph=graph, quiet=True)
+    asked = Questions(problem, questions.limits, questions.open_session, least_ii=found.ii, steps=questions.steps)
+    e = asked.about((found.ii, found.ii))
+    asked.keep([length_at_most(e, found.copies * found.ii), crossing_at_most(e, found.crossing)])
+    asked.keep([*one_run(e), *no_more_memory(e, found)])
+    answer = asked.probe(f"margin >= {cycles}", found.copies, [], EFFORT, only_found=True)
+    return asked if answer == "sat" else None
