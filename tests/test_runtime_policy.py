@@ -1,0 +1,32 @@
+"""Promises of the settings: arguments, else the environment, else the usual ones; off in the environment wins."""
+
+from __future__ import annotations
+
+import pytest
+
+from twill import exc
+from twill.runtime.policy import Settings, settings
+
+
+def test_arguments_come_before_the_environment() -> None:
+    said = {
+        "TWILL_JIT": "solve",
+        "TWILL_JIT_BUDGET": "0.2",
+        "TWILL_MACHINE": "h100",
+        "TWILL_STORE": "s",
+        "TWILL_SERVER": "u",
+    }
+    assert settings(environment={}) == Settings()
+    assert settings(environment=said) == Settings("solve", 0.2, "h100", "s", "u")
+    assert settings("require", 0.0, "b200", "t", "", environment=said) == Settings("require", 0.0, "b200", "t", "")
+
+
+def test_off_in_the_environment_wins() -> None:
+    assert settings("require", environment={"TWILL_JIT": "off"}).policy == "off"
+    assert settings("off", environment={"TWILL_JIT": "solve"}).policy == "off"
+
+
+@pytest.mark.parametrize("environment", [{"TWILL_JIT": "no"}, {"TWILL_JIT_BUDGET": "nan"}, {"TWILL_JIT_BUDGET": "-1"}])
+def test_what_is_no_setting_is_refused(environment: dict[str, str]) -> None:
+    with pytest.raises(exc.WrongPolicy):
+        settings(environment=environment)

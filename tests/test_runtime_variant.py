@@ -1,0 +1,79 @@
+"""Promises of variants: what Triton specializes on, and one key for all that an emitted kernel depends on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import triton.language as tl
+
+from tests.jit_kernels import MANIFEST
+from twill.runtime.manifest import CallArgument
+from twill.runtime.variant import Unsupported, Variant, compiler, constant, variant
+
+SAID = [
+    ("tensordesc<bf16[128,64]>", None), ("*fp32", "D"), ("i32", ""), ("i32", "D"), ("fp32", None), ("constexpr", 128),
+    ("constexpr", tl.bfloat16),
+]  # fmt: skip
+NAMES = ["a_desc", "x", "M", "N", "s", "BLOCK", "dtype"]
+VALUES = [None, None, 255, 64, 0.5, 128, tl.bfloat16]
+
+
+def test_a_variant_is_what_triton_says() -> None:
+    found = variant(NAMES, SAID, VALUES)
+    assert found.divisible == ("x", "N")
+    assert found.constants == (("BLOCK", 128), ("dtype", "tl.bfloat16"))
+    assert (
+        found.text() == "a_desc=tensordesc<bf16[128,64]>, x=*fp32, M=i32, N=i32, s=fp32, BLOCK=128, dtype=tl.bfloat16"
+    )
+
+
+def test_a_manifest_fits_its_own_variant_alone() -> None:
+    found = variant(NAMES, SAID, VALUES)
+    assert found.fits(MANIFEST)
+    for changed in (
+        CallArgument("M", "number", "i64"), CallArgument("BLOCK", "constant", value=64),
+        CallArgument("BLOCK", "constant", value=128.0), CallArgument("dtype", "constant", value="tl.float16"),
+        CallArgument("M", "constant", value=1),
+    ):  # fmt: skip
+        arguments = tuple(changed if a.name == changed.name else a for a in MANIFEST.arguments)
+        assert not found.fits(replace(MANIFEST, arguments=arguments))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [(3, 3), (True, True), (None, None), ("text", "text"), (0.5, 0.5), (tl.float32, "tl.float32"), (tl.constexpr(4), 4),
+     (tl.float8e4nv, "tl.float8e4nv"), (tl.int64, "tl.int64")],
+)  # fmt: skip
+def test_constants_are_written_down(value: Any, wanted: object) -> None:
+    assert constant("C", value) == wanted
+
+
+@pytest.mark.parametrize("value", [print, (1, 2), object(), [1]])
+def test_other_constants_are_not_supported(value: object) -> None:
+    with pytest.raises(Unsupported, match="constexpr C"):
+        constant("C", value)
+
+
+def test_a_tuple_is_not_supported() -> None:
+    with pytest.raises(Unsupported, match="tuple"):
+        variant(["a"], [(("i32", "i32"), None)], [(1, 2)])
+
+
+def test_everything_that_matters_is_in_the_key() -> None:
+    usual = Variant((("x", "*fp32"), ("n", "i32")), (("B", 1),), ("x",))
+    key = ("k", "source", "h200", "compiler")
+    others = [
+        replace(usual, signature=(("x", "*fp32"), ("n", "i64"))), replace(usual, constants=(("B", True),)),
+        replace(usual, constants=(("B", 1.0),)), replace(usual, constants=(("B", "1"),)), replace(usual, divisible=()),
+    ]  # fmt: skip
+    keys = {usual.key(*key), *(other.key(*key) for other in others)}
+    keys |= {usual.key(*(*key[:i], "other", *key[i + 1 :])) for i in range(4)}
+    assert len(keys) == 10
+    assert usual.key(*key) == replace(usual).key(*key)
+
+
+def test_the_compiler_s_hash_is_that_of_its_source_and_of_triton() -> None:
+    assert compiler("3.6.0") != compiler("3.9.0")
+    assert len(compiler("3.6.0")) == 64
