@@ -42,6 +42,7 @@ def device(index: int) -> Device:
     )
 
 
+@cache
 def runs_on(arch: str, capability: tuple[int, int]) -> bool:
     """Whether a cubin for `arch` runs on a device: sm_90a on 9.0 alone, sm_90 also on later 9.x, sm_100f on all 10.x.
 

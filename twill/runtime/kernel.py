@@ -44,6 +44,7 @@ class EmittedKernel:
         )
         self._fixed = tuple(i for i, a in arguments if a.kind == "number" and a.name in fixed)
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
+        self._in_maps = fixed
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._kernel: Kernel | None = None
 
@@ -78,14 +79,16 @@ class EmittedKernel:
         key = self._key(sizes, values, stream)
         plan = self._plans.get(key)
         if plan is None or not plan.start(values, stream):
-            plan = make_plan(self.manifest, self._calls.runtime, values, sizes, stream, self._loaded)
+            runtime, in_maps = self._calls.runtime, self._in_maps
+            plan = make_plan(self.manifest, runtime, values, sizes, stream, self._loaded, in_maps)
             plan.launch(stream)
             self._remember(key, plan)
 
     def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> Plan:
         """A launch prepared for these arguments, by name, and not started. Errors: those of `make_plan`."""
         values = [arguments[argument.name] for argument in self._calls.runtime]
-        return make_plan(self.manifest, self._calls.runtime, values, _grid(tuple(grid)), stream, self._loaded)
+        runtime, sizes = self._calls.runtime, _grid(tuple(grid))
+        return make_plan(self.manifest, runtime, values, sizes, stream, self._loaded, self._in_maps)
 
     @property
     def runtime_names(self) -> tuple[str, ...]:

@@ -118,10 +118,12 @@ def make_plan(
     grid: Grid,
     stream: int,
     load: Callable[[int], Kernel],
+    in_maps: frozenset[str] | None = None,
 ) -> Plan:
     """Everything that can be checked is checked, then the parameters are packed.
 
-    arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded.
+    arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded. in_maps: what
+    `needed_by_maps` says, where it is known already.
     Errors: WrongArgument, BrokenPromise, MisalignedTensor, BadBox, WrongArchitecture, LaunchTooLarge, DriverMissing,
     DriverFailed.
     """
@@ -141,7 +143,7 @@ def make_plan(
         config=launch_config(shape, stream),
         stream=stream,
         packed=packed,
-        free=_free_numbers(manifest, arguments, packed),
+        free=_free_numbers(manifest, arguments, packed, needed_by_maps(manifest) if in_maps is None else in_maps),
     )
 
 
@@ -209,9 +211,10 @@ def _device(bound: Bound) -> int:
     return 0 if int(code) else int(current)
 
 
-def _free_numbers(manifest: Manifest, arguments: Sequence[CallArgument], packed: Packed) -> tuple[FreeNumber, ...]:
+def _free_numbers(
+    manifest: Manifest, arguments: Sequence[CallArgument], packed: Packed, fixed: frozenset[str]
+) -> tuple[FreeNumber, ...]:
     """Numbers without a part in a map; one that the code does not take has no cell, but its promise is kept up."""
-    fixed = needed_by_maps(manifest)
     cells = {p.name: cell for p, cell in zip(manifest.parameters, packed.storage, strict=True) if p.kind == "scalar"}
     promises = {p.name: p.multiple for p in manifest.promises}
     found = []
