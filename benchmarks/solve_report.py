@@ -141,6 +141,7 @@ def _comparison(c: Comparison) -> dict[str, object]:
         "compact": [_asked(a) for a in c.compact],
         "boolean": [_asked(a) for a in c.boolean],
         "paper_search": asdict(c.paper) if c.paper else None,
+        "joint_seconds": list(c.joint.seconds) if c.joint else None,
     }
 
 
@@ -203,11 +204,11 @@ def compare_cells(row: Row, c: Comparison, budget: float, paper: bool) -> tuple[
     costs = "exact" if c.units is None else f"U = {c.units}"
     head = (f"{row.example}:{row.spec}", row.machine, costs)
     if c.reason:
-        return (*head, "-", "-", "-", "-", c.reason, "-", *(("-",) if paper else ()))
+        return (*head, "-", "-", "-", "-", c.reason, "-", *(("-", "-") if paper else ()))
     figures = (f"{100 * c.worst_error:.0f} %", str(c.ii), str(c.copies), str(c.length))
     cells = [*head, *figures, answers(c.compact, budget), answers(c.boolean, budget)]
     if paper:
-        cells.append(paper_cell(c))
+        cells += [paper_cell(c), spread(c.joint) if c.joint else "-"]
     return tuple(cells)
 
 
@@ -227,7 +228,7 @@ def paper_cell(c: Comparison) -> str:
 
 def compare_head(paper: bool) -> tuple[str, ...]:
     """COMPARE_HEAD, with the paper's search if it was run."""
-    return (*COMPARE_HEAD, "paper's search") if paper else COMPARE_HEAD
+    return (*COMPARE_HEAD, "paper's search", "joint solve") if paper else COMPARE_HEAD
 
 
 def has_paper(results: Results) -> bool:

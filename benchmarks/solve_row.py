@@ -16,6 +16,7 @@ from benchmarks.solve_report import Row
 from twill.exc import TwillError
 from twill.graph.extract import extract
 from twill.machine import Machine
+from twill.options import SolverName
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Plan:
     budget: float
     units: tuple[int | None, ...]
     paper: bool
+    solver: SolverName = "z3"
 
 
 def measure_apart(plan: Plan, subject: Subject, machine: Machine, tell: Tell) -> Row:
@@ -79,7 +81,7 @@ def measure_row(plan: Plan, subject: Subject, machine: Machine, tell: Tell) -> R
         nothing = Solved("refused", refused.message, Times((seconds,)), None, 1, {})
         return Row(subject.name, subject.spec or "-", machine.name, 0, seconds, nothing, ())
     seconds = time.perf_counter() - begun
-    solved = measure_solve(graph, machine, plan.repeat, plan.budget, tell)
+    solved = measure_solve(graph, machine, plan.repeat, plan.budget, tell, plan.solver)
     if solved.schedule is None:
         return Row(subject.name, graph.spec, machine.name, 0, seconds, solved, ())
     costed = main_loop(solved.schedule, graph).graph

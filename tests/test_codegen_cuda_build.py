@@ -146,6 +146,20 @@ def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.Monkey
         compile_cubin(TINY)
 
 
+def test_a_build_without_a_report_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled, compiling = list[str](), building._nvrtc
+
+    def kept(text: str, arch: str, defines: dict[str, str]) -> tuple[bytes, str, str]:
+        compiled.append(text)
+        cubin, ptx, log = compiling(text, arch, defines)
+        return cubin, ptx, log if len(compiled) > 1 else ""
+
+    monkeypatch.setattr(building, "_nvrtc", kept)
+    build = compile_cubin(TINY)
+    assert build.function("tiny").registers
+    assert compiled[1].startswith(compiled[0]) and build.source == compiled[0]
+
+
 def test_macros_reach_the_text() -> None:
     build = compile_cubin("#if WIDTH != 3\n#error\n#endif\n" + TINY, defines={"WIDTH": "3"})
     assert build.arch == "sm_90a"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from twill.graph.costed import CostedGraph, Value
 from twill.machine import Machine
 from twill.smt.encoding import Encoding, read_end
+from twill.zlp.residence import Residence
 from twill.zlp.slots import Slot
 
 
@@ -121,3 +122,11 @@ def read_assignment(e: Encoding, values: dict[str, int]) -> Assignment:
         able = e.slots_of(i.id)
         slots.append(next((s.id for s in able if values.get(e.member(i.id, s))), able[0].id))
     return Assignment(e.graph, e.machine, e.slots, ii, tuple(t - origin for t in starts), tuple(slots))
+
+
+def repeated(a: Assignment, graph: CostedGraph, times: int) -> Assignment | None:
+    """The schedule of `graph`, the loop of `a` unrolled, that repeats `a`; None if memories do not hold it."""
+    start = tuple(t + k * a.ii for k in range(times) for t in a.start)
+    again = Assignment(graph, a.machine, a.slots, a.ii * times, start, a.slot * times)
+    residence = Residence(graph, a.machine, a.slots, again.slot)
+    return again if residence.possible() and residence.budgets(start, again.ii) is not None else None

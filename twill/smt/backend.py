@@ -68,12 +68,17 @@ class Z3Session:
         self._solver.set("random_seed", seed)
         self._solver.set("relevancy", 0)
         self._news: list[tuple[str, Sort]] = []
+        self._wanted: list[tuple[str, z3.FuncDeclRef]] = []  # the constants whose values are told
         self._lock = threading.Lock()
         self._checking = False
+        self._interrupted = False
 
     def declare(self, name: str, sort: Sort) -> None:
         """Introduce a constant."""
         self._news.append((name, sort))
+        if not AUXILIARY.match(name):
+            constant = z3.Int(name, self._context) if sort == "Int" else z3.Bool(name, self._context)
+            self._wanted.append((name, constant.decl()))
 
     def add(self, assertions: Iterable[str]) -> None:
         """Assert terms for good."""
@@ -115,6 +120,7 @@ class Z3Session:
         """
         with self._lock:
             if self._checking:
+                self._interrupted = True
                 self._context.interrupt()
 
     def _decide(self, literals: list[z3.BoolRef]) -> z3.CheckSatResult:
@@ -125,6 +131,9 @@ class Z3Session:
         finally:
             with self._lock:
                 self._checking = False
+                interrupted, self._interrupted = self._interrupted, False
+            if interrupted:  # an interrupt that came just too late ends what z3 does next: let that be nothing
+                z3.SimpleSolver(ctx=self._context).check()
 
     def _assert(self, assertions: Iterable[str]) -> None:
         """Assert terms; z3 is told of a constant once, with the first terms after its declaration."""
@@ -135,10 +144,7 @@ class Z3Session:
     def _values(self) -> dict[str, int]:
         model = self._solver.model()
         values: dict[str, int] = {}
-        for declaration in model.decls():
-            name = declaration.name()
-            if AUXILIARY.match(name):
-                continue
+        for name, declaration in self._wanted:
             value = model[declaration]
             if isinstance(value, z3.IntNumRef):
                 values[name] = value.as_long()

@@ -130,6 +130,12 @@ class Encoding:
             return number(factor * self.ii[0])
         return f"(* {number(factor)} I)"
 
+    def starts_by(self, v: int, latest: int) -> tuple[str, ...]:
+        """Terms that together say that instruction v starts at cycle `latest` or before (fixed I)."""
+        p = self.start(v)
+        stage, row = divmod(latest, self.ii[0])
+        return f"(<= {p.stage} {stage})", f"(or (< {p.stage} {stage}) (<= {p.row} {row}))"
+
     def gap(self, earlier: Point, later: Point, delay: int, distance: int) -> str:
         """later + distance·I >= earlier + delay, as a case split on the stage difference."""
         low, high = self.ii

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from twill.graph.costed import CostedGraph, Instruction
 from twill.machine import Machine
@@ -69,7 +70,7 @@ def explain(
         return None
     core, minimal = _shrink(e, core, seconds)
     origins = tuple(sorted((e.origins[c] for c in core), key=lambda o: (o.rule, o.instructions)))
-    return Explanation(request, origins, tuple(tell(graph, request, origins)), minimal)
+    return Explanation(request, origins, tuple(tell(graph, machine, request, origins)), minimal)
 
 
 def _core(e: Encoding, lazy: LazyRules, seconds: float) -> list[str] | None:
@@ -112,16 +113,31 @@ def _shrink(e: Encoding, core: list[str], seconds: float) -> tuple[list[str], bo
 BACKGROUND = ("warp uniqueness",)  # true of every schedule, and told only if nothing else is
 
 
-def tell(graph: CostedGraph, request: Request, origins: Sequence[Origin]) -> list[str]:
+def tell(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> list[str]:
     """The core as sentences, one for each rule that takes part."""
     by_rule: dict[str, list[Origin]] = {}
     for o in origins:
         by_rule.setdefault(o.rule, []).append(o)
-    told = [rule for rule in by_rule if rule not in BACKGROUND] or list(by_rule)
-    return [_TELLERS.get(rule.split(" (")[0], _plain)(graph, request, rule, by_rule[rule]) for rule in told]
+    apart = _apart(graph, by_rule.get("warp uniqueness", ()))
+    told = [rule for rule in by_rule if rule not in BACKGROUND] or ([] if apart else list(by_rule))
+    sentences = [_TELLERS.get(rule.split(" (")[0], _plain)(graph, machine, request, by_rule[rule]) for rule in told]
+    return sentences + apart
 
 
-def _capacity(graph: CostedGraph, request: Request, rule: str, origins: Sequence[Origin]) -> str:
+def _apart(graph: CostedGraph, origins: Sequence[Origin]) -> list[str]:
+    """That instructions of the core need warp groups of different kinds, where they do."""
+    found = [graph.instructions[v] for o in origins for v in o.instructions]
+    for i, j in combinations(found, 2):
+        if not set(i.contexts) & set(j.contexts):
+            return [f"{_needs(graph, i)}, and {_needs(graph, j)}"]
+    return []
+
+
+def _needs(graph: CostedGraph, i: Instruction) -> str:
+    return f"{_label(graph, i)} needs a warp group for {' or '.join(i.contexts)}"
+
+
+def _capacity(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
     busy: dict[str, int] = {}
     users: dict[str, set[int]] = {}
@@ -140,7 +156,7 @@ def _capacity(graph: CostedGraph, request: Request, rule: str, origins: Sequence
     return f"{named} {holds} the {unit} unit for {busy[unit]} cycles, {verb} I = {request.ii}"
 
 
-def _concurrency(graph: CostedGraph, request: Request, rule: str, origins: Sequence[Origin]) -> str:
+def _concurrency(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
     held = sum(graph.instructions[v].hold for v in ids)
     return (
@@ -149,7 +165,7 @@ def _concurrency(graph: CostedGraph, request: Request, rule: str, origins: Seque
     )
 
 
-def _dependence(graph: CostedGraph, request: Request, rule: str, origins: Sequence[Origin]) -> str:
+def _dependence(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
     steps: dict[tuple[str, str, int, int], list[int]] = {}
     for o in origins:
         u, v = (graph.instructions[x] for x in o.instructions)
@@ -162,21 +178,44 @@ def _dependence(graph: CostedGraph, request: Request, rule: str, origins: Sequen
     return "; ".join(told)
 
 
-def _registers(graph: CostedGraph, request: Request, rule: str, origins: Sequence[Origin]) -> str:
+def _registers(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
-    made = [v for v in graph.values if v.producer in ids and v.registers]
+    made = [v for v in graph.values if v.producer in ids and v.registers and v.storage is None]
+    if not made:
+        return _resident(graph, machine)
     total = sum(v.registers for v in made)
     names = ", ".join(sorted({v.name for v in made}))
     return f"the values {names} take {total} registers a thread where they are alive together"
 
 
-def _plain(graph: CostedGraph, request: Request, rule: str, origins: Sequence[Origin]) -> str:
+def _resident(graph: CostedGraph, machine: Machine) -> str:
+    """What warp groups keep in registers all the time, and the largest budget that one can have."""
+    kept: dict[str, list[int]] = {}
+    held = [(f"{x.name} (line {x.line})", x.registers) for x in graph.storages]
+    held += [(f"{x.name} (line {x.line})", x.registers) for x in graph.invariants]
+    held += [(f"{x.name} (line {x.line}) where it is read in another warp group", x.registers) for x in graph.values
+             if x.storage is None]  # fmt: skip
+    for name, registers in held:
+        if registers:
+            kept.setdefault(name, []).append(registers)
+    parts = [f"{name} {n[0]}" + (f" for each of {len(n)}" if len(n) > 1 else "") for name, n in kept.items()]
+    limits = ", ".join(
+        f"{c.max_registers} for {c.name} less {int(c.overhead.value)} of its own" for c in machine.contexts
+    )
+    return (
+        f"registers a thread that are taken all the time: {'; '.join(parts)}; "
+        f"and a warp group has at most {limits}, {int(machine.register_file.registers.value)} in all threads together"
+    )
+
+
+def _plain(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
+    rule = origins[0].rule
     return f"{rule}: {_named(graph, ids)}" if ids else rule
 
 
-def _memory(graph: CostedGraph, request: Request, rule: str, origins: Sequence[Origin]) -> str:
-    space = rule.split("(")[-1].rstrip(")")
+def _memory(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+    space = origins[0].rule.split("(")[-1].rstrip(")")
     held = [(v.name, v.bytes) for v in graph.values if v.space == space and v.storage is None]
     held += [(s.name, s.bytes) for s in graph.storages if s.space == space]
     held += [(i.name, i.bytes) for i in graph.invariants if i.space == space]
@@ -184,11 +223,11 @@ def _memory(graph: CostedGraph, request: Request, rule: str, origins: Sequence[O
     for name, size in held:
         sizes[name] = sizes.get(name, 0) + size
     told = ", ".join(f"{name} {_spelled_bytes(size)}" for name, size in sizes.items() if size)
-    total = _spelled_bytes(sum(sizes.values()))
-    return (
-        f"one slot for each tile in {space} memory takes {total} ({told}), "
-        "and with the further slots that lifetimes need that is more than there is"
-    )
+    total, room = sum(sizes.values()), machine.capacity(space)
+    taken = f"one slot for each tile in {space} memory takes {_spelled_bytes(total)} ({told})"
+    if total > room:
+        return f"{taken}, and there are {_spelled_bytes(room)}"
+    return f"{taken}, and with the further slots that lifetimes need that is more than there is"
 
 
 def _spelled_bytes(size: int) -> str:

@@ -23,6 +23,7 @@ from twill.exc import SolverFailed, SolverMissing
 from twill.smt.backend import AUXILIARY, Answer, Sort
 
 EFFORT_PER_SECOND = 5_000_000  # what z3's counter advances by in a second, roughly
+POLL_SECONDS = 0.5
 END = "twill-end"
 _VALUE = re.compile(r"\(\s*([A-Za-z_][\w.]*)\s+(true|false|\d+|\(-\s+\d+\))\s*\)")
 
@@ -100,8 +101,9 @@ class ExternalSession:
         if limits and min(limits) <= 0:
             return Answer("unknown", 0.0, {})
         self.begin(extra, assuming)
-        while (answer := self.poll(0.5)) is None:
-            if limits and time.perf_counter() - begun >= min(limits):
+        left = min(limits, default=POLL_SECONDS)
+        while (answer := self.poll(min(POLL_SECONDS, left))) is None:
+            if limits and (left := min(limits) - (time.perf_counter() - begun)) <= 0:
                 self.close()
                 return Answer("unknown", time.perf_counter() - begun, {})
         return Answer(answer.outcome, time.perf_counter() - begun, answer.values, answer.core)

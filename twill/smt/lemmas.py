@@ -37,6 +37,7 @@ class NeverCross:
     machine: Machine
     open_session: Callable[[], Session]
     fixed: Mapping[int, int] = field(default_factory=dict)
+    left: Callable[[], float | None] = lambda: None  # seconds
     _known: dict[int, int] = field(default_factory=dict)
     _asked: int | None = None
 
@@ -67,6 +68,6 @@ class NeverCross:
             if stays == "true":
                 continue
             e.flush()
-            if e.session.check([f"(not {stays})"], effort=EFFORT).outcome == "unsat":
+            if e.session.check([f"(not {stays})"], seconds=self.left(), effort=EFFORT).outcome == "unsat":
                 self._known[x] = ii
                 e.add(stays)

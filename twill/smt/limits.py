@@ -24,6 +24,13 @@ class Limits:
         assert self.began is not None
         return max(0.0, self.seconds - (time.perf_counter() - self.began))
 
+    def share(self, parts: int) -> Limits:
+        """The same, with one part in `parts` of the seconds left."""
+        left = self.left()
+        if left is None or self.seconds is None:
+            return self
+        return replace(self, seconds=self.seconds - left + left / parts)
+
     def counting(self) -> Limits:
         """The same, with the clock running."""
         return self if self.began is not None else replace(self, began=time.perf_counter())

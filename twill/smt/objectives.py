@@ -27,16 +27,10 @@ def shortest_length(e: Encoding) -> int:
 
 def length_at_most(e: Encoding, length: int) -> str:
     """Every instruction completes by `length` (fixed I)."""
-    ii = e.ii[0]
-    terms = []
-    for i in e.graph.instructions:
-        latest = length - i.latency
-        if latest < 0:
-            return "false"
-        p = e.start(i.id)
-        stage, row = divmod(latest, ii)
-        terms.append(f"(<= {p.stage} {stage})")
-        terms.append(f"(or (< {p.stage} {stage}) (<= {p.row} {row}))")
+    latest = {i.id: length - i.latency for i in e.graph.instructions}
+    if min(latest.values()) < 0:
+        return "false"
+    terms = [term for v, cycle in latest.items() for term in e.starts_by(v, cycle)]
     return f"(and {' '.join(terms)})"
 
 

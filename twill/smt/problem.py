@@ -12,6 +12,8 @@ from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding, Origin, implies
 from twill.smt.pins import Pin, assert_pins
 
+LARGE = 32  # instructions
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -32,6 +34,11 @@ class Problem:
     def quiet_pairs(self) -> tuple[tuple[int, int], ...]:
         """Writers and products that exclude each other in one warp group."""
         return quiet_pairs(self.graph) if self.quiet else ()
+
+    @property
+    def large(self) -> bool:
+        """Whether questions about all of it are left for last."""
+        return len(self.graph.instructions) > LARGE
 
     @property
     def names_instructions(self) -> bool:

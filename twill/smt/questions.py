@@ -45,7 +45,7 @@ class Questions:
 
     def __post_init__(self) -> None:
         p = self.problem
-        self._never_cross = NeverCross(p.graph, p.machine, self._session, p.fixed)
+        self._never_cross = NeverCross(p.graph, p.machine, self.open, p.fixed, self.limits.left)
 
     @property
     def encoding(self) -> Encoding:
@@ -69,12 +69,12 @@ class Questions:
             return self._encoding
         p = self.problem
         self._encoding = e = Encoding(
-            p.graph, p.machine, self._session(), ii, pinned=p.names_instructions, named_slots=p.names_slots
+            p.graph, p.machine, self.open(), ii, pinned=p.names_instructions, named_slots=p.names_slots
         )
         before, self._lazy = self._lazy, LazyRules(e)
         assert_rules(e)
         p.demand(e)
-        if self._hard and self.best is not None:
+        if self._hard and self.best is not None and not self.problem.large:
             self._never_cross.learn(self.best.ii)
         for x in self._never_cross.up_to(ii[1]):
             e.add(e.stays(e.value(x)))
@@ -143,7 +143,8 @@ class Questions:
             Step(ii=ii[0], ii_to=ii[1], copies=copies, question=question, verdict=verdict, solver=solver, seconds=s)
         )
 
-    def _session(self) -> Session:
+    def open(self) -> Session:
+        """A new session with the solver."""
         return self.open_session() if self.open_session else Z3Session(self.limits.seed)
 
 

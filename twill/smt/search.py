@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twill.graph.costed import CostedGraph
+from twill.graph.unroll import folded
 from twill.machine import Machine
 from twill.schedule import Bounds, Certificate, Objective, Step
-from twill.smt.assignment import Assignment
+from twill.smt.assignment import Assignment, repeated
 from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session
 from twill.smt.descent import Descent
@@ -24,13 +25,24 @@ from twill.smt.encoding import Encoding
 from twill.smt.limits import Limits
 from twill.smt.margin import widest
 from twill.smt.neighbourhood import Neighbourhoods
-from twill.smt.objectives import OBJECTIVES, crossing_at_most, forced_crossing, length_at_most, shortest_length
+from twill.smt.objectives import (
+    OBJECTIVES,
+    crossing_at_most,
+    crossing_sums,
+    forced_crossing,
+    length_at_most,
+    shortest_length,
+)
 from twill.smt.outcome import Outcome, Progress
 from twill.smt.pins import Pin
 from twill.smt.problem import Problem
 from twill.smt.questions import OutOfBudget, Questions
+from twill.smt.relaxation import Relaxation, least_possible
+from twill.zlp.bounds import lower_bounds
+from twill.zlp.grouping import proposals
 from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.largest import largest_ii
+from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
 
 COPIES_TRIED_FIRST = 3
@@ -41,6 +53,8 @@ EFFORT_GROWTH = 4
 FEW = 4  # I of interest are few if the last is less than one part in so many above the first
 AT_ONCE = 8  # one part in so many of a round's effort for all I of interest in one question
 PATIENCE = 16  # neighbourhoods without success before a round goes back to questions
+SMALLER_SHARE = 4  # one part in so many of the time left may go into a smaller loop that this one resembles
+SMALLER_ROUNDS = 2
 IN_RANGE = 4  # the same for a range of I, or for one in the middle of it
 
 State = Literal["open", "found", "infeasible", "out of budget"]
@@ -81,11 +95,15 @@ class Search:
         self._middle_effort = FIRST_EFFORT // IN_RANGE
         self._undecided: dict[int, int] = {}
         self._proven: list[str] = []
+        self._roomy = False  # the objectives behind the margin were minimized
         self.lower = self.ii or self.bounds.best
         pinned = sum(p.value for p in self.pins if p.key == "start")
         self._cap = self.ii or max(largest_ii(self.graph) + pinned, self.lower)
         self._width = max(16, self.lower // 16)
         self._warmed = not self.warm or bool(self.ii or self.pins)
+        self._relaxed = bool(self.ii or self.pins)
+        self._relaxed_to = 0  # the I that the relaxation led to
+        self._relaxation: Relaxation | None = None
         if self.bounds.best > 1:
             below = (1, self.bounds.best - 1)
             self._questions.record(below, 0, self.bounds.witness, "bound", "lower bounds", 0.0)
@@ -146,7 +164,8 @@ class Search:
         if self.ii is not None and self.ii > self.bounds.best:  # smaller I were not asked about
             lower = self.bounds.best
             self._proven.clear()
-        optimal = self.best is not None and len(self._proven) == len(OBJECTIVES)
+        proven = len(self._proven) == len(OBJECTIVES) or (self._roomy and bool(self._proven))
+        optimal = self.best is not None and proven
         certificate = Certificate(
             bounds=self.bounds,
             steps=tuple(self.steps),
@@ -160,16 +179,19 @@ class Search:
 
     def _descend(self) -> None:
         """The objectives behind I. Raises OutOfBudget."""
-        descent = Descent(self._questions, self._tell, self._proven)
+        ii = self._questions.found.ii
+        relaxation = self._relaxation_at(ii) if ii == self._relaxed_to else None
+        descent = Descent(self._questions, self._tell, relaxation, self._proven)
         descent.structure()
         wide = widest(self._questions) if self.margin and not self.pins else None
-        if wide is not None:
-            descent = replace(descent, questions=wide)
-        try:
+        if wide is None:
             descent.detail()
+            return
+        try:  # L and registers are then not the least of all schedules: nothing of them is claimed
+            replace(descent, questions=wide, proven=[], given=" with the margin").detail()
+            self._roomy = True
         finally:
-            if wide is not None:
-                self._questions.best = replace(wide.found, graph=self.graph)
+            self._questions.best = replace(wide.found, graph=self.graph)
 
     # -- questions about I ----------------------------------------------------------------------
 
@@ -180,6 +202,8 @@ class Search:
         """
         self._tell("ii", self.lower, self.upper)
         last = min(x for x in (self._cap, worth_ii, None if self.upper is None else self.upper - 1) if x is not None)
+        if self._problem.large and ((not self._relaxed and self._relax(last)) or self._improve()):
+            return
         if self.lower < last <= self.lower + self.lower // FEW:
             at_once = self._range(last, self.effort // AT_ONCE)
             if at_once == "unsat":
@@ -200,8 +224,35 @@ class Search:
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
-        if closed == "unknown":
+        if closed == "unknown" and (self._relaxed or not self._relax(last)):
             self._seek(top, worth_ii)
+
+    def _relax(self, last: int) -> bool:
+        """Whether the relaxation closes some I of interest, the last of which is `last`; it is asked once."""
+        self._relaxed = True
+        begun = time.perf_counter()
+        relaxation = Relaxation(self._problem, self._questions.open, (self.lower, last))
+        least = least_possible(relaxation, self.limits.left)
+        if least == self.lower:
+            return False
+        closed, seconds = (self.lower, least - 1), time.perf_counter() - begun
+        self._questions.record(closed, 0, "feasible", "infeasible", relaxation.solver, seconds)
+        self.lower = self._relaxed_to = least
+        return True
+
+    def _relaxation_at(self, ii: int) -> Relaxation:
+        """The relaxation of this I, opened if it is not the present one."""
+        if self._relaxation is None or self._relaxation.ii != (ii, ii):
+            self._relaxation = Relaxation(self._problem, self._questions.open, (ii, ii))
+        return self._relaxation
+
+    def _least_crossing(self, e: Encoding) -> int:
+        """No schedule at this I crosses for less; where the relaxation led there, it knows more than the machine."""
+        if e.ii[0] != self._relaxed_to:
+            return forced_crossing(e)
+        r, sums = self._relaxation_at(e.ii[0]), crossing_sums(e)
+        excluded = r.excluded(sums, lambda k: crossing_at_most(r.encoding, k), self.limits.left)
+        return sums[min(excluded, len(sums) - 1)]
 
     def _seek(self, top: int, worth_ii: int | None) -> None:
         """What can be done while all of [lower, top] is too hard: a part of it, and better schedules."""
@@ -212,23 +263,53 @@ class Search:
                 self.lower = nearer + 1
             if closed == "sat":
                 return
-        if not self._look_for_any(worth_ii) and self.upper is not None and not self.pins:
-            self._neighbourhoods.improve(self.lower, PATIENCE * self.effort // FIRST_EFFORT)
+        if not self._look_for_any(worth_ii) and not self._problem.large:
+            self._improve()
+
+    def _improve(self) -> bool:
+        """Whether there is a better schedule near the best one."""
+        if self.upper is None or self.pins:
+            return False
+        return self._neighbourhoods.improve(self.lower, PATIENCE * self.effort // FIRST_EFFORT)
 
     def _warm_start(self) -> None:
-        """Take the heuristic's schedule as the best so far."""
+        """Take the best schedule that can be had without a question as the best so far."""
         self._warmed = True
-        begun = time.perf_counter()
+        for name, make in (("iterative modulo scheduling", self._heuristic), ("unrolling", self._repeated)):
+            begun = time.perf_counter()
+            best = make()
+            if best is None or not self._problem.keeps_fixed(best) or (self.upper or best.ii + 1) <= best.ii:
+                continue
+            seconds = time.perf_counter() - begun
+            self._questions.record((best.ii, best.ii), 0, "feasible", "feasible", name, seconds)
+            self._questions.take(best)
+
+    def _heuristic(self) -> Assignment | None:
+        """What the heuristic finds; where it finds nothing in a large loop, what runs one iteration at a time."""
         found = heuristic_schedule(self.graph, self.machine, self.lower, HEURISTIC_TRIES)
-        seconds = time.perf_counter() - begun
+        if found is None and self._problem.large:
+            choices = proposals(self.graph, self.machine, self.lower)
+            found = sequential_schedule(self.graph, self.machine, choices)
         if found is None:
-            return
-        slots = slots_of(self.machine)
-        best = Assignment(self.graph, self.machine, slots, found.ii, found.start, found.group)
-        if not self._problem.keeps_fixed(best):
-            return
-        self._questions.record((found.ii, found.ii), 0, "feasible", "feasible", "iterative modulo scheduling", seconds)
-        self._questions.take(best)
+            return None
+        return Assignment(self.graph, self.machine, slots_of(self.machine), found.ii, found.start, found.group)
+
+    def _repeated(self) -> Assignment | None:
+        """The schedule of the loop that this one is an unrolling of, repeated."""
+        small = folded(self.graph) if self._problem.large and not self.fixed and not self.floors else None
+        if small is None:
+            return None
+        best = self._smaller(small.graph)
+        return None if best is None else repeated(best, self.graph, small.times)
+
+    def _smaller(self, graph: CostedGraph) -> Assignment | None:
+        """A good schedule of a smaller loop, with a share of what is left of the budget."""
+        limits, bounds = self.limits.share(SMALLER_SHARE), lower_bounds(graph, self.machine)
+        inner = Search(graph, self.machine, bounds, limits, open_session=self.open_session)
+        for _ in range(SMALLER_ROUNDS):
+            if inner.state == "open":
+                inner.advance()
+        return inner.finish().assignment
 
     def _range(self, top: int, effort: int) -> Answered:
         """Whether some I in [lower, top] is feasible."""
@@ -271,7 +352,7 @@ class Search:
         if quick != "unknown":
             return quick
         fewest = max(1, -(-shortest_length(e) // ii))
-        aligned = crossing_at_most(e, forced_crossing(e))
+        aligned = crossing_at_most(e, self._least_crossing(e))
         for copies in range(fewest, fewest + COPIES_TRIED_FIRST):
             bound = length_at_most(e, copies * ii)
             if q.probe("feasible without avoidable crossing", copies, [bound, aligned], effort) == "sat":

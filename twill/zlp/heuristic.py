@@ -21,6 +21,8 @@ from twill.zlp.slots import slots_of
 
 FACTORS = (1.0, 1.02, 1.06, 1.12, 1.22, 1.35, 1.6, 2.0, 2.5, 3.0, 4.0)
 EFFORT = 2600  # placements, for all of a search
+LARGE = 32  # instructions above which each may take
+EFFORT_EACH = 300  # placements
 SHARE = 5  # one part in SHARE of what is left may go into one I
 NOISE = (0.0, 0.0, 0.0, 0.5, 0.25, 1.0)  # of the largest height, added to priorities: attempt by attempt
 SWEEPS = 2  # of all instructions, when lifetimes are shortened
@@ -90,7 +92,8 @@ class _Search:
         self.slots = slots_of(self.machine)
         self.blocks = max([1, *(i.block + 1 for i in graph.instructions)])
         self.twins = _twins(graph, self.blocks)
-        self.effort = EFFORT
+        count = len(graph.instructions)
+        self.effort = EFFORT if count <= LARGE else EFFORT_EACH * count
         self.allowed = Effort(0)
         busy: dict[str, int] = {}
         for instruction in graph.instructions:

@@ -1,0 +1,162 @@
+"""Larger loops out of costed ones: a loop unrolled, loops side by side; and an unrolled loop folded again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Invariant, Read, Storage, Value
+
+
+def unrolled(graph: CostedGraph, times: int) -> CostedGraph:
+    """The loop whose iteration is `times` iterations of `graph`, in their order.
+
+    Instruction v of the k-th of them has the id v + k·n, with n instructions in `graph`. What reached δ iterations
+    ahead reaches the copy (k + δ) mod `times`, (k + δ) div `times` iterations ahead. Accumulators stay one.
+    """
+    n, m = len(graph.instructions), 1 + max((x.id for x in graph.values), default=-1)
+
+    def at(v: int, k: int, distance: int) -> tuple[int, int]:
+        later, copy = divmod(k + distance, times)
+        return v + copy * n, later
+
+    instructions: list[Instruction] = []
+    edges: list[CostedEdge] = []
+    values: list[Value] = []
+    for k in range(times):
+        instructions += [i.model_copy(update={"id": i.id + k * n}) for i in graph.instructions]
+        for e in graph.edges:
+            dst, distance = at(e.dst, k, e.distance)
+            edges.append(e.model_copy(update={"src": e.src + k * n, "dst": dst, "distance": distance}))
+        for x in graph.values:
+            reads = (at(r.reader, k, r.distance) for r in x.reads)
+            moved = {"id": x.id + k * m, "producer": x.producer + k * n}
+            told = tuple(Read(reader=v, distance=distance) for v, distance in reads)
+            values.append(x.model_copy(update={**moved, "reads": told}))
+    invariants = tuple(
+        i.model_copy(update={"readers": tuple(r + k * n for k in range(times) for r in i.readers)})
+        for i in graph.invariants
+    )
+    return graph.model_copy(
+        update={
+            "instructions": tuple(instructions),
+            "edges": tuple(edges),
+            "values": tuple(values),
+            "invariants": invariants,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A loop that is `graph` unrolled `times` times."""
+
+    graph: CostedGraph
+    times: int
+
+
+def folded(graph: CostedGraph) -> Folded | None:
+    """The smallest loop that `graph` is an unrolling of, copy after copy; None if of none but itself.
+
+    Names and lines do not count.
+    """
+    count = len(graph.instructions)
+    for times in range(count, 1, -1):
+        if count % times:
+            continue
+        found = _first_copy(graph, times)
+        if found is not None and _alike(unrolled(found, times), graph):
+            return Folded(found, times)
+    return None
+
+
+def _first_copy(graph: CostedGraph, times: int) -> CostedGraph | None:
+    """What `graph` would be an unrolling of: what begins in its first copy."""
+    n = len(graph.instructions) // times
+
+    def at(v: int, distance: int) -> tuple[int, int]:
+        return v % n, v // n + distance * times
+
+    edges = []
+    for e in graph.edges:
+        if e.src < n:
+            dst, distance = at(e.dst, e.distance)
+            edges.append(e.model_copy(update={"dst": dst, "distance": distance}))
+    values: list[Value] = []
+    for x in graph.values:
+        if x.producer < n:
+            reads = (at(r.reader, r.distance) for r in x.reads)
+            values.append(
+                x.model_copy(update={"id": len(values), "reads": tuple(Read(reader=v, distance=d) for v, d in reads)})
+            )
+    invariants = tuple(
+        i.model_copy(update={"readers": tuple(sorted({r % n for r in i.readers}))}) for i in graph.invariants
+    )
+    found = {"edges": tuple(edges), "values": tuple(values), "invariants": invariants}
+    return graph.model_copy(update={"instructions": graph.instructions[:n], **found})
+
+
+def _alike(a: CostedGraph, b: CostedGraph) -> bool:
+    """Whether two graphs are the same but for names, lines, sources and the order in which things are told."""
+
+    def told(g: CostedGraph) -> list[object]:
+        unnamed = {"name": "", "line": 0, "source": 0}
+        return [
+            [i.model_copy(update=unnamed) for i in g.instructions],
+            sorted((e.src, e.dst, e.delay, e.distance, e.crossing, e.kind) for e in g.edges),
+            sorted(
+                (x.producer, x.space, x.bytes, x.registers, x.spill, x.block, -1 if x.storage is None else x.storage,
+                 tuple(sorted((r.reader, r.distance) for r in x.reads))) for x in g.values
+            ),
+            sorted((i.space, i.bytes, i.registers, i.block, tuple(sorted(i.readers))) for i in g.invariants),
+        ]  # fmt: skip
+
+    return told(a) == told(b)
+
+
+def side_by_side(graphs: Sequence[CostedGraph]) -> CostedGraph:
+    """One loop that does an iteration of every one of `graphs`, which are for one machine and share nothing but it.
+
+    Row blocks are numbered on, so that none of one loop is taken for one of another.
+    """
+    first = graphs[0]
+    if any((g.machine_digest, g.interleaved) != (first.machine_digest, first.interleaved) for g in graphs):
+        raise ValueError("the loops are costed for different machines")
+    instructions: list[Instruction] = []
+    edges: list[CostedEdge] = []
+    values: list[Value] = []
+    storages: list[Storage] = []
+    invariants: list[Invariant] = []
+    for g in graphs:
+        v, x, s, i = len(instructions), _next(values), _next(storages), _next(invariants)
+        b = 1 + max((o.block for o in instructions), default=-1)
+
+        def block(own: int, b: int = b) -> int:
+            return own if own < 0 else own + b
+
+        instructions += [o.model_copy(update={"id": o.id + v, "block": block(o.block)}) for o in g.instructions]
+        edges += [e.model_copy(update={"src": e.src + v, "dst": e.dst + v}) for e in g.edges]
+        for value in g.values:
+            reads = tuple(Read(reader=r.reader + v, distance=r.distance) for r in value.reads)
+            stored = None if value.storage is None else value.storage + s
+            moved = {"id": value.id + x, "producer": value.producer + v, "block": block(value.block)}
+            values.append(value.model_copy(update={**moved, "reads": reads, "storage": stored}))
+        storages += [o.model_copy(update={"id": o.id + s, "block": block(o.block)}) for o in g.storages]
+        for invariant in g.invariants:
+            readers = tuple(r + v for r in invariant.readers)
+            moved = {"id": invariant.id + i, "block": block(invariant.block)}
+            invariants.append(invariant.model_copy(update={**moved, "readers": readers}))
+    return first.model_copy(
+        update={
+            "name": " and ".join(g.name for g in graphs),
+            "instructions": tuple(instructions),
+            "edges": tuple(edges),
+            "values": tuple(values),
+            "storages": tuple(storages),
+            "invariants": tuple(invariants),
+        }
+    )
+
+
+def _next(told: Sequence[Value] | Sequence[Storage] | Sequence[Invariant]) -> int:
+    return 1 + max((x.id for x in told), default=-1)

@@ -1,0 +1,245 @@
+"""A lower bound on I from a problem that knows no rows: one iteration alone, in absolute time.
+
+Rows and stages make every rule about disjoint intervals a case split over iterations. Here each instruction of one
+iteration has a start t_v and nothing else, every term is linear in the starts and in I, and what other iterations do
+is told in sums only: what warp groups issue, how deep rings are, how long registers are occupied. Every schedule
+satisfies all of it (each function says why), so an I that it excludes is infeasible; and it excludes in moments
+what the whole problem is long about, because warp groups, crossings and lifetimes are all in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from twill.graph.costed import Use, Value
+from twill.smt.backend import Outcome, Session
+from twill.smt.blocks import blocks_alike
+from twill.smt.encoding import Encoding, implies, number, read_end
+from twill.smt.lazy import LazyRules
+from twill.smt.problem import Problem
+from twill.smt.rules import (
+    interchangeable_slots,
+    issue_time,
+    register_file,
+    resident_bytes,
+    variable_latency,
+    warp_uniqueness,
+)
+
+Left = Callable[[], float | None]  # the seconds left
+RELAXED_EFFORT = 3_000_000  # for each question
+
+
+class OneIteration(Encoding):
+    """The unknowns: warp groups as everywhere, and the start t_v of every instruction of one iteration."""
+
+    def starts_by(self, v: int, latest: int) -> tuple[str, ...]:
+        """Instruction v starts at 0 or later, and at `latest` or before."""
+        return (f"(<= 0 t{v} {latest})",)
+
+
+@dataclass
+class Relaxation:
+    """The relaxation for a closed range of I. problem: without pins, which name rows and stages."""
+
+    problem: Problem
+    open_session: Callable[[], Session]
+    ii: tuple[int, int]
+    encoding: OneIteration = field(init=False)
+
+    def __post_init__(self) -> None:
+        p = self.problem
+        self.encoding = e = OneIteration(
+            p.graph, p.machine, self.open_session(), self.ii, pinned=p.names_instructions, named_slots=p.names_slots
+        )
+        warp_uniqueness(e)
+        interchangeable_slots(e)
+        variable_latency(e)
+        register_file(e)
+        issue_time(e)
+        LazyRules(e).assert_residents()
+        for v in p.graph.instructions:
+            e.session.declare(f"t{v.id}", "Int")
+        dependences(e)
+        holds(e)
+        uses(e)
+        rings(e)
+        registers(e)
+        interchangeable_blocks(e)
+        p.demand(e)
+        e.flush()
+
+    @property
+    def solver(self) -> str:
+        """Who answers."""
+        return self.encoding.session.name
+
+    def possible(self, top: int, seconds: float | None) -> tuple[Outcome, int]:
+        """Whether some I from the range's lower end to `top` passes; if one does, that I."""
+        answer = self.encoding.session.check(
+            [f"(<= {self.encoding.interval} {top})"], seconds=seconds, effort=RELAXED_EFFORT
+        )
+        return answer.outcome, answer.values.get("I", self.ii[0])
+
+    def close(self, top: int) -> None:
+        """No I <= `top` is of interest any more."""
+        self.encoding.add(f"(< {top} {self.encoding.interval})")
+
+    def excluded(self, candidates: Sequence[int], at_most: Callable[[int], str], seconds: Left) -> int:
+        """How many of the first of `candidates` (rising) have no model with at_most(candidate)."""
+        low, high = 0, len(candidates)
+        probe = 0
+        while low < high:
+            answer = self.encoding.session.check([at_most(candidates[probe])], seconds=seconds(), effort=RELAXED_EFFORT)
+            low, high = (probe + 1, high) if answer.outcome == "unsat" else (low, probe)
+            probe = (low + high) // 2
+        return low
+
+    def keep(self, term: str) -> None:
+        """A term for every question still to come."""
+        self.encoding.add(term)
+        self.encoding.flush()
+
+
+def least_possible(relaxation: Relaxation, seconds: Left) -> int:
+    """An I, as large as the effort for each question allows, below which the relaxation has no model.
+
+    At most one more than the range's upper end, which means that there is no model in the range at all.
+    """
+    low, high = relaxation.ii
+    probe = low
+    while low <= high:
+        outcome, ii = relaxation.possible(probe, seconds())
+        if outcome == "unknown":
+            if probe == low:
+                return low
+            high = probe - 1  # what is above is left alone
+        elif outcome == "sat":
+            high = ii - 1
+        else:
+            low = probe + 1
+            relaxation.close(probe)
+        probe = (low + high) // 2
+    return low
+
+
+def dependences(e: Encoding) -> None:
+    """The rule itself: t_v + δ·I >= t_u + delay, and + crossing between warp groups."""
+    for d in e.graph.edges:
+        if d.src == d.dst:
+            continue
+        waited = f"(- (+ t{d.dst} {e.times(d.distance)}) t{d.src})"
+        e.add(f"(>= {waited} {number(d.delay)})")
+        same = e.same(d.src, d.dst)
+        if d.crossing and same != "true":
+            crossed = f"(>= {waited} {number(d.delay + d.crossing)})"
+            e.add(crossed if same == "false" else f"(or {same} {crossed})")
+
+
+def holds(e: Encoding) -> None:
+    """Disjoint modulo I is disjoint for the instructions of one iteration."""
+    held = [i for i in e.graph.instructions if i.hold]
+    for a, b in combinations(held, 2):
+        term = implies([e.same(a.id, b.id)], _apart(f"t{a.id}", a.hold, f"t{b.id}", b.hold))
+        if term is not None:
+            e.add(term)
+
+
+def uses(e: Encoding) -> None:
+    """The same for the busy intervals of each unit, and the sum of an interleaved one."""
+    users: dict[str, list[tuple[int, Use]]] = {}
+    for i in e.graph.instructions:
+        for use in i.uses:
+            if use.cycles:
+                users.setdefault(use.unit, []).append((i.id, use))
+    for unit, mine in users.items():
+        e.add(f"(<= {sum(use.cycles for _, use in mine)} {e.interval})")
+        if unit in e.graph.interleaved:
+            continue
+        for (u, a), (v, b) in combinations(mine, 2):
+            if u != v:
+                e.add(_apart(f"(+ t{u} {a.start})", a.cycles, f"(+ t{v} {b.start})", b.cycles))
+
+
+def rings(e: Encoding) -> None:
+    """A ring of k slots holds a value for at most k·I, and the slots fit the memory."""
+    for memory in e.machine.memories:
+        space = memory.name
+        values = [x for x in e.graph.values if x.space == space and x.storage is None]
+        room = int(memory.bytes.value) - resident_bytes(e.graph, space)
+        spare = room - sum(x.bytes for x in values)
+        if spare < 0:
+            e.add("false")
+        slots: list[str] = []
+        for x in values:
+            if not x.bytes or spare < 0:
+                continue
+            most, depth = spare // x.bytes + 1, f"depth{x.id}"
+            e.session.declare(depth, "Int")
+            e.add(f"(<= 1 {depth} {most})")
+            slots.append(f"(* {x.bytes} {depth})")
+            for lived, iterations in _lives(e, x, f"t{x.producer}"):
+                for k in range(1, most + 1):
+                    e.add(f"(or (< {k} {depth}) (<= {lived} {e.times(k - iterations)}))")
+        if slots:
+            e.add(f"(<= (+ 0 {' '.join(slots)}) {room})")
+
+
+def registers(e: Encoding) -> None:
+    """What a warp group's values occupy in I cycles; of values so wide that two never fit, one at a time.
+
+    A value is alive at its own birth, beside what is resident. Over I cycles, the registers of a warp group's values
+    times the cycles they live are at most what the largest budget leaves, times I. And where two of a set of
+    values exceed it together, their lives are disjoint modulo I, and so together no longer than I.
+    """
+    granule = e.machine.register_file.granule
+    kept = [x for x in e.graph.values if x.space == "register" and x.storage is None and x.registers and x.reads]
+    for x in kept:
+        producer = e.instruction(x.producer)
+        e.session.declare(f"life{x.id}", "Int")
+        e.add(f"(<= 0 life{x.id})")
+        born = f"t{x.producer}" if producer.asynchronous else f"(+ t{x.producer} {producer.hold})"
+        for lived, iterations in _lives(e, x, born):
+            e.add(f"(<= (+ {lived} {e.times(iterations)}) life{x.id})")
+    for slot in e.slots:
+        room = slot.context.max_registers - int(slot.context.overhead.value)
+        made = [x for x in kept if slot in e.slots_of(x.producer)]
+        lives = {x.id: f"life{x.id}_{slot.id}" for x in made}  # the life if it is made here, or any number >= 0
+        for x in made:
+            member, life = e.member(x.producer, slot), lives[x.id]
+            e.session.declare(life, "Int")
+            e.add(f"(and (<= 0 {life}) (=> {member} (<= life{x.id} {life})))")
+            fits = f"(<= (+ resident{slot.id} {x.registers}) (* {granule} b{slot.id}))"
+            e.add(f"(=> (and {member} (< 0 life{x.id})) {fits})")
+        wide = [lives[x.id] for x in made if 2 * x.registers > room]
+        if wide:
+            e.add(f"(<= (+ 0 {' '.join(wide)}) {e.interval})")
+        if made:
+            e.add(f"(<= (+ 0 {' '.join(f'(* {x.registers} {lives[x.id]})' for x in made)}) {e.times(room)})")
+
+
+def interchangeable_blocks(e: Encoding) -> None:
+    """Row blocks are alike: the first instruction of each starts no later than the next block's."""
+    if e.pinned or not blocks_alike(e.graph):
+        return
+    first: dict[int, int] = {}
+    for i in e.graph.instructions:
+        if i.block >= 0:
+            first.setdefault(i.block, i.id)
+    blocks = sorted(first)
+    for a, b in zip(blocks, blocks[1:], strict=False):
+        e.add(f"(<= t{first[a]} t{first[b]})")
+
+
+def _lives(e: Encoding, x: Value, born: str) -> list[tuple[str, int]]:
+    """For each read: cycles and iterations from `born` to its end; a result in memory that nothing reads lasts too."""
+    ends = [(f"t{r.reader}", read_end(e.instruction(r.reader)), r.distance) for r in x.reads]
+    if not ends and x.space != "register":
+        ends = [(f"t{x.producer}", e.instruction(x.producer).latency, 0)]
+    return [(f"(- (+ {reader} {offset}) {born})", distance) for reader, offset, distance in ends]
+
+
+def _apart(a: str, a_cycles: int, b: str, b_cycles: int) -> str:
+    return f"(or (>= (- {b} {a}) {a_cycles}) (>= (- {a} {b}) {b_cycles}))"
