@@ -7,14 +7,17 @@ run, what it decides may not. When its time is up it is killed, and started anew
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +27,26 @@ from twill.smt.backend import AUXILIARY, Answer, Sort
 
 EFFORT_PER_SECOND = 5_000_000  # what z3's counter advances by in a second, roughly
 POLL_SECONDS = 0.5
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 END = "twill-end"
 _VALUE = re.compile(r"\(\s*([A-Za-z_][\w.]*)\s+(true|false|\d+|\(-\s+\d+\))\s*\)")
+
+
+def _ending_with(parent: int) -> Callable[[], None] | None:
+    """What a new process does first so that Linux ends it with its parent, however that ends.
+
+    A program that works on a question does not look at its input, and would go on alone for as long as that takes.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    control = ctypes.CDLL(None).prctl
+
+    def begin() -> None:
+        control(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return begin
 
 
 @dataclass(frozen=True)
@@ -114,7 +135,11 @@ class ExternalSession:
         """Put the question; `poll` has the answer when it is there."""
         if self._process is None:
             self._process = subprocess.Popen(
-                self.program.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                self.program.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_ending_with(os.getpid()),
             )
             self._told, self._unread = 0, b""
         new, self._told = self._text[self._told :], len(self._text)
