@@ -38,6 +38,7 @@ def test_no_schedule_is_excluded(problem: tuple[CostedGraph, Machine]) -> None:
         return
     assert least_possible(relaxed(g, machine, 1, best.ii), unlimited) <= best.ii
     r = relaxed(g, machine, best.ii, best.ii)
+    r.sharpen()
     e = r.encoding
     r.keep(length_at_most(e, best.copies * best.ii))
     r.keep(crossing_at_most(e, best.crossing))
@@ -67,6 +68,16 @@ def test_what_no_memory_holds_is_excluded_at_every_interval() -> None:
     ops = (instruction(0, ("tma", 1), asynchronous=True), instruction(1, ("alu", 1)))
     g = graph(ops, (edge(0, 1, 1),), (value(0, (1, 0), space="shared", size=999),))
     assert least_possible(relaxed(g, make_machine(), 1, 40), unlimited) == 41
+
+
+def test_neighbouring_iterations_are_kept_apart_when_asked_for_more() -> None:
+    """v1 starts 4 to 5 cycles after v0, each holds the only group for 2: at I = 4 and 5 v1 meets the next v0."""
+    ops = (instruction(0, ("alu", 1), hold=2, latency=2), instruction(1, ("tensor", 1), hold=2, latency=2))
+    g = graph(ops, (edge(0, 1, 4), edge(1, 0, -5)))
+    r = relaxed(g, make_machine(compute_groups=1), 4, 9)
+    assert least_possible(r, unlimited) == 4
+    r.sharpen()
+    assert least_possible(r, unlimited, 4) == 6
 
 
 def test_no_time_excludes_nothing() -> None:

@@ -87,6 +87,13 @@ class Relaxation:
         """No I <= `top` is of interest any more."""
         self.encoding.add(f"(< {top} {self.encoding.interval})")
 
+    def sharpen(self) -> None:
+        """Ask more: holds and uses of an iteration are disjoint from those of its neighbours, too."""
+        for iterations in (-1, 1):
+            holds(self.encoding, iterations)
+            uses(self.encoding, iterations)
+        self.encoding.flush()
+
     def excluded(self, candidates: Sequence[int], at_most: Callable[[int], str], seconds: Left) -> int:
         """How many of the first of `candidates` (rising) have no model with at_most(candidate)."""
         low, high = 0, len(candidates)
@@ -103,12 +110,14 @@ class Relaxation:
         self.encoding.flush()
 
 
-def least_possible(relaxation: Relaxation, seconds: Left) -> int:
+def least_possible(relaxation: Relaxation, seconds: Left, least: int | None = None) -> int:
     """An I, as large as the effort for each question allows, below which the relaxation has no model.
 
     At most one more than the range's upper end, which means that there is no model in the range at all.
+    least: below which that is known.
     """
     low, high = relaxation.ii
+    low = max(low, least or low)
     probe = low
     while low <= high:
         outcome, ii = relaxation.possible(probe, seconds())
@@ -138,16 +147,17 @@ def dependences(e: Encoding) -> None:
             e.add(crossed if same == "false" else f"(or {same} {crossed})")
 
 
-def holds(e: Encoding) -> None:
-    """Disjoint modulo I is disjoint for the instructions of one iteration."""
+def holds(e: Encoding, iterations: int = 0) -> None:
+    """Disjoint modulo I is disjoint for the instructions of one iteration, and of two that are `iterations` apart."""
     held = [i for i in e.graph.instructions if i.hold]
     for a, b in combinations(held, 2):
-        term = implies([e.same(a.id, b.id)], _apart(f"t{a.id}", a.hold, f"t{b.id}", b.hold))
+        later = f"(+ t{b.id} {e.times(iterations)})"
+        term = implies([e.same(a.id, b.id)], _apart(f"t{a.id}", a.hold, later, b.hold))
         if term is not None:
             e.add(term)
 
 
-def uses(e: Encoding) -> None:
+def uses(e: Encoding, iterations: int = 0) -> None:
     """The same for the busy intervals of each unit, and the sum of an interleaved one."""
     users: dict[str, list[tuple[int, Use]]] = {}
     for i in e.graph.instructions:
@@ -160,7 +170,8 @@ def uses(e: Encoding) -> None:
             continue
         for (u, a), (v, b) in combinations(mine, 2):
             if u != v:
-                e.add(_apart(f"(+ t{u} {a.start})", a.cycles, f"(+ t{v} {b.start})", b.cycles))
+                later = f"(+ t{v} {b.start} {e.times(iterations)})"
+                e.add(_apart(f"(+ t{u} {a.start})", a.cycles, later, b.cycles))
 
 
 def rings(e: Encoding) -> None:

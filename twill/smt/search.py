@@ -204,6 +204,7 @@ class Search:
         last = min(x for x in (self._cap, worth_ii, None if self.upper is None else self.upper - 1) if x is not None)
         if self._problem.large and ((not self._relaxed and self._relax(last)) or self._improve()):
             return
+        at_once: Answered = "unsat"
         if self.lower < last <= self.lower + self.lower // FEW:
             at_once = self._range(last, self.effort // AT_ONCE)
             if at_once == "unsat":
@@ -216,6 +217,8 @@ class Search:
         if at_lower == "unsat":
             self.lower += 1
         if self.lower > (self._cap if worth_ii is None else min(self._cap, worth_ii)) or self.lower == self.upper:
+            return
+        if at_once == "unknown" and not self._relaxed and self._relax(last):
             return
         top = min(self._cap, self.lower + self._width) if self.upper is None else (self.lower + self.upper - 1) // 2
         if worth_ii is not None:
@@ -233,6 +236,9 @@ class Search:
         begun = time.perf_counter()
         relaxation = Relaxation(self._problem, self._questions.open, (self.lower, last))
         least = least_possible(relaxation, self.limits.left)
+        if least <= last and not self._problem.large:
+            relaxation.sharpen()
+            least = least_possible(relaxation, self.limits.left, least)
         if least == self.lower:
             return False
         closed, seconds = (self.lower, least - 1), time.perf_counter() - begun
