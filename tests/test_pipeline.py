@@ -64,7 +64,8 @@ def test_every_loop_is_proven_optimal_and_the_checker_agrees(name: str, spec: st
     for loop in schedule.loops:
         assert loop.certificate.optimal
         assert loop.certificate.lower_bound == loop.ii == loop.objective.ii
-        assert loop.objective.proven == OBJECTIVES
+        margin = any(step.question.startswith("margin") for step in loop.certificate.steps)
+        assert loop.objective.proven == (OBJECTIVES[:3] if margin else OBJECTIVES)
     assert schedule.normalization is None
 
 
