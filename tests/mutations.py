@@ -31,6 +31,7 @@ from twill.codegen.aref import (
     ProxyFence,
     Publish,
     Reduce,
+    Skip,
     SlotRef,
     Stmt,
     StoreGlobal,
@@ -76,7 +77,7 @@ def other(thing: Any, **changes: Any) -> Any:
 def places(program: WarpProgram) -> Iterator[Place]:
     """Every statement."""
     for group in program.groups:
-        for part in ("start", "body", "finish"):
+        for part in ("start", "body", "skip", "finish"):
             yield from _places(group.id, (), part, getattr(group, part))
 
 
@@ -156,7 +157,7 @@ Faults = Iterable[tuple[str, str, Edit]]
 
 def _dropped(place: Place, program: WarpProgram) -> Faults:
     dropped = (
-        Acquire, Get, Consumed, Publish, Expect, Advance, Fence, Commit, WaitGroups, ProxyFence, Sync, Arrive,
+        Acquire, Get, Consumed, Publish, Expect, Advance, Skip, Fence, Commit, WaitGroups, ProxyFence, Sync, Arrive,
         BulkCommit, BulkWait, TmaLoad, TmaStore, StoreShared, LoadShared, StoreGlobal, Multiply, Fill, Reduce, Copy,
     )  # fmt: skip
     if isinstance(place.stmt, dropped):
