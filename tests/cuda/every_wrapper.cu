@@ -2,7 +2,7 @@
 extern "C" __global__ void __launch_bounds__(256, 1)
 threads_and_barriers(u32* out, u32 n) {
   extern __shared__ __align__(1024) char smem[];
-  u32 bar = smem_u32(smem), v = warp_uniform(threadIdx.x / 32);
+  u32 bar = smem_u32(smem), v = warp_uniform(opaque(threadIdx.x / 32));
   if (v < 4) regs_shrink<40>(); else regs_grow<168>();
   if (elect_one()) { mbar_init(bar, 1); mbar_init_fence(); }
   v += shuffle_xor(v, 1) + shuffle_from(v, 0) + shuffle_up(v, 1) + shuffle_down(v, 1);

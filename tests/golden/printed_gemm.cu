@@ -41,15 +41,15 @@ twill_gemm(const __grid_constant__ TensorMap map0,
         if (k_trip > 0) {
           // -- k: steady state
 #pragma unroll 1
-          for (i32 step = 0; step < k_trip; ++step) {
+          for (i32 step_0 = 0; step_0 < k_trip; ++step_0) {
             // line 31
             mbar_wait(smem + a_b_empty + put.slot * 8, put.parity ^ 1);
             mbar_arrive_tx(smem + a_b_full + put.slot * 8, 32768);
             // line 31: a
-            tma_load(smem + a_at + put.slot * 16384, &map0, smem + a_b_full + put.slot * 8, (step * 64), (program_id_0 * 128));
+            tma_load(smem + a_at + put.slot * 16384, &map0, smem + a_b_full + put.slot * 8, (step_0 * 64), (program_id_0 * 128));
             // line 32: b
-            tma_load(smem + b_at + put.slot * 16384, &map1, smem + a_b_full + put.slot * 8, ((program_id_1 * 128) + 0), (step * 64));
-            tma_load(smem + b_at + put.slot * 16384 + 8192, &map1, smem + a_b_full + put.slot * 8, ((program_id_1 * 128) + 64), (step * 64));
+            tma_load(smem + b_at + put.slot * 16384, &map1, smem + a_b_full + put.slot * 8, ((program_id_1 * 128) + 0), (step_0 * 64));
+            tma_load(smem + b_at + put.slot * 16384 + 8192, &map1, smem + a_b_full + put.slot * 8, ((program_id_1 * 128) + 64), (step_0 * 64));
             put.advance();
           }
         }
@@ -81,7 +81,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
       if (k_trip > 0) {
         // -- k: prologue 0
         {
-          const i32 step = 0;
+          const i32 step_0 = 0;
           if (0 < (K / 64)) {
             // line 33
             mbar_wait(smem + a_b_full + get.slot * 8, get.parity);
@@ -101,7 +101,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
         }
         // -- k: steady state
 #pragma unroll 1
-        for (i32 step = 1; step < k_trip; ++step) {
+        for (i32 step_0 = 1; step_0 < k_trip; ++step_0) {
           mbar_wait(smem + a_b_full + get.slot * 8, get.parity);
           pin(acc);
           wgmma_fence();
@@ -122,7 +122,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
         }
         // -- k: epilogue 0
         {
-          const i32 step = max(k_trip, 1);
+          const i32 step_0 = max(k_trip, 1);
           wgmma_wait<0>();
           pin(acc);
           warp_sync();
@@ -180,7 +180,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
       if (k_trip > 0) {
         // -- k: prologue 0
         {
-          const i32 step = 0;
+          const i32 step_0 = 0;
           if (0 < (K / 64)) {
             // line 33
             mbar_wait(smem + a_b_full + get.slot * 8, get.parity);
@@ -200,7 +200,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
         }
         // -- k: steady state
 #pragma unroll 1
-        for (i32 step = 1; step < k_trip; ++step) {
+        for (i32 step_0 = 1; step_0 < k_trip; ++step_0) {
           mbar_wait(smem + a_b_full + get.slot * 8, get.parity);
           pin(acc);
           wgmma_fence();
@@ -221,7 +221,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
         }
         // -- k: epilogue 0
         {
-          const i32 step = max(k_trip, 1);
+          const i32 step_0 = max(k_trip, 1);
           wgmma_wait<0>();
           pin(acc);
           warp_sync();
