@@ -102,7 +102,9 @@ def test_a_proof_that_was_tampered_with_is_refused() -> None:
 
 
 def test_a_proof_of_another_question_is_refused() -> None:
-    with pytest.raises(BadProof, match="answers another question: .*crossing <= 231, not I = 512, length <= 1024"):
+    with pytest.raises(
+        BadProof, match=r"answers another question: I = 512, .*crossing <= \d+, not I = 512, length <= \d+$"
+    ):
         examined(*with_proof(certified().proofs["loop0-2.proof.gz"]))
 
 

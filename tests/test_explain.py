@@ -33,7 +33,7 @@ def test_unasked_it_says_why_nothing_is_better() -> None:
         f"I = {BEST.ii} with at most {BEST.copies - 1} copies is impossible:",
         f"I = {BEST.ii} with at most {len(BEST.warp_groups) - 1} warp groups is impossible:",
     ]
-    assert f"hold the tensor unit for {BEST.ii} cycles" in paragraphs[0]
+    assert f"acc (line 36) of 1 iteration later waits {BEST.ii} cycles for acc (line 36)" in paragraphs[0]
     assert len(paragraphs[1].splitlines()) == len(BEST.candidates)  # a headline, and all but the chosen one
 
 

@@ -34,6 +34,12 @@ def test_an_interrupt_is_raised_and_ends_the_work() -> None:
     assert threading.active_count() == before
 
 
+def test_an_interrupt_is_raised_after_z3_took_the_signal_for_itself() -> None:
+    small = pigeons(2)
+    small.check()  # z3's handler, and Python's again, but one that does not end waits
+    test_an_interrupt_is_raised_and_ends_the_work()
+
+
 def test_without_an_interrupt_the_answer_is_that_of_the_work() -> None:
     solver = pigeons(3)
     assert interruptible(solver, solver.check) == z3.unsat

@@ -20,6 +20,7 @@ def factors(parts: Sequence[Linear]) -> tuple[int, ...] | None:
     """
     context = z3.Context()  # of its own: the same parts get the same factors
     solver = z3.SimpleSolver(ctx=context)
+    solver.set("ctrl_c", False)  # SIGINT is Python's
     unknown = [z3.Real(f"f{n}", context) for n in range(len(parts))]
     sums: dict[str, list[object]] = {}
     for number, part in zip(unknown, parts, strict=True):

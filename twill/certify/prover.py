@@ -18,6 +18,7 @@ from twill.certify.linear import Clause, Linear
 from twill.certify.proof import Header, Proof
 from twill.certify.relaxed import broken_rules
 from twill.certify.statement import Key, Statement
+from twill.smt.interrupt import interruptible
 
 EFFORT = 30_000_000  # z3's counter, for one try at one question
 TRIES = ((2, 1), (6, 0), (6, 1))  # solver and propagation: what one logs too little of, another logs
@@ -63,7 +64,7 @@ class Prover:
         """A proof that the answer is no; None if the answer is yes. Raises Unprovable."""
         self._assert(self.statement.always())
         while True:
-            answer = self._solver.check()
+            answer = interruptible(self._solver, self._solver.check)
             if answer == z3.unsat:
                 return self._proof()
             if answer != z3.sat:

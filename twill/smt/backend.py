@@ -133,7 +133,9 @@ class Z3Session:
                 self._checking = False
                 interrupted, self._interrupted = self._interrupted, False
             if interrupted:  # an interrupt that came just too late ends what z3 does next: let that be nothing
-                z3.SimpleSolver(ctx=self._context).check()
+                nothing = z3.SimpleSolver(ctx=self._context)
+                nothing.set("ctrl_c", False)
+                nothing.check()
 
     def _assert(self, assertions: Iterable[str]) -> None:
         """Assert terms; z3 is told of a constant once, with the first terms after its declaration."""

@@ -1,11 +1,13 @@
 """Ctrl-C while z3 works.
 
 z3 takes SIGINT for itself and answers "unknown", as when its time is up. So it is told not to, and
-works in a thread, while the calling thread waits where Python can raise KeyboardInterrupt.
+works in a thread, while the calling thread waits where Python can raise KeyboardInterrupt. A z3 that was
+not told so leaves Python's handler behind in a way that does not end waits: it is put in place again.
 """
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -20,6 +22,9 @@ def interruptible(solver: z3.Solver, work: Callable[[], T]) -> T:
     solver.set("ctrl_c", False)
     if threading.current_thread() is not threading.main_thread():
         return work()  # signals are the main thread's
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not None:  # somebody's who is not Python
+        signal.signal(signal.SIGINT, handler)
     results: list[T] = []
     errors: list[BaseException] = []
     done = threading.Event()
