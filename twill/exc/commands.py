@@ -1,0 +1,38 @@
+"""Mistakes in a command line."""
+
+from __future__ import annotations
+
+from twill.exc.base import TwillError
+
+
+class OutputNotWritable(TwillError):
+    """A file that was asked for cannot be written where it was asked for."""
+
+
+class NothingToEmit(TwillError):
+    """`twill emit` was asked for neither files nor the warp program."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing was asked for", hint="--out DIR for the files, --ir for the warp program, or both")
+
+
+class NotTuned(TwillError):
+    """`twill emit --tuned` of a kernel that nobody tuned for this machine."""
+
+    def __init__(self, kernel: str, spec: str, machine: str, *, file: str) -> None:
+        super().__init__(
+            f"the store has no tuning of {kernel} ({spec}) for {machine}, as they are now",
+            file=file,
+            hint=f"twill tune {file} --spec {spec} --machine {machine}, on a machine with that GPU",
+        )
+
+
+class NothingToCompareWith(TwillError):
+    """`twill tune` cannot tell right candidates from wrong ones: the default itself is not what Triton computes."""
+
+    def __init__(self, kernel: str, why: str, *, file: str) -> None:
+        super().__init__(
+            f"the default of {kernel} {why} on random inputs, so no candidate can be judged",
+            file=file,
+            hint="twill run, to see where it differs; inputs that must fit together cannot be tuned with yet",
+        )

@@ -1,0 +1,84 @@
+"""What cannot be lowered, checked or compiled."""
+
+from __future__ import annotations
+
+from twill.exc.base import TwillError
+
+# Building emitted CUDA (twill.codegen.cuda).
+
+
+class BuildToolsMissing(TwillError):
+    """The compiler for emitted CUDA (NVRTC through cuda.core) is not installed."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"cannot compile CUDA here: {why}", hint='pip install "twill-gpu[emit]"')
+
+
+class CudaRejected(TwillError):
+    """The CUDA compiler refuses a source text; the message is its log."""
+
+
+class BuildRejected(TwillError):
+    """A build that compiles but would run badly: spills, serialized wgmma, waits put in, ignored setmaxnreg.
+
+    `cause`: "spill", "serialized", "wait" or "setmaxnreg". `facts`: what ptxas reported of the function.
+    """
+
+    def __init__(
+        self, cause: str, message: str, facts: object, *, file: str = "", line: int = 0, hint: str = ""
+    ) -> None:
+        super().__init__(message, file=file, line=line, hint=hint)
+        self.cause = cause
+        self.facts = facts
+
+
+# Running emitted kernels (twill.runtime).
+
+
+class WarpProgramBroken(TwillError):
+    """The abstract machine found a lowered kernel wrong; it is not emitted. The mistake is Twill's own."""
+
+    exit_code = 5
+
+    def __init__(self, kernel: str, violations: list[str], *, file: str = "", line: int = 0) -> None:
+        more = f"\n  and {len(violations) - 5} more" if len(violations) > 5 else ""
+        told = "".join(f"\n  {violation}" for violation in violations[:5])
+        super().__init__(
+            f"the warp program made for {kernel} is wrong and was not emitted:{told}{more}",
+            file=file,
+            line=line,
+            hint="another schedule (--blocks, --pin); and please report it with the kernel file",
+        )
+
+
+# From schedule to warp program (twill.codegen).
+
+
+class UnsupportedInKernel(TwillError):
+    """The kernel does something that a warp program cannot say yet."""
+
+
+class LayoutConflict(TwillError):
+    """Two uses of one value want it spread over the registers in two ways."""
+
+
+class ScheduleMismatch(TwillError):
+    """A schedule was made for another kernel, specialization or machine."""
+
+
+class SharedMemoryFull(TwillError):
+    """The rings, operands and staging buffers of a warp program exceed shared memory."""
+
+
+# Running programs on the CPU (twill.codegen.sequential, twill.codegen.abstract_machine).
+
+
+class NumpyMissing(TwillError):
+    """NumPy is not installed."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"warp programs are checked with NumPy: {why}", hint='pip install "twill-gpu[emit]"')
+
+
+class UnknownProblem(TwillError):
+    """Nothing says at what sizes a kernel can be run, and none could be made up."""

@@ -1,0 +1,103 @@
+"""The store, the service and lock files."""
+
+from __future__ import annotations
+
+from twill.exc.base import TwillError
+
+# The store (twill.store).
+
+
+class StoreUnavailable(TwillError):
+    """A store cannot be opened, read or written. `store`: its place."""
+
+    def __init__(self, store: str, why: str, hint: str = "another place, or --no-store") -> None:
+        super().__init__(f"the schedule store {store}: {why}", hint=hint)
+        self.store = store
+
+
+class NoSuchEntry(TwillError):
+    """A key, or the beginning of one, that names no stored schedule or several."""
+
+
+class MalformedArchive(TwillError):
+    """A file of exported schedules is cut, was changed, or is no such file."""
+
+
+class BadServerAddress(TwillError):
+    """What was given as the address of a service is none."""
+
+    def __init__(self, address: str, hint: str) -> None:
+        super().__init__(f"`{address}` is not the address of a service", hint=hint)
+
+
+class ServiceUnavailable(TwillError):
+    """A service does not answer, or with what no service of this version says. `service`: its address."""
+
+    def __init__(self, service: str, why: str) -> None:
+        super().__init__(f"the service {service}: {why}", hint="try again later, or without --server")
+        self.service = service
+        self.why = why
+
+
+class JobFailed(TwillError):
+    """A job of a service ended without a schedule. kind: a class of this file, or the service's own word."""
+
+    def __init__(self, service: str, kind: str, message: str, hint: str = "", exit_code: int = 5) -> None:
+        super().__init__(f"the service {service}: {message}", hint=hint)
+        self.kind = kind
+        self.exit_code = exit_code
+
+
+class ServiceRefused(TwillError):
+    """A service says no. status: of HTTP. kind: its name for the reason, such as a class of this file."""
+
+    def __init__(
+        self, service: str, status: int, kind: str, message: str, hint: str = "", request_id: str = ""
+    ) -> None:
+        request = f" (request {request_id})" if request_id else ""
+        super().__init__(f"the service {service}: {message}{request}", hint=hint)
+        self.status = status
+        self.kind = kind
+
+
+# The service (twill.server).
+
+
+class ServerNotInstalled(TwillError):
+    """The libraries of the service are not installed."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(f"`twill serve` needs {missing}", hint='pip install "twill-gpu[server]"')
+
+
+class MalformedTokenFile(TwillError):
+    """A file of API tokens cannot be read, or a line of it is none."""
+
+
+class OpenToEverybody(TwillError):
+    """A service without tokens was asked to listen to other machines."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"without tokens the service listens to this machine only, not on {host}",
+            hint="--token-file FILE (docs/service.md), or --host 127.0.0.1",
+        )
+
+
+class CannotListen(TwillError):
+    """The address of the service is taken or not this machine's."""
+
+
+class BadSubmission(TwillError):
+    """A submission that cannot be solved: a graph or a machine that contradicts itself, or beyond a limit."""
+
+
+# Continuous integration (twill.cli.ci).
+
+
+class MalformedLock(TwillError):
+    """A lock file is cut, edited, or of another version."""
+
+
+class NoKernels(TwillError):
+    """There is nothing for `twill ci` to look at."""
