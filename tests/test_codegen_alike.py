@@ -12,8 +12,9 @@ from tests.tile_programs import attention
 from twill.codegen.alike import alike, in_step, lateness, of_group
 from twill.codegen.groups import Group
 from twill.codegen.lower import lower, split_class
-from twill.codegen.plan import Plan, Task
+from twill.codegen.plan import Plan
 from twill.codegen.sections import sections
+from twill.codegen.task import Task
 from twill.codegen.tiles import Tiles
 from twill.graph.build import wire
 

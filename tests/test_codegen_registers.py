@@ -12,9 +12,10 @@ from tests.tile_programs import Programs, attention, gemm
 from twill import exc
 from twill.codegen.aref import Copy
 from twill.codegen.layout import Accumulator, Uniform
-from twill.codegen.plan import Plan, Source
+from twill.codegen.plan import Plan
 from twill.codegen.registers import Made, Reading, Registers, versions
 from twill.codegen.stream import Stream, arrange
+from twill.codegen.task import Source
 
 DEFINE, READ, OTHER = ("issue", 0), ("issue", 1), ("issue", 2)
 

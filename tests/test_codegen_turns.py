@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.streams import TRIP, executed, iteration, pipeline
 from twill.codegen.aref import Arrive, Let, Stmt, Sync
-from twill.codegen.plan import Task
 from twill.codegen.scalars import Iteration
 from twill.codegen.stream import Event, Stream, arrange
+from twill.codegen.task import Task
 from twill.codegen.turns import SLACK, Turn, begin, end, give, turns, wait
 from twill.graph.dependence import Node
 

@@ -12,6 +12,7 @@ from types import FrameType
 
 from twill.cli import codes, running
 from twill.cli.arguments import parser, script
+from twill.cli.complaint import complain
 from twill.exc import TwillError
 
 DEBUG = "TWILL_DEBUG"
@@ -47,11 +48,6 @@ def main(words: Sequence[str] | None = None) -> int:
 def terminate(number: int, frame: FrameType | None) -> None:
     """On SIGTERM leave through every `finally`, so that temporary files go."""
     raise SystemExit(codes.TERMINATED)
-
-
-def complain(text: str) -> None:
-    """One message to the standard error stream."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def internal(error: Exception) -> str:

@@ -148,7 +148,7 @@ def publish(schedule: Schedule, outputs: Outputs, arguments: Namespace, machine:
 def certify(schedule: Schedule, machine: Machine, outputs: Outputs) -> None:
     """Prove what the schedule claims and write it all; what is being proven goes to a terminal's error stream."""
     from twill.certify.certify import certify as prove_claims
-    from twill.cli.entry import complain
+    from twill.cli.complaint import complain
 
     certified = prove_claims(schedule, machine, complain if sys.stderr.isatty() else None)
     outputs.write_certificate(schedule, certified)

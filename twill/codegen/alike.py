@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median_low
-from typing import TYPE_CHECKING
 
 from twill.codegen.groups import Group
+from twill.codegen.task import Place, Task
 
-if TYPE_CHECKING:
-    from twill.codegen.plan import Place, Task
-
-Makers = Callable[["Task"], set[int]]
+Makers = Callable[[Task], set[int]]
 """The warp groups that make what a task reads in its loop."""
 
 

@@ -48,445 +48,68 @@ Nothing here knows a kernel; everything was decided by the lowering (`twill.code
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from twill.codegen.expression import Expr, PerGroup
-from twill.codegen.layout import Layout
+from twill.codegen.expression import Expr
+from twill.codegen.resources import (
+    Aref,
+    Buffer,
+    Cursor,
+    Fragment,
+    NamedBarrier,
+    Operand,
+    Reg,
+    SlotRef,
+    TensorMap,
+    Window,
+    WindowAxis,
+)
+from twill.codegen.statements import (
+    INSTANCES,
+    NORMAL,
+    Acquire,
+    Advance,
+    Arrive,
+    Attributes,
+    BulkCommit,
+    BulkWait,
+    Commit,
+    Compute,
+    Consumed,
+    Copy,
+    Expect,
+    Fence,
+    Fill,
+    Get,
+    If,
+    Let,
+    LoadGlobal,
+    LoadShared,
+    Multiply,
+    Pipeline,
+    ProxyFence,
+    Publish,
+    Range,
+    Reduce,
+    Skip,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    Sync,
+    TmaLoad,
+    TmaStore,
+    WaitGroups,
+)
 from twill.graph.program import TileProgram
 
-INSTANCES = "instances_before"
-NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
-
-Attributes = tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
-
-
-# ---------------------------------------------------------------- shared memory
-@dataclass(frozen=True)
-class Buffer:
-    """A ring of `slots` tiles in shared memory; slots are `bytes` apart, at `offset` from the start.
-
-    A tile of shape (rows, columns) and rank 2 lies in panels: panel p holds columns [p·w, (p + 1)·w), w·size =
-    `panel` bytes, as rows of `panel` bytes one after the other, panels rows·`panel` bytes apart. Within a row,
-    16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (row & 7); 64: chunk ^ ((row >> 1)
-    & 3); 32: chunk ^ ((row >> 2) & 1); 0: none). A tile of rank 1 is contiguous, without a swizzle.
-    """
-
-    id: int
-    name: str
-    shape: tuple[int, ...]
-    element: str
-    swizzle: int
-    panel: int
-    slots: int
-    bytes: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Aref:
-    """A ring. buffers: the buffers that share this pair of barriers (a tuple aref), all of `depth` slots.
-
-    transport: how it is filled: "tma" (full completes by one arrive.expect_tx and the bytes of its loads),
-    "registers" (each warp of the producer arrives after its stores). full_count, empty_count: arrivals that complete
-    a phase of the full and the empty barrier. Every warp of a consumer group arrives once at Consumed.
-    """
-
-    id: int
-    name: str
-    buffers: tuple[int, ...]
-    depth: int
-    producer: int
-    consumers: tuple[int, ...]
-    transport: str
-    bytes: int
-    full_count: int
-    empty_count: int
-
-
-@dataclass(frozen=True)
-class NamedBarrier:
-    """A hardware barrier (its number is id + 1, at most 15): every one of `groups` syncs or arrives;
-    threads = 128 for each."""
-
-    id: int
-    name: str
-    groups: tuple[int, ...]
-    threads: int
-
-
-@dataclass(frozen=True)
-class SlotRef:
-    """One slot of a buffer: the one at `cursor` (a cursor id), or slot 0 if None; or a part of it.
-
-    rows, columns: the half-open range of the tile's rows and columns that is meant (None: all of them).
-    """
-
-    buffer: int
-    cursor: int | None = None
-    rows: tuple[int, int] | None = None
-    columns: tuple[int, int] | None = None
-
-
-# ---------------------------------------------------------------- global memory
-@dataclass(frozen=True)
-class TensorMap:
-    """A tensor map that the launcher makes from the arguments. Axes outermost first, as in the tile.
-
-    sizes: elements along each axis, None where the kernel states no bound. strides: in elements, the last is 1.
-    offset: of element (0, ..., 0) from the argument's address, in elements. box: elements moved by one copy.
-    All expressions are over scalar arguments only.
-    """
-
-    id: int
-    argument: str
-    element: str
-    sizes: tuple[Expr | None, ...]
-    strides: tuple[Expr, ...]
-    offset: Expr
-    box: tuple[int, ...]
-    swizzle: int
-
-
-@dataclass(frozen=True)
-class WindowAxis:
-    """As `twill.graph.program.Axis`, with expressions: element offset + i, i in [0, extent), masked outside
-    [lower, upper) of offset + i."""
-
-    extent: int
-    stride: Expr
-    offset: Expr
-    lower: Expr | None = None
-    upper: Expr | None = None
-
-
-@dataclass(frozen=True)
-class Window:
-    """A tile of global memory, element by element: argument + constant + Σ stride·(offset + i)."""
-
-    argument: str
-    element: str
-    axes: tuple[WindowAxis, ...]
-    constant: Expr
-    pad: float
-
-
-# ---------------------------------------------------------------- warp groups
-@dataclass(frozen=True)
-class Fragment:
-    """A tile in the registers of one warp group. element: as in TileType; i1 is a predicate."""
-
-    id: int
-    name: str
-    element: str
-    layout: Layout
-
-
-@dataclass(frozen=True)
-class Cursor:
-    """A position in the ring of `aref`; see the top of this file."""
-
-    id: int
-    name: str
-    aref: int
-
-
-@dataclass(frozen=True)
-class Reg:
-    """A fragment as an operand, spread along the axes that it lacks.
-
-    axes: for each axis of the result, the axis of the fragment, or -1 along which it repeats. (): as it is,
-    or a Uniform.
-    """
-
-    fragment: int
-    axes: tuple[int, ...] = ()
-
-
-Operand = Reg | Expr
-
-
-@dataclass(frozen=True)
-class Stmt:
-    """A statement. line: of the kernel, 0 if of none. note: for people, printed as a comment."""
-
-    line: int = field(default=0, kw_only=True)
-    note: str = field(default="", kw_only=True)
-
-
-@dataclass(frozen=True)
-class Let(Stmt):
-    """Define the scalar `name` for the rest of the block."""
-
-    name: str
-    value: Expr
-
-
-@dataclass(frozen=True)
-class If(Stmt):
-    """Run `body` if the condition holds (the same in all threads)."""
-
-    condition: Expr
-    body: tuple[Stmt, ...]
-
-
-@dataclass(frozen=True)
-class Pipeline(Stmt):
-    """A software-pipelined loop of `trip` iterations (an i32 expression; nothing runs if trip <= 0).
-
-    With k = the counter `step` (a Local): for k = 0 ... stages - 1 run prologue[k]; for k = stages ... trip - 1 run
-    steady; with k = max(trip, stages) + j, j = 0 ... stages - 1, run epilogue[j]. An operation of stage s works at
-    step k on iteration k - s; guards (If) in prologue and epilogue keep it inside [0, trip).
-    """
-
-    name: str
-    step: str
-    trip: Expr
-    stages: int
-    prologue: tuple[tuple[Stmt, ...], ...]
-    steady: tuple[Stmt, ...]
-    epilogue: tuple[tuple[Stmt, ...], ...]
-    interval: int = 0  # I of the schedule, for people
-
-
-@dataclass(frozen=True)
-class Acquire(Stmt):
-    """The producer waits until the slot at the cursor is empty."""
-
-    cursor: int
-
-
-@dataclass(frozen=True)
-class Expect(Stmt):
-    """Arrive on the slot's full barrier, which then also waits for `bytes` of TMA data."""
-
-    cursor: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class TmaLoad(Stmt):
-    """One box, global -> `target`, counted on the full barrier of the slot at `cursor`.
-
-    coordinates: of the box's first element, outermost first (elements; may lie out of bounds: zeros).
-    `target.columns` and `target.rows` are the part of the tile that the box fills.
-    """
-
-    map: int
-    coordinates: tuple[Expr, ...]
-    target: SlotRef
-    cursor: int
-
-
-@dataclass(frozen=True)
-class Publish(Stmt):
-    """Every warp of the producer arrives on the slot's full barrier (transport "registers")."""
-
-    cursor: int
-
-
-@dataclass(frozen=True)
-class Get(Stmt):
-    """A consumer waits until the slot at the cursor is full."""
-
-    cursor: int
-
-
-@dataclass(frozen=True)
-class Consumed(Stmt):
-    """Every warp of the consumer arrives on the slot's empty barrier: the group will not read it again."""
-
-    cursor: int
-
-
-@dataclass(frozen=True)
-class Advance(Stmt):
-    """Move a cursor on to the next slot."""
-
-    cursor: int
-
-
-@dataclass(frozen=True)
-class Skip(Stmt):
-    """Move a cursor on by `count` slots (an i32 expression; none if it is negative), which another group consumes."""
-
-    cursor: int
-    count: Expr
-
-
-@dataclass(frozen=True)
-class Fence(Stmt):
-    """wgmma.fence: earlier register writes of `fragments` are visible to the next Multiply."""
-
-    fragments: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Multiply(Stmt):
-    """accumulator[rows, n] (+)= A[rows, k] B[k, n], asynchronous; rows, n of the accumulator's layout.
-
-    a: a fragment of 16-bit elements (layout Accumulator(rows, k)), or a slot. a_transposed: the slot's tile is
-    [k, rows]. b: a slot whose tile is [k, n], or [n, k] if b_transposed. accumulate: False overwrites the accumulator.
-    operand: element type of A and B.
-    """
-
-    accumulator: int
-    a: int | SlotRef
-    b: SlotRef
-    a_transposed: bool
-    b_transposed: bool
-    depth: int  # k
-    operand: str
-    accumulate: bool
-
-
-@dataclass(frozen=True)
-class Commit(Stmt):
-    """The multiplies since the last Commit become one wgmma group (maybe an empty one)."""
-
-
-@dataclass(frozen=True)
-class WaitGroups(Stmt):
-    """Wait until at most `pending` of the committed wgmma groups are unfinished; `ready`: fragments that are
-    complete, or free to be overwritten, by it."""
-
-    pending: int
-    ready: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Fill(Stmt):
-    """Every element becomes `value`."""
-
-    result: int
-    value: Expr
-
-
-@dataclass(frozen=True)
-class Range(Stmt):
-    """result[i] = start + i; the result is a vector of i32."""
-
-    result: int
-    start: int | PerGroup
-
-
-@dataclass(frozen=True)
-class Compute(Stmt):
-    """result = kind(operands), element by element; kind and attributes as in `twill.graph.vocabulary`."""
-
-    kind: str
-    operands: tuple[Operand, ...]
-    result: int
-    attributes: Attributes = ()
-
-
-@dataclass(frozen=True)
-class Reduce(Stmt):
-    """Reduce along `axis`. Accumulator axis 1 -> rows, axis 0 -> columns; Blocked (all of it) -> Uniform.
-
-    scratch: a buffer of f32 or i32 (at least 512 bytes times the registers of the result) if it crosses warps, with the
-    group's own `barrier` (Sync inside).
-    """
-
-    operand: int
-    result: int
-    axis: int
-    combine: str
-    scratch: int | None = None
-    barrier: int | None = None
-
-
-@dataclass(frozen=True)
-class Copy(Stmt):
-    """result = source, of equal element type and layout."""
-
-    source: int
-    result: int
-
-
-@dataclass(frozen=True)
-class LoadShared(Stmt):
-    """result = a slot's tile (or its transpose). Waiting (Get) comes before."""
-
-    source: SlotRef
-    result: int
-    transposed: bool = False
-
-
-@dataclass(frozen=True)
-class StoreShared(Stmt):
-    """A slot's tile (or its transpose) = operand. columns: of the operand, that go to the whole of `target`."""
-
-    operand: int
-    target: SlotRef
-    transposed: bool = False
-    columns: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
-class LoadGlobal(Stmt):
-    """result = the window (masked elements: pad; where `mask` is false: pad). transposed: the fragment is the
-    transpose of the window's tile."""
-
-    window: Window
-    result: int
-    mask: int | None = None
-    transposed: bool = False
-
-
-@dataclass(frozen=True)
-class StoreGlobal(Stmt):
-    """The window = operand, where unmasked. combine: "" stores; "add", "max", "min", ... reduce atomically."""
-
-    window: Window
-    operand: Operand
-    mask: int | None = None
-    combine: str = ""
-    transposed: bool = False
-
-
-@dataclass(frozen=True)
-class ProxyFence(Stmt):
-    """fence.proxy.async: this thread's writes of shared memory before later asynchronous reads."""
-
-
-@dataclass(frozen=True)
-class Sync(Stmt):
-    """Wait on a named barrier."""
-
-    barrier: int
-
-
-@dataclass(frozen=True)
-class Arrive(Stmt):
-    """Arrive on a named barrier without waiting."""
-
-    barrier: int
-
-
-@dataclass(frozen=True)
-class TmaStore(Stmt):
-    """One box, `source` -> global; asynchronous, in the bulk group of the elected thread. combine: "", or of a
-    reduction. passing: nobody reads it here, so it leaves the L2 cache first."""
-
-    map: int
-    coordinates: tuple[Expr, ...]
-    source: SlotRef
-    combine: str = ""
-    passing: bool = False
-
-
-@dataclass(frozen=True)
-class BulkCommit(Stmt):
-    """The elected thread's bulk stores since the last commit become one group."""
-
-
-@dataclass(frozen=True)
-class BulkWait(Stmt):
-    """The elected thread waits until at most `pending` bulk groups are unfinished; read: until they have read
-    shared memory only. Other threads learn of it by a Sync after it."""
-
-    pending: int
-    read: bool
+__all__ = [
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Commit", "Compute",
+    "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If", "Let",
+    "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "Operand", "Pipeline",
+    "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared",
+    "Sync", "TensorMap", "TmaLoad", "TmaStore", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis",
+    "walk",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

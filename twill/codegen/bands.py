@@ -10,7 +10,8 @@ from __future__ import annotations
 from math import prod
 
 from twill.codegen.memory import element_bytes
-from twill.codegen.plan import Plan, Task
+from twill.codegen.plan import Plan
+from twill.codegen.task import Task
 
 BANDS = (4, 8, 16, 32)
 

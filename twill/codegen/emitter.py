@@ -12,13 +12,14 @@ from twill.codegen.gather import gather
 from twill.codegen.groups import Group
 from twill.codegen.loops import Loops
 from twill.codegen.operations import Scope, Tools, outside
-from twill.codegen.plan import Plan, Task
+from twill.codegen.plan import Plan
 from twill.codegen.products import Products
 from twill.codegen.puts import Puts
 from twill.codegen.registers import Registers
 from twill.codegen.rings import Ring, Rings
 from twill.codegen.scalars import OUTSIDE, ScalarTable
 from twill.codegen.stores import Stores
+from twill.codegen.task import Task
 from twill.codegen.transfers import Transfers
 from twill.codegen.turns import begin, end
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from twill.codegen.aref import Copy, LoadShared, SlotRef, Stmt
 from twill.codegen.cursors import Use
 from twill.codegen.operations import Scope, Tools
-from twill.codegen.plan import Place, Source, Task
 from twill.codegen.products import Products
 from twill.codegen.puts import Puts
 from twill.codegen.registers import EventKey, Made
 from twill.codegen.scalars import Iteration
 from twill.codegen.stores import Stores
 from twill.codegen.stream import Stream
+from twill.codegen.task import Place, Source, Task
 from twill.codegen.turns import Turn, give, turns, wait
 from twill.graph.program import Loop
 

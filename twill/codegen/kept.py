@@ -16,7 +16,8 @@ from twill.graph.affine import Polynomial
 from twill.graph.purity import stretches
 
 if TYPE_CHECKING:
-    from twill.codegen.plan import Place, Plan, Task
+    from twill.codegen.plan import Plan
+    from twill.codegen.task import Place, Task
 
 Family = tuple["Place", ...]
 """The loads of the same tiles, in the order of their loops."""

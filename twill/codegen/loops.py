@@ -10,11 +10,11 @@ from twill.codegen.events import Events, LoopPlan
 from twill.codegen.expression import Expr
 from twill.codegen.kept import before, position, streams
 from twill.codegen.operations import Tools, outside
-from twill.codegen.plan import Place, Task
 from twill.codegen.products import Products
 from twill.codegen.registers import EventKey, Made, Reading, versions
 from twill.codegen.rings import Ring
 from twill.codegen.stream import Event, Printer, Stream, arrange
+from twill.codegen.task import Place, Task
 from twill.graph.flat import FlatCarry
 from twill.graph.purity import stretches
 

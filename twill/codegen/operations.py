@@ -28,11 +28,12 @@ from twill.codegen.cursors import Cursors
 from twill.codegen.expression import Expr, Number
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout
 from twill.codegen.memory import Memory
-from twill.codegen.plan import Plan, Source, Task
+from twill.codegen.plan import Plan
 from twill.codegen.ranges import SMALLEST_NORMAL, at_least
 from twill.codegen.registers import Registers
 from twill.codegen.rings import Rings
 from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
+from twill.codegen.task import Source, Task
 from twill.codegen.transfers import Part, Transfers
 from twill.graph.flat import UNIFORM, Step
 from twill.graph.vocabulary import ELEMENTWISE

@@ -6,7 +6,7 @@ from twill import exc
 from twill.codegen.aref import Copy, Fence, Fill, Multiply, Reg, SlotRef, Stmt
 from twill.codegen.expression import Number
 from twill.codegen.operations import Scope, Tools
-from twill.codegen.plan import Task
+from twill.codegen.task import Task
 
 
 class Products:

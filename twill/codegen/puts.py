@@ -22,9 +22,9 @@ from twill.codegen.aref import (
 from twill.codegen.kept import position, streams
 from twill.codegen.layout import runs
 from twill.codegen.operations import Tools
-from twill.codegen.plan import Task
 from twill.codegen.rings import Ring
 from twill.codegen.scalars import Iteration
+from twill.codegen.task import Task
 from twill.codegen.transfers import Part, largest_part, rows_of
 from twill.graph.flat import Step
 

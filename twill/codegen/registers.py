@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from twill import exc
 from twill.codegen.aref import Copy, Fragment, Stmt
 from twill.codegen.layout import Layout
-from twill.codegen.plan import Plan, Source, Task
+from twill.codegen.plan import Plan
 from twill.codegen.stream import Stream
+from twill.codegen.task import Source, Task
 
 Made = tuple[int, int]  # step, row block
 EventKey = tuple[str, int]

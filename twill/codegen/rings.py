@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from twill.codegen.aref import Aref, Buffer
 from twill.codegen.memory import Memory
-from twill.codegen.plan import Place, Plan, Task
+from twill.codegen.plan import Plan
 from twill.codegen.staging import choose_panels, enough, staged, staging_bytes
+from twill.codegen.task import Place, Task
 
 SPARE = 2048  # bytes kept for barriers, scratch and alignment
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read

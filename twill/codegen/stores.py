@@ -20,8 +20,8 @@ from twill.codegen.aref import (
 )
 from twill.codegen.layout import Accumulator
 from twill.codegen.operations import Scope, Tools
-from twill.codegen.plan import Task
 from twill.codegen.staging import panel_columns, panels
+from twill.codegen.task import Task
 from twill.codegen.transfers import Part
 from twill.graph.flat import UNIFORM, Step
 

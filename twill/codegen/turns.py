@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from twill.codegen.aref import Arrive, If, Stmt, Sync
 from twill.codegen.expression import Apply, Expr, Number, less, subtract
-from twill.codegen.plan import Place, Task
 from twill.codegen.scalars import Iteration
+from twill.codegen.task import Place, Task
 
 SLACK = (
     1 / 5
