@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
+from twill.graph import between
 from twill.graph.program import Loop, TileProgram, TileType
 from twill.graph.specialization import list_specializations, resolve
 from twill.graph.text import program_text
@@ -26,7 +27,7 @@ RAW_VOCABULARY = {*SOURCES, *VIEWS, *ELEMENTWISE, *REDUCE, *SCAN, *PRODUCT, *RAW
 @pytest.mark.usefixtures("at_root")
 @pytest.mark.parametrize(("stem", "spec"), EXAMPLES)
 def test_tile_programs_of_the_examples(stem: str, spec: str, golden: Callable[[str, str], None]) -> None:
-    program = tile_program(resolve(f"examples/{stem}.py", spec=spec))
+    program = between.tile_program(resolve(f"examples/{stem}.py", spec=spec))
     assert {op.kind for op in program.ops()} <= RAW_VOCABULARY
     golden(f"program_{stem}_{spec}.txt", program_text(program))
 
