@@ -6,10 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.golden_schedules import examples
+from tests.kernels import H100, example
 from tests.strategies import problems
 from twill.graph.costed import CostedGraph
 from twill.graph.quiet import awaited, is_product, one_result, quiet_pairs
+from twill.key import schedule_key
 from twill.machine import Machine
+from twill.options import SolveOptions
+from twill.pipeline import solve
 from twill.schedule import Schedule
 from twill.schedule_file import load_schedule
 from twill.smt.margin import PARTS, with_margin
@@ -75,3 +79,19 @@ def test_only_waits_for_products_grow(kept: Schedule) -> None:
     graph = kept.loops[0].graph
     for before, after in zip(graph.edges, with_margin(graph, 7).edges, strict=True):
         assert after.delay - before.delay == (7 if awaited(graph, before) else 0)
+
+
+def test_without_a_margin_everything_is_proven(at_root: object) -> None:
+    graph = example("attention", "full")
+    plain = solve(graph, H100, SolveOptions(budget=60.0, margin=False))
+    assert plain.objective.proven == ("ii", "copies", "crossing", "length", "registers")
+    kept = next(load_schedule(e.path) for e in examples() if e.name == "attention_full")
+    assert (plain.ii, plain.copies, plain.objective.crossing) == (kept.ii, kept.copies, kept.objective.crossing)
+    assert plain.length < kept.length  # what room costs
+    assert kept.objective.proven == ("ii", "copies", "crossing")
+
+
+def test_the_margin_is_part_of_what_is_asked() -> None:
+    graph, digest = example("gemm"), H100.digest()
+    keys = [schedule_key(graph, digest, SolveOptions(margin=margin).asked) for margin in (True, False)]
+    assert keys[0] == schedule_key(graph, digest) != keys[1]

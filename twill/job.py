@@ -87,7 +87,7 @@ class Job:
             ii=self.options.ii,
             progress=tell,
             open_session=opener(self.options.solver, self.options.seed),
-            margin=True,
+            margin=self.options.margin,
         )
 
     def other_search(
@@ -111,7 +111,7 @@ class Job:
             floors=floors,
             progress=tell,
             open_session=opener(self.options.solver, self.options.seed),
-            margin=True,
+            margin=self.options.margin,
         )
 
     def _baseline(

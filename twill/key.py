@@ -26,6 +26,7 @@ class Asked(Document):
     blocks: int | None = None
     ii: int | None = None
     fuse: bool = True
+    margin: bool = True
 
 
 def units_of(strategy: Strategy, normalize: int | None) -> int | None:
@@ -39,6 +40,7 @@ def schedule_key(graph: DependenceGraph, machine_digest: str, asked: Asked | Non
     Two spellings of one kernel (names, lines) have one key.
     """
     a = asked or Asked()
-    options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *(() if a.fuse else ("unfused",))))
+    unusual = (*(() if a.fuse else ("unfused",)), *(() if a.margin else ("no margin",)))
+    options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *unusual))
     parts = (canonical_shape(graph), machine_digest, options, EMITTER_VERSION)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

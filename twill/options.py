@@ -18,7 +18,8 @@ class SolveOptions:
     with this many row blocks. ii: ask about this initiation interval only. pins: see `twill.smt.pins`.
     fuse: whether neighbouring program instances may be fused (the emitter cannot yet).
     strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit nor solver.
-    solver: who answers the joint solve's questions; "portfolio": z3 and another one that is installed."""
+    solver: who answers the joint solve's questions; "portfolio": z3 and another one that is installed.
+    margin: whether room for late products comes before L and registers (docs/model.md)."""
 
     normalize: int | None = None
     budget: float | None = None
@@ -30,6 +31,7 @@ class SolveOptions:
     strategy: Strategy = "joint"
     fuse: bool = True
     solver: SolverName = "z3"
+    margin: bool = True
 
     @property
     def units(self) -> int | None:
@@ -47,4 +49,5 @@ class SolveOptions:
             blocks=self.blocks,
             ii=self.ii,
             fuse=self.fuse,
+            margin=self.margin,
         )

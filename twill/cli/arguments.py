@@ -20,6 +20,7 @@ from twill.cli import (
     tuning,
 )
 from twill.cli import ci as continuously
+from twill.cli.values import natural, positive, seconds
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -111,7 +112,9 @@ def compare(commands: Commands) -> None:
     one.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the solver (default 0)")
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
     one.add_argument("--json", action="store_true", help="the comparison as a document, nothing else")
-    one.set_defaults(command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3")
+    one.set_defaults(
+        command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False
+    )
 
 
 def extract(commands: Commands) -> None:
@@ -356,6 +359,7 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
     one.add_argument("--pin", metavar="PIN", action="append", default=[], help="fix part of the schedule, e.g. qk.0=g1")
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
     one.add_argument("--ii", metavar="N", type=positive, help="only the initiation interval N")
+    one.add_argument("--no-margin", action="store_true", help="no room for late products: the least L and registers")
 
 
 def outputs(one: argparse.ArgumentParser) -> None:
@@ -374,28 +378,3 @@ def answers(one: argparse.ArgumentParser) -> None:
 def store_place(one: argparse.ArgumentParser) -> None:
     """Which file of stored schedules."""
     one.add_argument("--store", metavar="PATH", help="the file of stored schedules (default: TWILL_STORE, or a cache)")
-
-
-def natural(text: str) -> int:
-    """An integer >= 0."""
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= 0")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """An integer >= 1."""
-    if natural(text) == 0:
-        raise argparse.ArgumentTypeError("0 is too small; the least is 1")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A finite number of seconds > 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds > 0")
-    return value

@@ -120,6 +120,7 @@ def options_of(arguments: Namespace) -> SolveOptions:
         ii=arguments.ii,
         strategy=arguments.strategy,
         solver=arguments.solver,
+        margin=not arguments.no_margin,
     )
 
 

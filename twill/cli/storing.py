@@ -144,6 +144,7 @@ def request_of(options: SolveOptions) -> SolveRequest:
         ii=options.ii,
         strategy=options.strategy,
         fuse=options.fuse,
+        margin=options.margin,
     )
 
 

@@ -47,6 +47,7 @@ class SolveRequest(Document):
     ii: Positive | None = None
     strategy: Strategy = "joint"
     fuse: bool = True
+    margin: bool = True
 
     def asked(self) -> Asked:
         """The part that the key depends on."""
@@ -58,6 +59,7 @@ class SolveRequest(Document):
             blocks=self.blocks,
             ii=self.ii,
             fuse=self.fuse,
+            margin=self.margin,
         )
 
 
