@@ -79,3 +79,16 @@ def test_standard_output_gets_no_colour_when_it_is_no_terminal(capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "consumer 0" in out
+
+
+def test_objectives_that_are_not_proven_are_not_said_to_be() -> None:
+    schedule = attention_schedule()
+    loops = tuple(
+        loop.model_copy(
+            update={"objective": loop.objective.model_copy(update={"proven": ("ii", "copies", "crossing")})}
+        )
+        for loop in schedule.loops
+    )
+    text = schedule_text(schedule.model_copy(update={"loops": loops}), 120)
+    assert "attention (full) on h100: proven optimal in I, copies and crossings\n" in text
+    assert "every objective proven" not in text

@@ -1,6 +1,6 @@
 """Ways to schedule a loop: the joint solve, and the baselines that it is compared with.
 
-joint       the search of `twill.smt.search`: every objective proven minimal
+joint       the search of `twill.smt.search`: objectives proven minimal, in their order
 paper       the search of the Twill paper (`twill.smt.paper`), Boolean encoding
 heuristic   iterative modulo scheduling after a load/compute split of warps (`twill.zlp.heuristic`)
 none        no pipelining: one iteration at a time, in program order (`twill.zlp.sequential`)

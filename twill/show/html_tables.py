@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from twill.schedule import Bounds, Certificate, LoopSchedule, Schedule, Step
+from twill.schedule import Bounds, Certificate, LoopSchedule, Objective, Schedule, Step
 from twill.show.live import register_layers, total
 from twill.show.markup import element, table, text
 from twill.show.view import LoopView
-from twill.show.words import cooperation_words, cycles, label, size
+from twill.show.words import cooperation_words, cycles, label, objectives_words, size
 
 
 def ops(view: LoopView) -> str:
@@ -59,7 +59,7 @@ def candidates(schedule: Schedule) -> str:
 def certificate(loop: LoopSchedule) -> str:
     """Lower bounds beside I, and every step of the search."""
     proof = loop.certificate
-    return bounds(proof.bounds, loop.ii) + summary(proof) + steps(proof.steps)
+    return bounds(proof.bounds, loop.ii) + summary(proof, loop.objective) + steps(proof.steps)
 
 
 def bounds(found: Bounds, ii: int) -> str:
@@ -77,10 +77,11 @@ def bounds(found: Bounds, ii: int) -> str:
     return element("div", "".join(rows), {"class": "bounds"}) + witness
 
 
-def summary(proof: Certificate) -> str:
+def summary(proof: Certificate, objective: Objective) -> str:
     """What is proven and under which settings."""
+    some = objectives_words(objective)
     claim = (
-        "Every objective is proven minimal given those before it."
+        f"{some or 'Every objective'} {'are' if some else 'is'} proven minimal, each given those before it."
         if proof.optimal
         else f"Not proven optimal: all that is proven is I ≥ {cycles(proof.lower_bound)}."
     )

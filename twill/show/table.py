@@ -8,11 +8,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from twill.schedule import Certificate, Schedule
+from twill.schedule import Certificate, Objective, Schedule
 from twill.show.live import register_layers, total
 from twill.show.palette import colour, colours
 from twill.show.view import LoopView
-from twill.show.words import cooperation_words, cycles, label, size
+from twill.show.words import cooperation_words, cycles, label, objectives_words, size
 
 BOX = box.SIMPLE_HEAD
 WIDE = 100  # columns from which the fused operations are shown too
@@ -84,7 +84,7 @@ def candidates_table(schedule: Schedule) -> Table:
     return table
 
 
-def certificate_lines(certificate: Certificate) -> Iterator[str]:
+def certificate_lines(certificate: Certificate, objective: Objective) -> Iterator[str]:
     """Two lines: the lower bounds, and what was asked of the solver."""
     b = certificate.bounds
     yield (
@@ -95,5 +95,8 @@ def certificate_lines(certificate: Certificate) -> Iterator[str]:
     seconds = sum(step.seconds for step in certificate.steps)
     solvers = ", ".join(dict.fromkeys(s.solver for s in certificate.steps if s.verdict != "bound")) or "bounds alone"
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
-    end = "every objective proven" if certificate.optimal else f"proven: I >= {certificate.lower_bound}"
+    some = objectives_words(objective)
+    end = f"proven: I >= {certificate.lower_bound}"
+    if certificate.optimal:
+        end = f"least {some} proven" if some else "every objective proven"
     yield f"{len(verdicts)} steps ({counts}) by {solvers} in {seconds:.2f} s, seed {certificate.seed}: {end}"

@@ -56,7 +56,7 @@ def parts(schedule: Schedule, width: int, ascii_only: bool) -> Iterator[Renderab
     for view in drawn:
         place = f"certificate, {view.title}" if len(drawn) > 1 else "certificate"
         yield Text(place, style="bold")
-        for line in certificate_lines(view.loop.certificate):
+        for line in certificate_lines(view.loop.certificate, view.loop.objective):
             yield Text(f"  {line}")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from twill.graph.costed import Cooperation, Normalization
-from twill.schedule import Schedule
+from twill.schedule import Objective, Schedule
+
+_OBJECTIVES = {"ii": "I", "copies": "copies", "crossing": "crossings", "length": "L", "registers": "registers"}
 
 
 def cooperation_words(cooperation: Cooperation) -> str:
@@ -33,6 +35,14 @@ def cycles(number: int) -> str:
     return f"{number:,}"
 
 
+def objectives_words(objective: Objective) -> str:
+    """`I, copies and crossings`: the objectives that are proven minimal, each given those before it; "" if all are."""
+    names = [_OBJECTIVES[name] for name in objective.proven]
+    if len(names) == len(_OBJECTIVES):
+        return ""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def verdict(schedule: Schedule) -> str:
     """What may be claimed of the schedule, and no more."""
     if schedule.strategy != "joint":
@@ -45,7 +55,9 @@ def verdict(schedule: Schedule) -> str:
         return f"not proven optimal: the loop at line {', '.join(open_loops)}"
     pinned = " for these pins" if schedule.pins else ""
     scaled = " for the normalized costs" if schedule.normalization else ""
-    return f"proven optimal{pinned}{scaled}"
+    proven = min((loop.objective for loop in schedule.loops), key=lambda o: len(o.proven), default=schedule.objective)
+    some = objectives_words(proven)
+    return f"proven optimal{f' in {some}' if some else ''}{pinned}{scaled}"
 
 
 def normalization_words(normalization: Normalization) -> str:
