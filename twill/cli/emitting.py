@@ -32,7 +32,7 @@ def emit(arguments: Namespace) -> int:
     machine = load_machine(arguments.machine)
     kernel = extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const))
     if arguments.tuned:
-        kernel, arguments = tuned(kernel, machine, arguments)
+        kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.out is None:
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
@@ -54,15 +54,15 @@ def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emissi
     return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), say_more)
 
 
-def tuned(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
+def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
     """The kernel with the tiles that a tuning found best; its schedule is given from now on. Errors: NotTuned."""
-    from twill.cli import tuning
+    from twill.cli import tuned
     from twill.emission import extract
 
-    found = tuning.found(kernel, machine, arguments)
+    found = tuned.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
-    retiled = extract(arguments.kernel, arguments.spec, sig, const)
-    return retiled, Namespace(**{**vars(arguments), "schedule": found.schedule})
+    again = extract(arguments.kernel, arguments.spec, sig, const)
+    return again, Namespace(**{**vars(arguments), "schedule": found.schedule})
 
 
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twill.cli import codes
+from twill.cli import codes, tuned
 
 if TYPE_CHECKING:
-    from twill.emission import Extracted
     from twill.graph.dependence import DependenceGraph
     from twill.machine import Machine
     from twill.schedule import Schedule
@@ -48,7 +47,7 @@ def tune(arguments: Namespace) -> int:
         built, notes = emit_best(explored, machine, asked, arguments.measure, folder)
         measured = measured_here(explored, {name: one.folder for name, one in built.items()}, machine)
         tuning = tuning_of(explored, built, notes, measured, machine)
-        keep(tuning, explored.candidates[0], machine, asked, arguments)
+        tuned.keep(tuning, explored.candidates[0], machine, asked, arguments)
         if arguments.out is not None:
             from twill.cli.output import write_all
 
@@ -212,47 +211,6 @@ def device_name() -> str:
     import torch
 
     return str(torch.cuda.get_device_name())
-
-
-def keep(tuning: Tuning, default: Candidate, machine: Machine, asked: Asked, arguments: Namespace) -> None:
-    """Into the store, beside the default's schedule, if it was measured."""
-    from twill.cli import storing
-    from twill.tune.evidence import ARTIFACT
-
-    if tuning.gain is None:
-        return
-    graph = default.kernel.graph
-    with storing.opened(arguments) as store:
-        if store is not None:
-            storing.keep(store, default.schedule, graph, machine, asked.options, say)
-            store.put_artifact(tuning_key(graph, machine, arguments), ARTIFACT, tuning.canonical().encode())
-
-
-def tuning_key(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> str:
-    """That of the schedule that is emitted if nothing else is asked for."""
-    from twill.cli.solving import options_of
-    from twill.key import schedule_key
-
-    return schedule_key(graph, machine.digest(), replace(options_of(arguments), fuse=False).asked)
-
-
-def found(kernel: Extracted, machine: Machine, arguments: Namespace) -> Tuning:
-    """The tuning that the store has of this kernel. Errors: NotTuned."""
-    from pydantic import ValidationError
-
-    from twill import exc
-    from twill.cli import storing
-    from twill.tune.evidence import ARTIFACT, Tuning
-
-    graph = kernel.graph
-    with storing.opened(arguments) as store:
-        data = store.get_artifact(tuning_key(graph, machine, arguments), ARTIFACT) if store is not None else None
-    try:
-        if data is not None:
-            return Tuning.parse(data)
-    except ValidationError:
-        pass  # of another version
-    raise exc.NotTuned(graph.kernel, graph.spec, machine.name, file=graph.file)
 
 
 def told(tuning: Tuning) -> Iterator[str]:
