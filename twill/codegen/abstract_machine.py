@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from twill.codegen.abstract import control
 from twill.codegen.abstract.actor import Actor, Machine, Ring, Waiting
 from twill.codegen.abstract.barriers import Named
 from twill.codegen.abstract.inputs import Launch, launches
@@ -84,7 +85,7 @@ def run(
 def _run_cta(machine: Machine, indices: Sequence[tuple[int, int, int]], enough: int) -> int:
     """All warp groups until they end or none can go on; the statements that they executed."""
     actors = [Actor(machine, group) for group in machine.program.groups]
-    running = {actor: actor.run(indices) for actor in actors}
+    running = {actor: control.run(actor, indices) for actor in actors}
     waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
     try:
         while running and len(machine.findings.found) < enough:

@@ -1,36 +1,25 @@
-"""One warp group as an actor: control flow, rings and barriers. What statements compute is in `statements`.
+"""One warp group as an actor: what it knows and holds, rings and barriers.
 
-`Actor.run` is a generator that yields whenever the group waits: a `Waiting`, which says whether it may go on.
+What statements compute is in `statements`, the order in which they are executed in `control`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.codegen.abstract.barriers import Mbarrier, Named
 from twill.codegen.abstract.memory import Global, Shared
 from twill.codegen.abstract.order import Access, Clock, Event, Knowledge
 from twill.codegen.abstract.registers import Fragments, Multiplies
-from twill.codegen.abstract.scalars import Scalar, Scope, evaluate, integer
+from twill.codegen.abstract.scalars import Scalar, Scope
 from twill.codegen.abstract.violation import Findings
 from twill.codegen.aref import (
-    INSTANCES,
     Acquire,
-    Advance,
     Aref,
-    Arrive,
-    Consumed,
-    Expect,
     Get,
-    If,
-    Let,
-    Pipeline,
-    Publish,
-    Skip,
     SlotRef,
     Stmt,
-    Sync,
     WarpGroup,
     WarpProgram,
 )
@@ -113,73 +102,6 @@ class Actor:
         self.arrivals = 1 if group.issuer else group.threads // 32
         self.scope = Scope(machine.scalars, machine.grid, (0, 0, 0), self._element)
         self.line = 0
-
-    def run(self, instances: Iterable[tuple[int, int, int]]) -> Iterator[Waiting]:
-        """The start, the body for each program instance, then the finish."""
-        yield from self.block(self.group.start)
-        mine, of = self.group.share
-        number = 0
-        for number, index in enumerate(instances, 1):
-            self.scope.index, self.scope.names = index, {INSTANCES: number - 1}
-            self.fragments.forget()
-            yield from self.block(self.group.body if (number - 1) % of == mine else self.group.skip)
-        self.scope.names = {INSTANCES: number}
-        yield from self.block(self.group.finish)
-
-    def block(self, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
-        """A block; what its Lets define ends with it."""
-        from twill.codegen.abstract.statements import execute
-
-        names = dict(self.scope.names)
-        for stmt in stmts:
-            self.line, self.machine.current = stmt.line or self.line, self
-            self.clock.tick()
-            if self.machine.watch:
-                self.machine.watch(self, stmt)
-            match stmt:
-                case Let(name, value):
-                    self.scope.names[name] = evaluate(value, self.scope)
-                case If(condition, body):
-                    if evaluate(condition, self.scope):
-                        yield from self.block(body)
-                case Pipeline():
-                    yield from self.pipeline(stmt)
-                case Acquire() | Get():
-                    yield from self.wait(stmt)
-                case Sync(barrier):
-                    yield from self.sync(barrier)
-                case Arrive(barrier):
-                    self.arrive(self.machine.barriers[barrier])
-                case Expect(cursor, size):
-                    self.signal(cursor, full=True, arrivals=1, expected=size)
-                case Publish(cursor):
-                    self.signal(cursor, full=True, arrivals=self.arrivals)
-                case Consumed(cursor):
-                    self.signal(cursor, full=False, arrivals=self.arrivals)
-                case Advance(cursor):
-                    self.cursors[cursor] += 1
-                case Skip(cursor, count):
-                    self.cursors[cursor] += max(0, integer(count, self.scope))
-                case _:
-                    execute(self, stmt)
-        self.scope.names = names
-
-    def pipeline(self, loop: Pipeline) -> Iterator[Waiting]:
-        """Prologue, steady state, epilogue."""
-        trip = integer(loop.trip, self.scope)
-        if trip <= 0:
-            return
-        steps = [(step, block) for step, block in enumerate(loop.prologue)]
-        steps += [(step, loop.steady) for step in range(loop.stages, trip)]
-        last = max(trip, loop.stages)
-        steps += [(last + number, block) for number, block in enumerate(loop.epilogue)]
-        outside = self.scope.names.get(loop.step)
-        for step, block in steps:
-            self.scope.names[loop.step] = step
-            yield from self.block(block)
-        self.scope.names.pop(loop.step)
-        if outside is not None:
-            self.scope.names[loop.step] = outside
 
     # ------------------------------------------------------------ rings
     def place(self, cursor: int) -> tuple[Ring, int, int, int]:

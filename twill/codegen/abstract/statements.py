@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from twill.codegen.abstract.actor import Actor, BulkStore
 from twill.codegen.abstract.memory import undefined
 from twill.codegen.abstract.order import Access, Event
 from twill.codegen.abstract.scalars import evaluate, integer
@@ -37,9 +38,6 @@ from twill.codegen.aref import (
 from twill.codegen.arithmetic import Array, apply, reduce, rounded
 from twill.codegen.arrays import np
 from twill.codegen.layout import Accumulator, Blocked
-
-if TYPE_CHECKING:
-    from twill.codegen.abstract.actor import Actor
 
 BITS = {"i1": 8, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64,
         "f64": 64}  # fmt: skip
@@ -264,8 +262,6 @@ def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
 
 
 def _tma_store(actor: Actor, stmt: TmaStore) -> None:
-    from twill.codegen.abstract.actor import BulkStore
-
     machine, meant = actor.machine, actor.machine.program.maps[stmt.map]
     what = f"the TMA store of `{machine.program.buffers[stmt.source.buffer].name}`"
     region, index = machine.shared.region(stmt.source), len(actor.bulk_groups) + 1

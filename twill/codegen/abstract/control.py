@@ -1,0 +1,99 @@
+"""Control flow of a warp group: its blocks, pipelines and program instances.
+
+`run` is a generator that yields whenever the group waits: a `Waiting`, which says whether it may go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from twill.codegen.abstract.actor import Actor, Waiting
+from twill.codegen.abstract.scalars import evaluate, integer
+from twill.codegen.abstract.statements import execute
+from twill.codegen.aref import (
+    INSTANCES,
+    Acquire,
+    Advance,
+    Arrive,
+    Consumed,
+    Expect,
+    Get,
+    If,
+    Let,
+    Pipeline,
+    Publish,
+    Skip,
+    Stmt,
+    Sync,
+)
+
+
+def run(actor: Actor, instances: Iterable[tuple[int, int, int]]) -> Iterator[Waiting]:
+    """The start, the body for each program instance, then the finish."""
+    group, scope = actor.group, actor.scope
+    yield from block(actor, group.start)
+    mine, of = group.share
+    number = 0
+    for number, index in enumerate(instances, 1):
+        scope.index, scope.names = index, {INSTANCES: number - 1}
+        actor.fragments.forget()
+        yield from block(actor, group.body if (number - 1) % of == mine else group.skip)
+    scope.names = {INSTANCES: number}
+    yield from block(actor, group.finish)
+
+
+def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
+    """A block; what its Lets define ends with it."""
+    machine, scope = actor.machine, actor.scope
+    names = dict(scope.names)
+    for stmt in stmts:
+        actor.line, machine.current = stmt.line or actor.line, actor
+        actor.clock.tick()
+        if machine.watch:
+            machine.watch(actor, stmt)
+        match stmt:
+            case Let(name, value):
+                scope.names[name] = evaluate(value, scope)
+            case If(condition, body):
+                if evaluate(condition, scope):
+                    yield from block(actor, body)
+            case Pipeline():
+                yield from pipeline(actor, stmt)
+            case Acquire() | Get():
+                yield from actor.wait(stmt)
+            case Sync(barrier):
+                yield from actor.sync(barrier)
+            case Arrive(barrier):
+                actor.arrive(machine.barriers[barrier])
+            case Expect(cursor, size):
+                actor.signal(cursor, full=True, arrivals=1, expected=size)
+            case Publish(cursor):
+                actor.signal(cursor, full=True, arrivals=actor.arrivals)
+            case Consumed(cursor):
+                actor.signal(cursor, full=False, arrivals=actor.arrivals)
+            case Advance(cursor):
+                actor.cursors[cursor] += 1
+            case Skip(cursor, count):
+                actor.cursors[cursor] += max(0, integer(count, scope))
+            case _:
+                execute(actor, stmt)
+    scope.names = names
+
+
+def pipeline(actor: Actor, loop: Pipeline) -> Iterator[Waiting]:
+    """Prologue, steady state, epilogue."""
+    scope = actor.scope
+    trip = integer(loop.trip, scope)
+    if trip <= 0:
+        return
+    steps = [(step, stmts) for step, stmts in enumerate(loop.prologue)]
+    steps += [(step, loop.steady) for step in range(loop.stages, trip)]
+    last = max(trip, loop.stages)
+    steps += [(last + number, stmts) for number, stmts in enumerate(loop.epilogue)]
+    outside = scope.names.get(loop.step)
+    for step, stmts in steps:
+        scope.names[loop.step] = step
+        yield from block(actor, stmts)
+    scope.names.pop(loop.step)
+    if outside is not None:
+        scope.names[loop.step] = outside
