@@ -31,7 +31,7 @@ OK = Code(0)
 
 @dataclass
 class Launch:
-    """What cuLaunchKernelEx was given. values: the parameters' bytes (None: a tensor map)."""
+    """What cuLaunchKernelEx was given. values: the parameters' bytes; a tensor map begins with its address."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -42,7 +42,7 @@ class Launch:
 
 @dataclass
 class FakeDriver:
-    """sizes: of the kernel's parameters, in bytes."""
+    """sizes: of the kernel's parameters, in bytes. moved: addresses that tensor maps were given; immovable: none is."""
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
@@ -50,6 +50,8 @@ class FakeDriver:
     current: int = 0
     launches: list[Launch] = field(default_factory=list)
     encoded: list[dict[str, Any]] = field(default_factory=list)
+    moved: list[int] = field(default_factory=list)
+    immovable: bool = False
     loaded: int = 0
     pushed: list[int] = field(default_factory=list)
 
@@ -106,8 +108,15 @@ class FakeDriver:
         names = ("type", "rank", "pointer", "sizes", "strides", "box")
         plain = [[int(entry) for entry in a] if isinstance(a, list) else a for a in arguments]
         self.encoded.append(dict(zip(names, plain, strict=False)))
-        storage = (ctypes.c_char * 128)()
+        storage = (ctypes.c_uint64 * 16)(arguments[2])
         return OK, SimpleNamespace(storage=storage, getPtr=lambda: ctypes.addressof(storage))
+
+    def cuTensorMapReplaceAddress(self, tensor_map: Any, pointer: int) -> tuple[Code]:
+        if self.immovable:
+            return (Code(1),)
+        self.moved.append(pointer)
+        ctypes.c_uint64.from_address(int(tensor_map.getPtr())).value = pointer
+        return (OK,)
 
     def cuLaunchKernelEx(self, config: Any, kernel: int, parameters: int, extra: int) -> tuple[Code]:
         pointers = (ctypes.c_void_p * len(self.sizes)).from_address(parameters)

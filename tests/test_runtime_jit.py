@@ -61,7 +61,7 @@ def test_numbers_that_are_in_no_map_change_without_a_new_preparation(stored: Wor
         stored.call(fast, M=m, s=s)
     assert [struct.unpack("<i", one.values[2])[0] for one in stored.cuda.launches] == [256, 256, 512, 48]
     assert struct.unpack("<f", stored.cuda.launches[-1].values[4])[0] == 2.5
-    assert len(fast.twill_dispatch.hot.plans) == 1
+    assert len(fast.twill_dispatch.hot.plans.by_key) == 1
 
 
 def test_the_grid_may_be_a_function_and_the_order_and_names_are_free(stored: World) -> None:
@@ -78,11 +78,30 @@ def test_the_grid_may_be_a_function_and_the_order_and_names_are_free(stored: Wor
 def test_other_tensors_get_their_own_maps(stored: World) -> None:
     fast = stored.jit()
     others = [torch.zeros(256, 64, dtype=torch.bfloat16) for _ in range(3)]
-    for tensor in (*others, *others):
-        stored.call(fast, a_desc=TensorDescriptor.from_tensor(tensor, [128, 64]))
-    pointers = {one["pointer"] for one in stored.cuda.encoded if one["rank"] == 2} - {stored.x.data_ptr()}
-    assert pointers == {tensor.data_ptr() for tensor in others}
-    assert len(stored.cuda.launches) == 6
+    outputs = [torch.zeros(4096) for _ in range(3)]
+    for tensor, x in zip((*others, *others), (*outputs, *outputs), strict=True):
+        stored.call(fast, a_desc=TensorDescriptor.from_tensor(tensor, [128, 64]), x=x)
+    seen = [tuple(struct.unpack("<Q", launch.values[i][:8])[0] for i in (0, 1, 3)) for launch in stored.cuda.launches]
+    assert seen == 2 * [(a.data_ptr(), x.data_ptr(), x.data_ptr()) for a, x in zip(others, outputs, strict=True)]
+
+
+def test_tensors_elsewhere_are_not_looked_at_as_closely_again(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = stored.jit()
+    for s in (0.25, 0.5):  # what the first call is like is not known before it
+        stored.call(fast, s=s)
+    monkeypatch.setattr("twill.runtime.kernel.make_plan", None)
+    for s in (0.75, 1.0):
+        stored.call(fast, a_desc=TensorDescriptor.from_tensor(stored.a.clone(), [128, 64]), s=s)
+    assert [struct.unpack("<f", one.values[4])[0] for one in stored.cuda.launches] == [0.25, 0.5, 0.75, 1.0]
+    assert (stored.originals, len(stored.cuda.encoded)) == ([], 2)
+
+
+def test_where_the_driver_moves_no_tensor_map_it_encodes_another(stored: World) -> None:
+    stored.cuda.immovable = True
+    fast = stored.jit()
+    for _ in range(4):
+        stored.call(fast, a_desc=TensorDescriptor.from_tensor(stored.a.clone(), [128, 64]))
+    assert (len(stored.cuda.launches), stored.originals) == (4, [])
 
 
 def test_a_descriptor_that_was_changed_is_looked_at_again(stored: World) -> None:

@@ -15,8 +15,9 @@ import pytest
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from twill import exc
 from twill.runtime.evaluate import Operation
-from twill.runtime.kernel import CUBIN, MANIFEST, MOST_PLANS, EmittedKernel
+from twill.runtime.kernel import CUBIN, MANIFEST, EmittedKernel
 from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+from twill.runtime.plans import MOST_PLANS
 
 CODE = b"the cubin"
 KERNEL = Manifest(
@@ -139,9 +140,7 @@ def test_an_equal_launch_is_not_looked_at_again(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda: (descriptor(0x40000), vector(), 1000, 512),
         lambda: (descriptor(shape=(1000, 1024)), vector(), 1000, 512),
-        lambda: (descriptor(), vector(0x80000), 1000, 512),
         lambda: (descriptor(), vector(), 1000, 256),
     ],
 )
@@ -151,6 +150,22 @@ def test_what_a_map_is_made_of_makes_another_one(
     kernel[(1,)](descriptor(), vector(), 1000, 512)
     kernel[(1,)](*change())
     assert len(driver.encoded) == 3
+
+
+def test_tensors_elsewhere_get_the_old_maps_at_their_addresses(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(1,)](descriptor(), vector(), 1000, 512)
+    kernel[(1,)](descriptor(0x40000), vector(0x80000), 1000, 512)
+    kernel[(1,)](descriptor(), vector(), 1000, 512)
+    seen = [tuple(struct.unpack("<Q", one.values[i][:8])[0] for i in (0, 1, 3)) for one in driver.launches]
+    first, elsewhere = (0x10000, 0x20000 + 512 * 4, 0x20000), (0x40000, 0x80000 + 512 * 4, 0x80000)
+    assert seen == [first, elsewhere, first]
+    assert (len(driver.encoded), driver.moved) == (2, [0x40000, 0x80000 + 512 * 4])
+
+
+def test_less_memory_behind_an_open_axis_is_another_map(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    kernel[(1,)](descriptor(), vector(), 1000, 512)
+    kernel[(1,)](descriptor(), vector(0x80000, beyond=4096 * 8), 1000, 512)
+    assert (len(driver.encoded), driver.moved) == (3, [])
 
 
 def test_a_grid_with_a_zero_launches_nothing(driver: FakeDriver, kernel: EmittedKernel) -> None:
@@ -264,7 +279,7 @@ def test_a_missing_driver_is_said(monkeypatch: pytest.MonkeyPatch, kernel: Emitt
 def test_remembered_launches_are_bounded(driver: FakeDriver, kernel: EmittedKernel) -> None:
     for i in range(MOST_PLANS + 5):
         kernel[(1,)](descriptor(), vector(0x20000 + 64 * i), 1000, 512)
-    assert len(kernel._plans) == MOST_PLANS
+    assert len(kernel._plans.by_key) == MOST_PLANS
 
 
 def test_a_kernel_with_a_parameter_called_stream_gets_it(driver: FakeDriver) -> None:

@@ -12,7 +12,8 @@ import torch
 
 from tests.jit_kernels import MANIFEST
 from twill.runtime.manifest import CallArgument, MapEntry
-from twill.runtime.matcher import REFUSED, Plans, changed, facts_of, kinds, matcher
+from twill.runtime.matcher import changed, facts_of, kinds, matcher
+from twill.runtime.plans import REFUSED, Plans
 
 NAMES = [argument.name for argument in MANIFEST.arguments]
 
@@ -66,10 +67,10 @@ def a(monkeypatch: pytest.MonkeyPatch) -> torch.Tensor:
 
 
 def test_a_call_like_one_before_starts_its_plan_on_the_tensor_s_gpu(a: torch.Tensor) -> None:
-    plans: Plans = {}
+    plans = Plans()
     match, plan = matched(plans), Started()
-    key = match((4,), a, 32, num_warps=8)
-    plans[key] = plan  # type: ignore[assignment]
+    call = match((4,), a, 32, num_warps=8)
+    plans.by_key[call.key] = plan  # type: ignore[assignment]
     assert match((4,), a, 48) is True
     assert match([4], n=64, a=a, s=0.25, maxnreg=32) is True
     assert match(lambda given: (given["n"] // given["B"] + 3,), a, 64, B=64) is True
@@ -77,7 +78,7 @@ def test_a_call_like_one_before_starts_its_plan_on_the_tensor_s_gpu(a: torch.Ten
 
 
 def test_every_difference_that_matters_is_another_key(a: torch.Tensor) -> None:
-    match = matched({})
+    match = matched(Plans())
     usual = match((4,), a, 32)
     others = [
         match((4, 1), a, 32), match((5,), a, 32), match((4,), torch.zeros(4), 32), match((4,), a.int(), 32),
@@ -89,9 +90,9 @@ def test_every_difference_that_matters_is_another_key(a: torch.Tensor) -> None:
 
 
 def test_what_was_refused_is_refused_and_a_changed_global_is_not_matched(a: torch.Tensor) -> None:
-    plans: Plans = {}
+    plans = Plans()
     match = matched(plans)
-    plans[match((4,), a, 32)] = REFUSED
+    plans.add(match((4,), a, 32), REFUSED)
     assert match((4,), a, 32) is None
     place = {"LIMIT": 3}
     values = {("LIMIT", 0): (3, place)}
@@ -102,7 +103,7 @@ def test_what_was_refused_is_refused_and_a_changed_global_is_not_matched(a: torc
 
 
 def test_a_call_that_python_would_refuse_is_refused(a: torch.Tensor) -> None:
-    match = matched({})
+    match = matched(Plans())
     for given, named in (((), {}), ((a,), {}), ((a, 1, 2, 3, 4), {}), ((a, 1), {"a": a}), ((a, 1), {"nonsense": 1})):
         with pytest.raises(TypeError):
             match((1,), *given, **named)

@@ -150,7 +150,7 @@ def streams(store: str) -> Iterator[str]:
         yield "" if call.error() < 0.01 else "a launch was not in its stream"
     with torch.cuda.stream(pairs[0][0]):
         pairs[0][1].launch(watched.fast)
-    plan = next(plan for plan in watched.fast.twill_dispatch.hot.plans.values())
+    plan = next(plan for plan in watched.fast.twill_dispatch.hot.plans.by_key.values())
     yield "" if plan.stream else "the stream was not passed on"
 
 

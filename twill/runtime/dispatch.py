@@ -11,16 +11,17 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from triton import knobs
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
-from twill.runtime.kernel import MOST_PLANS, EmittedKernel
-from twill.runtime.matcher import HOW, REFUSED, Match, Plans, changed, kinds, matcher
+from twill.runtime.kernel import EmittedKernel
+from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
 from twill.runtime.plan import Plan
+from twill.runtime.plans import REFUSED, Call, Plans, Refused
 from twill.runtime.policy import Settings
 from twill.runtime.reasons import Reasons
 from twill.runtime.variants import Known, Variants
@@ -31,7 +32,7 @@ CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is cap
 
 @dataclass(frozen=True)
 class Hot:
-    """How calls like an earlier one are found. plans: what `match` looks into."""
+    """How calls like an earlier one are found: `match` looks into `plans`."""
 
     match: Match
     plans: Plans
@@ -57,9 +58,9 @@ class Dispatch:
         if self.never and chosen.policy != "off":
             self.reasons.tell(self.never)
 
-    def launch(self, hot: Hot | None, key: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Launch a call that `hot` did not know, under `key` if that is a tuple. Errors: KernelNotReady if the policy
-        is "require"."""
+    def launch(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Launch a call that `hot` did not know, and remember it if `call` is how it recognized it. Errors:
+        KernelNotReady if the policy is "require"."""
         self.launched = True
         if self.variants is None:
             return self.triton(self.never, "", grid, args, kwargs)
@@ -87,7 +88,7 @@ class Dispatch:
             self.variants.prepared(known, compile_it)
         if known.kernel is not None:
             try:
-                reason = self.emitted(known, known.kernel, hot, key, grid, bound, args, kwargs)
+                reason = self.emitted(known, known.kernel, hot, call, grid, bound, args, kwargs)
             except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
                 reason = refusal(error)
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
@@ -118,7 +119,7 @@ class Dispatch:
         known: Known,
         kernel: EmittedKernel,
         hot: Hot | None,
-        key: Any,
+        call: object,
         grid: Any,
         bound: Mapping[str, Any],
         args: tuple[Any, ...],
@@ -137,9 +138,10 @@ class Dispatch:
         try:
             plan = kernel.plan(bound, sizes, stream)
         except TwillError as error:
-            remember(hot, key, REFUSED)
+            remember(hot, call, REFUSED)
             return refusal(error)
-        remember(hot, key, replace(plan, free=positioned(plan, kernel, bound)))
+        parameters = list(bound)
+        remember(hot, call, plan.positioned([parameters.index(name) for name in kernel.runtime_names]))
         for hook in self.original.pre_run_hooks:
             hook(*args, **kwargs)
         try:
@@ -156,7 +158,7 @@ class Dispatch:
                 return
             constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
             manifests = [used.manifest for used in (*self.used, kernel)]
-            plans: Plans = {}
+            plans = Plans()
             match = matcher(
                 original.signature,
                 kinds(manifests, original.arg_names, constexprs),
@@ -195,23 +197,10 @@ def never(original: Any, chosen: Settings) -> str:
     return ""
 
 
-def remember(hot: Hot | None, key: Any, plan: Any) -> None:
+def remember(hot: Hot | None, call: object, plan: Plan | Refused) -> None:
     """For the next call like this one."""
-    if hot is None or not isinstance(key, tuple):
-        return
-    try:
-        while len(hot.plans) >= MOST_PLANS:
-            hot.plans.pop(next(iter(hot.plans)), None)
-    except (RuntimeError, StopIteration):  # another thread makes room, too
-        return
-    hot.plans[key] = plan
-
-
-def positioned(plan: Plan, kernel: EmittedKernel, bound: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The plan's free numbers by their position among all parameters."""
-    positions = {name: position for position, name in enumerate(bound)}
-    names = kernel.runtime_names
-    return tuple(replace(number, position=positions[names[number.position]]) for number in plan.free)
+    if hot is not None and isinstance(call, Call):
+        hot.plans.add(call, plan)
 
 
 def refusal(error: Exception) -> str:

@@ -59,17 +59,17 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         """One launch, by whichever kernel. Triton's gives back what Triton gives back, an emitted one None."""
         dispatch = self.twill_dispatch
         hot = dispatch.hot
-        key: Any = False
+        call: Any = False
         if hot is not None and not self.pre_run_hooks:
             try:
-                key = hot.match(grid, *args, **kwargs)
+                call = hot.match(grid, *args, **kwargs)
             except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name
-                key = False
-            if key is True:
+                call = False
+            if call is True:
                 return None
-            if key is None:
+            if call is None:
                 return self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
-        return dispatch.launch(hot, key, grid, args, kwargs)
+        return dispatch.launch(hot, call, grid, args, kwargs)
 
 
 def jit(kernel: Any = None, **options: Any) -> Any:

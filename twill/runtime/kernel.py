@@ -22,10 +22,10 @@ from twill.runtime.launch import stream_handle
 from twill.runtime.manifest import AGAIN, Manifest, read_manifest
 from twill.runtime.module import Kernel, load_module
 from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps, open_ended
+from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
 
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"
-MOST_PLANS = 512  # launches that are remembered
 
 GridLike = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 
@@ -45,7 +45,7 @@ class EmittedKernel:
         self._fixed = tuple(i for i, a in arguments if a.kind == "number" and a.name in fixed)
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
         self._in_maps = fixed
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._plans = Plans()
         self._kernel: Kernel | None = None
 
     @classmethod
@@ -77,12 +77,16 @@ class EmittedKernel:
             return
         stream = self._current_stream(values) if given is None else stream_handle(given)
         key = self._key(sizes, values, stream)
-        plan = self._plans.get(key)
+        plan = self._plans.by_key.get(key)
+        call = None
+        if plan is None:
+            call = Call(key, self._key(sizes, values, stream, addresses=False))
+            plan = self._plans.moved(call, values, stream)
         if plan is None or not plan.start(values, stream):
             runtime, in_maps = self._calls.runtime, self._in_maps
             plan = make_plan(self.manifest, runtime, values, sizes, stream, self._loaded, in_maps)
             plan.launch(stream)
-            self._remember(key, plan)
+            self._plans.add(call or Call(key, self._key(sizes, values, stream, addresses=False)), plan)
 
     def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> Plan:
         """A launch prepared for these arguments, by name, and not started. Errors: those of `make_plan`."""
@@ -100,13 +104,9 @@ class EmittedKernel:
         """Whether its code is with the driver already."""
         return self._kernel is not None
 
-    def _remember(self, key: tuple[Any, ...], plan: Plan) -> None:
-        while len(self._plans) >= MOST_PLANS:
-            self._plans.pop(next(iter(self._plans)), None)
-        self._plans[key] = plan
-
-    def _key(self, grid: Grid, values: Sequence[Any], stream: int) -> tuple[Any, ...]:
-        """Equal for launches that differ in free numbers only. What is no tensor is left to the careful path.
+    def _key(self, grid: Grid, values: Sequence[Any], stream: int, addresses: bool = True) -> tuple[Any, ...]:
+        """Equal for launches that differ in free numbers only; without `addresses`, also for those that differ in where
+        PyTorch's tensors are. What is no tensor is left to the careful path.
 
         Runs at every launch, so it looks at nothing twice.
         """
@@ -122,9 +122,10 @@ class EmittedKernel:
             if not is_torch(tensor):
                 key += _seen(tensor, name, stream)
                 continue
-            key += (tensor.data_ptr(), tensor.dtype, tensor.get_device())
+            pointer = tensor.data_ptr()
+            key += (pointer if addresses else pointer & 15, tensor.dtype, tensor.get_device())
             if open_axis:
-                key.append(storage_end(tensor))
+                key.append(storage_end(tensor) - pointer)
         for i in self._fixed:
             key.append(values[i])
         return tuple(key)

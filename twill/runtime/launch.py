@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,6 +196,15 @@ class Packed:
     pointers: ctypes.Array[ctypes.c_void_p]
     storage: tuple[Any, ...]  # what the pointers point to
     address: int
+
+    def changed(self, slots: Mapping[int, Any]) -> Packed:
+        """A copy with other cells and tensor maps in some places; what is in the others is shared."""
+        pointers = type(self.pointers).from_buffer_copy(self.pointers)
+        storage = list(self.storage)
+        for slot, value in slots.items():
+            storage[slot] = value
+            pointers[slot] = value.address if isinstance(value, TensorMap) else ctypes.addressof(value)
+        return Packed(pointers, tuple(storage), ctypes.addressof(pointers))
 
 
 def pack(parameters: Sequence[Parameter], values: Sequence[Value]) -> Packed:

@@ -14,25 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from twill.runtime.manifest import CallArgument, Manifest
-from twill.runtime.plan import Plan, needed_by_maps, open_ended
+from twill.runtime.plan import needed_by_maps, open_ended
+from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_torch, storage_end
 
 Kind = Literal["constant", "fixed", "free", "float", "tensor", "open tensor", "descriptor", "open descriptor", "any"]
 Match = Callable[..., Any]
-"""(grid, *arguments, **arguments) -> True: launched; None: it was refused before; False: not to be matched; a key."""
+"""(grid, *arguments, **arguments) -> True: launched; None: it was refused before; False: not to be matched; a `Call`
+that was not seen before."""
 
 HOW = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # Triton's options that an emitted kernel does not ask for
-
-
-class Refused:
-    """Stands for a launch that the emitted kernel cannot do, such as one with a misaligned tensor."""
-
-    def start(self, values: Sequence[Any], stream: int) -> None:
-        """Nothing was launched."""
-
-
-REFUSED = Refused()
-Plans = dict[tuple[Any, ...], Plan | Refused]
 
 
 def kinds(manifests: Sequence[Manifest], names: Sequence[str], constexprs: frozenset[str]) -> dict[str, Kind]:
@@ -77,11 +68,12 @@ def matcher(
 ) -> Match:
     """The function for a kernel of this signature.
 
-    plans: what was prepared, by key. stream_of: the current stream of a GPU. global_values: as Triton keeps them,
+    plans: what was prepared. stream_of: the current stream of a GPU. global_values: as Triton keeps them,
     (name, id) -> (value, where it is); calls are not matched once one of them has changed.
     """
     names = list(signature.parameters)
     facts = [fact for name in names for fact in _FACTS[looked_at[name]](name)]
+    layout = [fact.replace(".data_ptr()", ".data_ptr() & 15 == 0") for fact in facts]
     placed = next((name for name in names if looked_at[name] not in ("constant", "fixed", "free", "float", "any")), "")
     base = f"{placed}.base" if "descriptor" in looked_at.get(placed, "") else placed
     arguments = ", ".join(f"{name!r}: {name}" for name in names)
@@ -90,18 +82,21 @@ def matcher(
 def match(twill__grid, /, {_parameters(signature)}):
     if twill__globals and twill__changed(twill__globals):
         return False
-    twill__key = (
-        tuple(twill__grid({{{arguments}}}) if callable(twill__grid) else twill__grid),
-        {"".join(f"{fact}, " for fact in facts)}
-    )
-    twill__plan = twill__plans.get(twill__key)
+    twill__sizes = tuple(twill__grid({{{arguments}}}) if callable(twill__grid) else twill__grid)
+    twill__key = (twill__sizes, {"".join(f"{fact}, " for fact in facts)})
+    twill__values = ({"".join(f"{name}, " for name in names)})
+    twill__plan = twill__find(twill__key)
     if twill__plan is None:
-        return twill__key
-    return twill__plan.start(({"".join(f"{name}, " for name in names)}), twill__stream({device}))
+        twill__call = twill__Call(twill__key, (twill__sizes, {"".join(f"{fact}, " for fact in layout)}))
+        twill__plan = twill__moved(twill__call, twill__values, twill__stream({device}))
+        if twill__plan is None:
+            return twill__call
+    return twill__plan.start(twill__values, twill__stream({device}))
 """
     known = {
-        "plans": plans, "stream": stream_of, "device": current_device, "globals": global_values,
-        "changed": changed, "end": storage_end, "any": facts_of,
+        "find": plans.by_key.get, "moved": plans.moved, "Call": Call, "stream": stream_of, "device": current_device,
+        "globals": global_values,
+        "changed": changed, "beyond": beyond, "any": facts_of,
         **{f"default_{name}": p.default for name, p in signature.parameters.items() if p.default is not p.empty},
     }  # fmt: skip
     space = {f"twill__{name}": value for name, value in known.items()}  # no parameter is called so
@@ -137,9 +132,9 @@ _FACTS: dict[Kind, Callable[[str], list[str]]] = {
     "free": lambda name: [f"{name}.__class__", f"{name} == 1", f"not {name} & 15"],
     "float": lambda name: [f"{name}.__class__"],
     "tensor": _tensor,
-    "open tensor": lambda name: [*_tensor(name), f"twill__end({name})"],
+    "open tensor": lambda name: [*_tensor(name), f"twill__beyond({name})"],
     "descriptor": _descriptor,
-    "open descriptor": lambda name: [*_descriptor(name), f"twill__end({name}.base)"],
+    "open descriptor": lambda name: [*_descriptor(name), f"twill__beyond({name}.base)"],
     "any": lambda name: [f"twill__any({name})"],
 }
 
@@ -154,6 +149,11 @@ def facts_of(value: Any) -> tuple[Any, ...]:
         facts += [tuple(value.shape), tuple(value.strides), tuple(value.block_shape), value.padding]
         facts.append(getattr(value, "round_f32_to_tf32", None))
     return tuple(facts)
+
+
+def beyond(tensor: Any) -> int:
+    """Bytes from a PyTorch tensor's first element to the end of its storage."""
+    return storage_end(tensor) - int(tensor.data_ptr())
 
 
 def changed(values: Mapping[Any, Any]) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twill import exc
+from twill.runtime.address import Address, addresses
 from twill.runtime.arguments import Bound, check_promises, is_float, limits, read_arguments
 from twill.runtime.device import Device
 from twill.runtime.driver import bindings, call, on_device
@@ -38,16 +39,17 @@ Grid = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class FreeNumber:
-    """A number that every launch writes anew. position: among the bound values. multiple: what was promised of it."""
+    """A number that every launch writes anew. position: among the values. slot: among the packed parameters (None: the
+    code does not take it, but its promise is kept up). multiple: what was promised of it."""
 
     position: int
-    cell: Any
+    slot: int | None
     is_float: bool
     low: int = 0
     high: int = 0
     multiple: int = 1
 
-    def write(self, value: object) -> bool:
+    def write(self, cell: Any, value: object) -> bool:
         """Whether `value` is plainly right and was written; if not, the careful path says what is wrong."""
         plain = type(value)
         if self.is_float:
@@ -55,27 +57,61 @@ class FreeNumber:
         else:
             right = plain is int and self.low <= value < self.high and not value % self.multiple  # type: ignore[operator]
         if right:
-            self.cell.value = value
+            cell.value = value
         return right
 
 
 @dataclass
 class Plan:
-    """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors."""
+    """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
+
+    cells: those of the free numbers. addresses: what depends on where tensors are.
+    """
 
     device: int
     handle: int
+    shape: LaunchShape
     config: Any
     stream: int
     packed: Packed
     free: tuple[FreeNumber, ...]
+    cells: tuple[Any, ...]
+    addresses: tuple[Address, ...]
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def positioned(self, positions: Sequence[int]) -> Plan:
+        """The same for values of which the first is at `positions[0]`, and so on."""
+        free = tuple(replace(number, position=positions[number.position]) for number in self.free)
+        addresses = tuple(replace(address, position=positions[address.position]) for address in self.addresses)
+        return replace(self, free=free, addresses=addresses)
+
+    def moved(self, values: Sequence[Any], stream: int) -> Plan | None:
+        """The launch for values that differ in nothing but where PyTorch's tensors are (and in free numbers, which
+        `start` writes); None if that takes a careful look."""
+        slots: dict[int, Any] = {}
+        for address in self.addresses:
+            there = address.moved(values[address.position], self.packed.storage[address.slot])
+            if there is None:
+                return None
+            slots[address.slot] = there
+        cells = tuple(type(cell)() for cell in self.cells)  # another thread may write those of this launch
+        for number, cell in zip(self.free, cells, strict=True):
+            if number.slot is not None:
+                slots[number.slot] = cell
+        return replace(
+            self,
+            config=launch_config(self.shape, stream),
+            stream=stream,
+            packed=self.packed.changed(slots),
+            cells=cells,
+            lock=threading.Lock(),
+        )
 
     def start(self, values: Sequence[Any], stream: int) -> bool:
         """Launch with the free numbers of `values`; False, and no launch, if one of them needs a careful look."""
         with self.lock:
-            for number in self.free:
-                if not number.write(values[number.position]):
+            for number, cell in zip(self.free, self.cells, strict=True):
+                if not number.write(cell, values[number.position]):
                     return False
             self.launch(stream)
             return True
@@ -137,13 +173,17 @@ def make_plan(
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
     packed = pack(kernel.parameters, [_value(p.kind, p.name, p.index, bound, maps, grid) for p in manifest.parameters])
+    free = _free_numbers(manifest, arguments, needed_by_maps(manifest) if in_maps is None else in_maps)
     return Plan(
         device=device,
         handle=int(kernel.handle),
+        shape=shape,
         config=launch_config(shape, stream),
         stream=stream,
         packed=packed,
-        free=_free_numbers(manifest, arguments, packed, needed_by_maps(manifest) if in_maps is None else in_maps),
+        free=free,
+        cells=tuple(_Nowhere() if number.slot is None else packed.storage[number.slot] for number in free),
+        addresses=addresses(manifest, [argument.name for argument in arguments], bound.tensors, maps),
     )
 
 
@@ -212,21 +252,21 @@ def _device(bound: Bound) -> int:
 
 
 def _free_numbers(
-    manifest: Manifest, arguments: Sequence[CallArgument], packed: Packed, fixed: frozenset[str]
+    manifest: Manifest, arguments: Sequence[CallArgument], fixed: frozenset[str]
 ) -> tuple[FreeNumber, ...]:
-    """Numbers without a part in a map; one that the code does not take has no cell, but its promise is kept up."""
-    cells = {p.name: cell for p, cell in zip(manifest.parameters, packed.storage, strict=True) if p.kind == "scalar"}
+    """Numbers without a part in a map."""
+    slots = {p.name: slot for slot, p in enumerate(manifest.parameters) if p.kind == "scalar"}
     promises = {p.name: p.multiple for p in manifest.promises}
     found = []
     for position, argument in enumerate(arguments):
         if argument.kind != "number" or argument.name in fixed:
             continue
-        cell = cells.get(argument.name, _Nowhere())
+        slot = slots.get(argument.name)
         if is_float(argument):
-            found.append(FreeNumber(position, cell, is_float=True))
+            found.append(FreeNumber(position, slot, is_float=True))
             continue
         low, high = limits(argument)
-        found.append(FreeNumber(position, cell, False, low, high, promises.get(argument.name, 1)))
+        found.append(FreeNumber(position, slot, False, low, high, promises.get(argument.name, 1)))
     return tuple(found)
 
 

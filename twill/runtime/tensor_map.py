@@ -7,6 +7,7 @@ outermost first; the kernel's coordinates go the other way, x0 innermost.
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -20,6 +21,7 @@ ALIGNMENT = 16  # bytes: of the address, of every stride but the innermost, of t
 MAX_BOX = 256  # elements of a box along one dimension
 MAX_SIZE = 1 << 32  # elements of the tensor along one dimension
 MAX_STRIDE = 1 << 40  # bytes
+ENCODED = 128  # bytes of an encoded map
 
 Swizzle = Literal[0, 32, 64, 128]  # bytes of a row in shared memory; 0: plain rows
 
@@ -61,10 +63,11 @@ class TensorMapParameters:
 class TensorMap:
     """An encoded map: a kernel argument. It does not keep its tensor's memory: who launches with it does.
 
-    address: of its 128 bytes on the host, there as long as this object is. device: index of the tensor's GPU.
+    pointer: where the tensor begins. address: of its 128 bytes on the host, there as long as this object is. device:
+    index of the tensor's GPU.
     """
 
-    parameters: TensorMapParameters
+    pointer: int
     encoded: Any
     address: int
     device: int
@@ -158,4 +161,14 @@ def encode(given: TensorMapParameters, device: int) -> TensorMap:
         getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}"),
         getattr(driver.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{fill}"),
     )
-    return TensorMap(given, encoded, int(encoded.getPtr()), device)
+    return TensorMap(given.pointer, encoded, int(encoded.getPtr()), device)
+
+
+def relocated(given: TensorMap, pointer: int) -> TensorMap | None:
+    """The same map of a tensor that begins at `pointer`, a multiple of 16; None if the driver refuses."""
+    driver = bindings()
+    encoded = driver.CUtensorMap()
+    address = int(encoded.getPtr())
+    ctypes.memmove(address, given.address, ENCODED)
+    (code,) = driver.cuTensorMapReplaceAddress(encoded, pointer)
+    return None if code else TensorMap(pointer, encoded, address, given.device)

@@ -1,0 +1,103 @@
+"""Promises of prepared launches that are remembered: found by all that they rely on, bounded, moved where alike."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.fake_driver import FakeDriver, fake_torch, forget, install
+from twill.runtime.address import Address
+from twill.runtime.launch import LaunchShape, Packed, pack
+from twill.runtime.module import Parameter
+from twill.runtime.plan import FreeNumber, Plan
+from twill.runtime.plans import MOST_PLANS, REFUSED, Call, Plans
+from twill.runtime.tensor import TensorView
+
+SIZES = [8, 4]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    yield install(monkeypatch, FakeDriver(SIZES))
+    forget()
+
+
+def packed(pointer: int) -> Packed:
+    return pack((Parameter("x", "pointer"), Parameter("n", "i32")), (TensorView(pointer, "f32", (), (), 0), 1))
+
+
+def prepared(pointer: int = 0x1000) -> Plan:
+    """A launch of a kernel of a pointer, to be aligned by 64 bytes, and a number."""
+    parameters = packed(pointer)
+    shape = LaunchShape((1, 1, 1), (128, 1, 1))
+    number = FreeNumber(1, 1, False, -(1 << 31), 1 << 31)
+    place = (Address(0, 0, 0, 64),)
+    return Plan(0, 77, shape, Config(), 0, parameters, (number,), (parameters.storage[1],), place)
+
+
+class Config:
+    """Of a launch."""
+
+    gridDimX = gridDimY = gridDimZ = blockDimX = blockDimY = blockDimZ = 1
+    sharedMemBytes = hStream = 0
+
+
+def call(pointer: int, n: str = "n") -> Call:
+    return Call((pointer, n), (pointer & 15, n))
+
+
+def seen(driver: FakeDriver) -> list[tuple[Any, ...]]:
+    """Pointer, number and stream of every launch."""
+    return [(*struct.unpack("<Qi", b"".join(one.values)), one.stream) for one in driver.launches]
+
+
+def test_a_call_that_is_alike_but_for_its_address_is_moved_and_remembered(driver: FakeDriver) -> None:
+    plans = Plans()
+    plans.add(call(0x1000), prepared())
+    values = (fake_torch(0x2000), 5)
+    moved = plans.moved(call(0x2000), values, 9)
+    assert moved is not None and plans.by_key[call(0x2000).key] is moved
+    assert moved.start(values, 9)
+    first = plans.by_key[call(0x1000).key]
+    assert first.start((fake_torch(0x1000), 6), 0)
+    assert seen(driver) == [(0x2000, 5, 9), (0x1000, 6, 0)]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "n"),
+    [(fake_torch(0x2010), "n"), (fake_torch(0x2008), "n"), (fake_torch(0x2000), "m"), (object(), "n"), (3, "n")],
+)
+def test_what_is_not_alike_is_left_to_a_careful_look(driver: FakeDriver, tensor: Any, n: str) -> None:
+    plans = Plans()
+    plans.add(call(0x1000), prepared())
+    pointer = tensor.data_ptr() if hasattr(tensor, "data_ptr") else 0x2000
+    assert plans.moved(call(pointer, n), (tensor, 5), 0) is None
+    assert list(plans.by_key) == [call(0x1000).key]
+
+
+def test_a_refusal_is_of_its_addresses_alone(driver: FakeDriver) -> None:
+    plans = Plans()
+    plans.add(call(0x1000), REFUSED)
+    assert plans.moved(call(0x2000), (fake_torch(0x2000), 5), 0) is None
+
+
+def test_what_is_remembered_is_bounded(driver: FakeDriver) -> None:
+    plans, plan = Plans(), prepared()
+    for number in range(MOST_PLANS + 5):
+        plans.add(Call((number,), (number,)), plan)
+    assert (len(plans.by_key), len(plans.by_layout)) == (MOST_PLANS, MOST_PLANS)
+    assert (0,) not in plans.by_key and (MOST_PLANS + 4,) in plans.by_key
+
+
+def test_a_copy_of_packed_parameters_shares_what_was_not_changed() -> None:
+    first = packed(0x1000)
+    second = first.changed({0: ctypes.c_uint64(0x3000)})
+    assert second.storage[1] is first.storage[1]
+    for one, pointer in ((first, 0x1000), (second, 0x3000)):
+        addresses = (ctypes.c_void_p * 2).from_address(one.address)
+        assert ctypes.c_uint64.from_address(addresses[0] or 0).value == pointer
+        assert ctypes.c_int32.from_address(addresses[1] or 0).value == 1

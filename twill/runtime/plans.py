@@ -1,0 +1,64 @@
+"""The launches of one kernel that are prepared: by all that they rely on, and by all of that but the addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from twill.runtime.plan import Plan
+
+MOST_PLANS = 512  # that are remembered
+
+Key = tuple[Any, ...]
+Value = TypeVar("Value")
+
+
+class Refused:
+    """Stands for a launch that the emitted kernel cannot do, such as one with a misaligned tensor."""
+
+    def start(self, values: Sequence[Any], stream: int) -> None:
+        """Nothing was launched."""
+
+
+REFUSED = Refused()
+
+
+class Call(NamedTuple):
+    """A call as it is recognized. key: all that a prepared launch relies on. layout: that without the addresses of its
+    tensors, of which it has only whether 16 divides them."""
+
+    key: Key
+    layout: Key
+
+
+@dataclass
+class Plans:
+    """Thread-safe. by_key is read without a lock, at every launch."""
+
+    by_key: dict[Key, Plan | Refused] = field(default_factory=dict)
+    by_layout: dict[Key, Plan] = field(default_factory=dict)
+
+    def add(self, call: Call, plan: Plan | Refused) -> None:
+        """For the next call like this one."""
+        _put(self.by_key, call.key, plan)
+        if isinstance(plan, Plan):
+            _put(self.by_layout, call.layout, plan)
+
+    def moved(self, call: Call, values: Sequence[Any], stream: int) -> Plan | None:
+        """The launch for a call that differs from an earlier one in its addresses alone, from now on remembered."""
+        alike = self.by_layout.get(call.layout)
+        plan = None if alike is None else alike.moved(values, stream)
+        if plan is not None:
+            _put(self.by_key, call.key, plan)
+        return plan
+
+
+def _put(there: dict[Key, Value], key: Key, value: Value) -> None:
+    """The oldest makes room."""
+    try:
+        while len(there) >= MOST_PLANS:
+            there.pop(next(iter(there)), None)
+    except (RuntimeError, StopIteration):  # another thread makes room, too
+        return
+    there[key] = value
