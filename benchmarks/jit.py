@@ -1,4 +1,5 @@
-"""`twill.jit`: what a launch costs the host, how soon a fresh process launches emitted kernels, how long look-ups take.
+"""`twill.jit`: what a launch costs the host, how soon a fresh process launches emitted kernels, how long look-ups take,
+what a broken service costs.
 
     python -m tests.gpu.check_jit prepare STORE   # anywhere
     python benchmarks/jit.py --store STORE        # on a GPU
@@ -28,14 +29,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where twill is not installed
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("launches", "starts", "lookups")
+PARTS = ("launches", "starts", "lookups", "services")
+SERVICE = ("broken service, the first launch beside Triton's", "broken service, the slowest later launch")
 TURN = 10  # launches of one kind before it is another's turn
 NEW = 256  # launches with addresses that were not seen before
 
 
 @dataclass(frozen=True)
 class Row:
-    """Microseconds (milliseconds for "start"). limit: what is promised of the median; None: nothing."""
+    """Microseconds (milliseconds for "start" and `SERVICE`). limit: what is promised of the median; None: nothing."""
 
     what: str
     name: str
@@ -78,8 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 rows += hot(options.launches)
             elif part == "starts":
                 rows += starts(options.starts)
-            else:
+            elif part == "lookups":
                 rows += lookups(Path(place), copied, options.lookups)
+            else:
+                rows += services(copied, options.starts)
             write(out, rows)
     sys.stdout.write(out.with_suffix(".md").read_text(encoding="utf-8"))
     return int(any(one.limit is not None and one.median > one.limit for one in rows))
@@ -246,6 +250,28 @@ def lookups(place: Path, store: str, count: int) -> list[Row]:
     return rows
 
 
+# -- broken services ----------------------------------------------------------------------------
+
+
+def services(store: str, count: int) -> list[Row]:
+    """Fresh processes that launch a kernel behind a service that is broken; each also checks what comes of it."""
+    from tests.gpu.jit_broken import BUDGET, MEASURED
+    from tests.gpu.jit_services import SERVICES
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind in SERVICES:
+        words = [sys.executable, "-m", "tests.gpu.check_jit", "case", store, f"service {kind}"]
+        running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(count)]
+        said = [process.communicate()[0] for process in running]
+        if any(process.returncode for process in running):
+            raise SystemExit(f"service {kind}: {said}")
+        found[kind] = [json.loads(text.split(MEASURED)[1].splitlines()[0]) for text in said]
+        print(kind, found[kind][0]["logged"], flush=True)
+    first, later = SERVICE
+    rows = [row(first, kind, [one["first"] for one in each], 1000 * BUDGET) for kind, each in found.items()]
+    return rows + [row(later, kind, [one["later"] for one in each]) for kind, each in found.items()]
+
+
 # -- what is written ----------------------------------------------------------------------------
 
 
@@ -264,7 +290,7 @@ def write(out: Path, rows: Sequence[Row]) -> None:
     out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     lines = ["# twill.jit", "", ", ".join(f"{name} {value}" for name, value in facts.items()), ""]
     for what in dict.fromkeys(one.what for one in rows):
-        unit = "ms" if what == "start" else "µs"
+        unit = "ms" if what in ("start", *SERVICE) else "µs"
         lines += [f"| {what} | count | least, {unit} | median, {unit} | p99, {unit} | promised median |"]
         lines += ["| --- | ---: | ---: | ---: | ---: | ---: |"]
         for one in (one for one in rows if one.what == what):

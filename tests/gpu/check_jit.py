@@ -1,7 +1,8 @@
 """`twill.jit` on a GPU, scenario by scenario, each in a process of its own.
 
 python -m tests.gpu.check_jit prepare STORE       # without a GPU: emits what the scenarios launch, into a new store
-python -m tests.gpu.check_jit run STORE           # on a GPU: every scenario; exit code 1 if one is not as it should be
+python -m tests.gpu.check_jit run STORE [WORD...] # on a GPU: every scenario, or those with such a word in their name;
+                                                  # exit code 1 if one is not as it should be
 python -m tests.gpu.check_jit case STORE NAME     # one of them
 """
 
@@ -26,9 +27,10 @@ import triton
 
 import twill
 from tests.gpu import jit_calls
+from tests.gpu.jit_broken import broken
 from tests.gpu.jit_calls import ROOT, calls
-from tests.gpu.jit_services import SERVICES, played
-from tests.gpu.jit_watch import Watched, like_triton, new_stream, settled, until_emitted
+from tests.gpu.jit_services import SERVICES
+from tests.gpu.jit_watch import Watched, like_triton, new_stream, until_emitted
 
 SECONDS = 150.0  # of one scenario
 
@@ -154,6 +156,52 @@ def streams(store: str) -> Iterator[str]:
     yield "" if plan.stream else "the stream was not passed on"
 
 
+def devices(store: str) -> Iterator[str]:
+    """Every GPU there is, in turn, then each from a thread of its own."""
+    watched, wrong = Watched("gemm"), list[str]()
+    placed = []
+    for index in range(torch.cuda.device_count()):
+        with torch.cuda.device(index):
+            placed.append((index, jit_calls.gemm(seed=index)))
+            yield until_emitted(watched, placed[-1][1])
+    before = watched.triton
+
+    def launch(index: int, call: jit_calls.Call, times: int) -> None:
+        with torch.cuda.device(index):
+            for _ in range(times):
+                call.out.fill_(float("nan"))
+                call.launch(watched.fast)
+            torch.cuda.synchronize()
+        if call.out.device.index != index or call.error() > 0.01:
+            wrong.append(f"GPU {index}: error {call.error():.2e}")
+
+    for one in (*placed, *reversed(placed), *placed):
+        launch(*one, times=1)
+    group = [threading.Thread(target=launch, args=(*one, 50)) for one in placed]
+    for thread in group:
+        thread.start()
+    for thread in group:
+        thread.join()
+    yield from wrong
+    yield "" if watched.triton == before else "Triton ran"
+    print(f"  {len(placed)} GPUs")
+
+
+def elsewhere(store: str) -> Iterator[str]:
+    """Tensors that lie elsewhere at every launch, some of them with less memory behind them, some misaligned."""
+    for make in (jit_calls.gemm, jit_calls.gemm_pointers, jit_calls.attention):
+        calls_ = [make(seed=seed) for seed in range(24)]
+        watched = Watched(calls_[0].kernel)
+        yield until_emitted(watched, calls_[0])
+        yield until_emitted(watched, calls_[0])
+        before, plans = watched.triton, watched.fast.twill_dispatch.hot.plans
+        for call in (*calls_, *reversed(calls_)):
+            yield like_triton(call, lambda call=call, fast=watched.fast: call.launch(fast))  # type: ignore[misc]
+        yield "" if watched.triton == before else f"{calls_[0].kernel}: Triton ran"
+        yield "" if len(plans.by_layout) < 5 else f"{calls_[0].kernel}: {len(plans.by_layout)} launches were prepared"
+        print(f"  {calls_[0].kernel}: {len(plans.by_key)} addresses, {len(plans.by_layout)} prepared")
+
+
 def threads(store: str) -> Iterator[str]:
     """Eight threads from the first launch on."""
     watched = Watched("gemm")
@@ -197,6 +245,19 @@ def compiled(store: str) -> Iterator[str]:
     for backend in ("eager", "inductor"):
         got = torch.compile(double, backend=backend, fullgraph=True)(*call.inputs)
         yield "" if (got.float() - wanted).norm() / wanted.norm() < 0.01 else f"{backend}: wrong result"
+
+    @torch.compiler.disable
+    def launch(*tensors: torch.Tensor) -> None:
+        fast[(12,)](*tensors, 512, 384, 256, 256, 1, 384, 1, 384, 1, 128, 128, 64, 8, num_warps=8)
+
+    def outside(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        c = torch.empty(512, 384, dtype=torch.bfloat16, device="cuda")
+        launch(a, b, c)
+        return c * 2
+
+    before, got = watched.triton, torch.compile(outside)(*call.inputs)
+    yield "" if (got.float() - wanted).norm() / wanted.norm() < 0.01 else "outside of the compiled code: wrong result"
+    yield "" if watched.triton == before else "outside of the compiled code: Triton ran"
 
 
 def required(store: str) -> Iterator[str]:
@@ -243,47 +304,10 @@ print("right", size)
 """
 
 
-def broken(kind: str) -> Callable[[str], Iterator[str]]:
-    """A service that is broken in one way, an empty store, and launches all the while."""
-
-    def scenario(store: str) -> Iterator[str]:
-        records: list[str] = []
-        handler = logging.Handler()
-        handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
-        logging.getLogger("twill.jit").addHandler(handler)
-        with tempfile.TemporaryDirectory() as place, played(kind, store) as address:
-            watched = Watched("gemm", store=f"{place}/new", server=address)
-            call = jit_calls.gemm()
-            call.launch(jit_calls.kernel("gemm"))  # what Triton does at the first launch of all is no cost of twill.jit
-            begun = time.perf_counter()
-            call.launch(watched.fast)
-            first = time.perf_counter() - begun - watched.spent
-            yield "" if first < 0.05 + 0.01 else f"the first launch took {1000 * first:.0f} ms beside Triton's"
-            most, last, end = 0.0, -1, time.monotonic() + 45
-            while time.monotonic() < end:
-                watched.spent = 0.0
-                begun = time.perf_counter()
-                yield like_triton(call, lambda: call.launch(watched.fast)) if last != len(records) else ""
-                if last != len(records):
-                    last = len(records)
-                    continue
-                call.launch(watched.fast)
-                most = max(most, time.perf_counter() - begun - watched.spent)
-                if settled(watched):
-                    break
-                time.sleep(0.01)
-            yield like_triton(call, lambda: call.launch(watched.fast))
-            yield "" if watched.fast.twill_dispatch.used == [] else "a kernel came of it"
-            yield "" if len(set(records)) == len(records) >= 1 else f"logged {records}"
-            said = " | ".join(text[:160] for text in records)
-            print(f"  first launch {1000 * first:.1f} ms, later at most {1000 * most:.1f} ms beside Triton's; {said}")
-
-    return scenario
-
-
 SCENARIOS: dict[str, Callable[[str], Iterator[str]]] = {
     "solved here": solved_here, "results": results, "guards": guards, "autotuned": autotuned, "CUDA graphs": graphs,
-    "streams": streams, "threads": threads, "torch.compile": compiled, "require": required, "unedited": unedited,
+    "streams": streams, "devices": devices, "elsewhere": elsewhere, "threads": threads, "torch.compile": compiled,
+    "require": required, "unedited": unedited,
     **{f"service {kind}": broken(kind) for kind in SERVICES},
 }  # fmt: skip
 
@@ -358,7 +382,7 @@ def main(words: list[str]) -> int:
         return prepare(store)
     if what == "case":
         return case(store, rest[0])
-    return run(store, [name for name in SCENARIOS if not rest or rest[0] in name], 8)
+    return run(store, [name for name in SCENARIOS if not rest or any(word in name for word in rest)], 8)
 
 
 if __name__ == "__main__":
