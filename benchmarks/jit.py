@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--store", type=Path, required=True, help="a store that was prepared")
     made.add_argument("--launches", type=int, default=3000, help="of each kind (default 3,000)")
     made.add_argument("--starts", type=int, default=5, help="fresh processes (default 5)")
+    made.add_argument("--services", type=int, default=3, help="fresh processes for each broken service (default 3)")
     made.add_argument("--lookups", type=int, default=2000, help="at each level (default 2,000)")
     made.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default: all of them")
     made.add_argument("--out", type=Path, help="the JSON file of results")
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             elif part == "lookups":
                 rows += lookups(Path(place), copied, options.lookups)
             else:
-                rows += services(copied, options.starts)
+                rows += services(copied, options.services)
             write(out, rows)
     sys.stdout.write(out.with_suffix(".md").read_text(encoding="utf-8"))
     return int(any(one.limit is not None and one.median > one.limit for one in rows))
@@ -258,15 +259,19 @@ def services(store: str, count: int) -> list[Row]:
     from tests.gpu.jit_broken import BUDGET, MEASURED
     from tests.gpu.jit_services import SERVICES
 
-    found: dict[str, list[dict[str, Any]]] = {}
-    for kind in SERVICES:
-        words = [sys.executable, "-m", "tests.gpu.check_jit", "case", store, f"service {kind}"]
-        running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(count)]
-        said = [process.communicate()[0] for process in running]
-        if any(process.returncode for process in running):
-            raise SystemExit(f"service {kind}: {said}")
-        found[kind] = [json.loads(text.split(MEASURED)[1].splitlines()[0]) for text in said]
-        print(kind, found[kind][0]["logged"], flush=True)
+    case = [sys.executable, "-m", "tests.gpu.check_jit", "case", store]
+    found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in SERVICES}
+    for _ in range(count):
+        running = {
+            kind: subprocess.Popen([*case, f"service {kind}"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+            for kind in SERVICES
+        }
+        for kind, process in running.items():
+            said = process.communicate()[0]
+            if process.returncode:
+                raise SystemExit(f"service {kind}: {said}")
+            found[kind].append(json.loads(said.split(MEASURED)[1].splitlines()[0]))
+            print(kind, found[kind][-1]["logged"], flush=True)
     first, later = SERVICE
     rows = [row(first, kind, [one["first"] for one in each], 1000 * BUDGET) for kind, each in found.items()]
     return rows + [row(later, kind, [one["later"] for one in each]) for kind, each in found.items()]
