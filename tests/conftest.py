@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.browser import chromium
+from twill.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from tests.jit_kernels import World
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -46,6 +51,30 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """An empty store in a file."""
+    one = SqliteStore(tmp_path / "deep" / "store.sqlite3")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[World]:
+    """Triton and CUDA as tests of `twill.jit` have them, with an empty store. Needs PyTorch."""
+    from tests import jit_kernels
+
+    with jit_kernels.world(monkeypatch, tmp_path, caplog) as made:
+        yield made
+
+
+@pytest.fixture
+def stored(world: World) -> World:
+    """The same, but the store has the kernel that `World.call` asks for."""
+    world.keep(world.key())
+    return world
 
 
 @pytest.fixture

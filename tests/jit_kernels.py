@@ -70,6 +70,11 @@ MANIFEST = Manifest(
 SIZES = [128, 128, 4, 8, 4, 4, 4, 4]
 
 
+def emitted(request: Request) -> Answer:
+    """What the helper says of a kernel that it emitted."""
+    return Answer(request.key, "emitted", artifact=artifact(request.key, MANIFEST.text(), CODE))
+
+
 @dataclass
 class World:
     """Triton and CUDA as tests have them. requests: what the helper was asked; answer: what it says (None: nothing)."""

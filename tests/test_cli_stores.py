@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.kernels import H100
 from tests.services import answer, dead_address, entry_answer, playing, refusal
+from tests.store_files import plant
 from tests.stores import entry_of, poisons
-from tests.test_store_sqlite import plant
 from twill import pipeline
 from twill.cli import main
 from twill.exc import BudgetExhausted

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
-from tests.test_runtime_kernel import KERNEL
+from tests.manifests import KERNEL
 from twill.runtime.address import Address, addresses
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TensorMap

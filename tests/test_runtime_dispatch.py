@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,31 +11,12 @@ import triton
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import twill
-from tests import jit_kernels
 from tests.fake_driver import forget
-from tests.jit_kernels import CODE, MANIFEST, World, scale
+from tests.jit_kernels import CODE, MANIFEST, World, emitted, scale
 from twill import exc
 from twill.runtime.artifact import artifact, refusal
-from twill.runtime.request import Answer, Request
+from twill.runtime.request import Answer
 from twill.store.sqlite import SqliteStore
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[World]:
-    with jit_kernels.world(monkeypatch, tmp_path, caplog) as made:
-        yield made
-
-
-@pytest.fixture
-def stored(world: World) -> World:
-    """The store has the kernel that `call` asks for."""
-    world.keep(world.key())
-    return world
-
-
-def emitted(request: Request) -> Answer:
-    return Answer(request.key, "emitted", artifact=artifact(request.key, MANIFEST.text(), CODE))
-
 
 # ---------------------------------------------------------------- guards
 

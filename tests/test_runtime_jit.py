@@ -6,8 +6,6 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,30 +15,9 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import twill
-from tests import jit_kernels
 from tests.conftest import ROOT
-from tests.jit_kernels import CODE, MANIFEST, World, plain, scale
+from tests.jit_kernels import World, plain, scale
 from twill import exc
-from twill.runtime.artifact import artifact
-from twill.runtime.request import Answer, Request
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[World]:
-    with jit_kernels.world(monkeypatch, tmp_path, caplog) as made:
-        yield made
-
-
-@pytest.fixture
-def stored(world: World) -> World:
-    """The store has the kernel that `call` asks for."""
-    world.keep(world.key())
-    return world
-
-
-def emitted(request: Request) -> Answer:
-    return Answer(request.key, "emitted", artifact=artifact(request.key, MANIFEST.text(), CODE))
-
 
 # ---------------------------------------------------------------- the emitted kernel
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from twill.exc import FileMissing, MalformedArchive
 from twill.store.archive import export_lines, import_archive
 from twill.store.care import keys
 from twill.store.sqlite import SqliteStore
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    """An empty store to import into."""
-    one = SqliteStore(tmp_path / "new")
-    yield one
-    one.close()
 
 
 @pytest.fixture

@@ -57,5 +57,6 @@ def told(made: Sequence[TwillKernel]) -> str:
     launched = [kernel for kernel in made if kernel.twill_dispatch.launched]
     emitted = [kernel for kernel in launched if kernel.twill_dispatch.used]
     reasons = [reason for kernel in launched if (reason := kernel.twill_dispatch.explain())]
-    head = f"{len(launched)} Triton kernels were launched, {len(emitted)} emitted"
+    count = "1 Triton kernel was" if len(launched) == 1 else f"{len(launched)} Triton kernels were"
+    head = f"{count} launched, {len(emitted)} emitted"
     return "\n".join([head, *(f"  {line}" for reason in reasons for line in reason.splitlines())])
