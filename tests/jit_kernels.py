@@ -21,7 +21,7 @@ import twill
 from tests.fake_driver import FakeDriver, forget, install
 from tests.fake_triton import FakeTriton, installed
 from twill.runtime import library
-from twill.runtime.artifact import NAME, artifact
+from twill.runtime.artifact import NAME, artifact, to_text
 from twill.runtime.evaluate import Operation
 from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
 from twill.runtime.reasons import NOTES
@@ -72,7 +72,7 @@ SIZES = [128, 128, 4, 8, 4, 4, 4, 4]
 
 def emitted(request: Request) -> Answer:
     """What the helper says of a kernel that it emitted."""
-    return Answer(request.key, "emitted", artifact=artifact(request.key, MANIFEST.text(), CODE))
+    return Answer(request.key, "emitted", artifact=to_text(artifact(request.key, MANIFEST.text(), CODE)))
 
 
 @dataclass
@@ -131,10 +131,10 @@ class World:
         (known,) = fast.twill_dispatch.variants.known.values()
         return str(known.shelf.key)
 
-    def keep(self, key: str, text: str = "") -> None:
+    def keep(self, key: str, data: bytes = b"") -> None:
         """Put an emitted kernel into the store."""
         store = SqliteStore(self.store)
-        store.put_artifact(key, NAME, (text or artifact(key, MANIFEST.text(), CODE)).encode())
+        store.put_artifact(key, NAME, data or artifact(key, MANIFEST.text(), CODE))
         store.close()
 
 

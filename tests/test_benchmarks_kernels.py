@@ -25,7 +25,7 @@ from benchmarks.kernels.sensor import Reading, Sensor
 from benchmarks.kernels.supervise import Supervisor
 from benchmarks.kernels.tables import TABLES, Row, rows
 from benchmarks.kernels.work import flops
-from tests.test_runtime_kernel import KERNEL
+from tests.manifests import KERNEL
 from twill.runtime.manifest import CallArgument, Manifest
 
 

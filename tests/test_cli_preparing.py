@@ -15,7 +15,7 @@ from twill.emission import extract, extract_module
 from twill.graph.canonical import canonical_shape
 from twill.graph.specialization import resolve
 from twill.key import Asked, schedule_key
-from twill.runtime.artifact import NAME, Refused, read_artifact
+from twill.runtime.artifact import NAME, Refused, from_text, read_artifact
 from twill.runtime.kernel import EmittedKernel
 from twill.store.sqlite import SqliteStore
 
@@ -59,14 +59,14 @@ def test_a_stored_schedule_becomes_a_kernel_that_is_kept(at_root: Path, tmp_path
     OPEN.add((request.store, ""))
     answer = preparing.prepared(request)
     assert (answer.state, answer.notes) == ("emitted", ())
-    kernel = read_artifact(answer.artifact, request.key)
+    kernel = read_artifact(from_text(answer.artifact), request.key)
     assert isinstance(kernel, EmittedKernel)
     manifest = kernel.manifest
     assert (manifest.kernel, manifest.machine, manifest.spec) == ("gemm", "h100", preparing.SPEC)
     assert [a.name for a in manifest.arguments] == [p.name for p in request.parameters]
     assert {(p.name, p.multiple) for p in manifest.promises} >= {("a_desc", 16)}
     store = SqliteStore(request.store)
-    assert store.get_artifact(request.key, NAME) == answer.artifact.encode()
+    assert store.get_artifact(request.key, NAME) == from_text(answer.artifact)
     store.close()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.golden_schedules import Example, kernel
-from tests.test_runtime_kernel import CODE, KERNEL
+from tests.manifests import CODE, KERNEL
 from twill import exc
 from twill.cli import main, trying
 from twill.graph.problem import Case

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_runtime_kernel import KERNEL
+from tests.manifests import KERNEL
 from twill import exc
 from twill.runtime.call import Calls, same
 from twill.runtime.manifest import CallArgument

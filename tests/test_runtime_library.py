@@ -12,7 +12,7 @@ import pytest
 from tests.manifests import CODE, KERNEL
 from twill.exc import StoreUnavailable
 from twill.runtime import library as module
-from twill.runtime.artifact import NAME, artifact, refusal
+from twill.runtime.artifact import NAME, artifact, refusal, to_text
 from twill.runtime.helper import Helper
 from twill.runtime.library import Inquiry, Library, Shelf, library, path_of
 from twill.runtime.policy import settings
@@ -49,9 +49,9 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def path(tmp_path: Path) -> str:
     """A store with the kernel "k1", and "k2", which was refused."""
     store = SqliteStore(tmp_path / "s")
-    store.put_artifact("k1", NAME, artifact("k1", KERNEL.text(), CODE).encode())
-    store.put_artifact("k2", NAME, refusal("k2", "a scan").encode())
-    store.put_artifact("k3", NAME, artifact("k1", KERNEL.text(), CODE).encode())
+    store.put_artifact("k1", NAME, artifact("k1", KERNEL.text(), CODE))
+    store.put_artifact("k2", NAME, refusal("k2", "a scan"))
+    store.put_artifact("k3", NAME, artifact("k1", KERNEL.text(), CODE))
     store.close()
     return str(tmp_path / "s")
 
@@ -127,7 +127,7 @@ def test_a_task_that_fails_does_not_end_the_others(notes: list[str]) -> None:
 
 
 def test_a_missing_kernel_is_prepared_once_and_its_notes_are_told(notes: list[str]) -> None:
-    text = artifact("k1", KERNEL.text(), CODE)
+    text = to_text(artifact("k1", KERNEL.text(), CODE))
     helper = Played(k1=Answer("k1", "emitted", notes=("the service is down",), artifact=text))
     one = Library(None, "", helper)
     shelf = settled(one, REQUEST)
@@ -142,8 +142,8 @@ def test_a_missing_kernel_is_prepared_once_and_its_notes_are_told(notes: list[st
     [
         (Answer("k1", "unsupported", "gemm.py:3: a scan"), "gemm.py:3: a scan"),
         (Answer("k1", "failed", "the process is gone"), "the process is gone"),
-        (Answer("k1", "emitted", artifact="{"), "the stored kernel is not JSON"),
-        (Answer("k1", "emitted", artifact=artifact("k2", KERNEL.text(), CODE)), "that of key k2"),
+        (Answer("k1", "emitted", artifact="{"), "the stored kernel is not whole"),
+        (Answer("k1", "emitted", artifact=to_text(artifact("k2", KERNEL.text(), CODE))), "that of key k2"),
     ],
 )
 def test_whatever_else_the_helper_says_is_a_refusal(answer: Answer, reason: str) -> None:

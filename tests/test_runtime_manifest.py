@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_runtime_kernel import CODE, KERNEL
+from tests.manifests import CODE, KERNEL
 from twill.exc import FileMissing, MalformedManifest
 from twill.runtime.manifest import parse_manifest, read_manifest
 

@@ -34,7 +34,7 @@ if sys.argv[1:] == ["fail"]:
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setitem(sys.modules, "twill_script_says", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "twill_script_says", None)
     path = tmp_path / "script.py"
     path.write_text(SCRIPT, encoding="utf-8")
     return path
@@ -48,7 +48,7 @@ def test_a_script_is_run_as_python_runs_it_and_nothing_stays(script: Path) -> No
     before = sys.argv[:], sys.path[:], triton.jit
     made: list[TwillKernel] = []
     run_script(script, ["a", "-b"], OFF, made)
-    said = tuple(sys.modules["twill_script_says"])  # type: ignore[arg-type]
+    said = tuple(sys.modules["twill_script_says"])
     assert said == ("__main__", ["a", "-b"], str(script.parent), "TwillKernel")
     assert [one.__name__ for one in made] == ["one"]
     assert (sys.argv, sys.path, triton.jit) == before

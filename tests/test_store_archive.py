@@ -59,7 +59,7 @@ def test_everything_comes_back(store: SqliteStore, exported: list[str], tmp_path
 
 
 def test_what_is_bad_in_the_store_is_not_exported(store: SqliteStore) -> None:
-    from tests.test_store_sqlite import plant
+    from tests.store_files import plant
 
     plant(store, poisons()["illegal"])
     assert len(list(export_lines(store, keys(store)))) == 2

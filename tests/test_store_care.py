@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.kernels import H100
+from tests.store_files import change, plant
 from tests.stores import entry_of, poisons
-from tests.test_store_sqlite import change, plant
 from twill.store.care import artifact_names, collect, keys, quarantined, size, verify
 from twill.store.examine import mark
 from twill.store.rows import row_of

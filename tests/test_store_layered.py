@@ -196,7 +196,7 @@ def test_nothing_is_kept_after_the_end(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_a_poisoned_file_falls_through_to_the_service(tmp_path: Path) -> None:
-    from tests.test_store_sqlite import plant
+    from tests.store_files import plant
 
     with playing(entry_answer(entry_of())) as service:
         store = layers(tmp_path / "s", service.address)

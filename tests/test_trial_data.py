@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.fake_torch import fake_torch
-from tests.test_runtime_kernel import KERNEL
+from tests.manifests import KERNEL
 from twill.graph.problem import Case
 from twill.runtime.manifest import CallArgument
 from twill.trial.data import GUARD, Data, constant, emitted, make_data, original

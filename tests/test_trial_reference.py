@@ -10,7 +10,7 @@ import pytest
 
 from tests.fake_torch import fake_torch
 from tests.golden_schedules import Example, kernel
-from tests.test_runtime_kernel import KERNEL
+from tests.manifests import KERNEL
 from twill.codegen.manifest import call_arguments
 from twill.graph.sidecar import read_sidecar
 from twill.trial.data import make_data

@@ -84,7 +84,7 @@ def emitted(request: Request) -> Answer:
     from twill.emission import emit_solved
     from twill.exc import TwillError
     from twill.machine_file import load_machine
-    from twill.runtime.artifact import artifact, refusal
+    from twill.runtime.artifact import artifact, refusal, to_text
 
     machine = load_machine(request.machine)
     store = opened(request.store, request.server)
@@ -95,9 +95,9 @@ def emitted(request: Request) -> Answer:
         if final(error):
             keep_artifact(store, request, refusal(request.key, error.describe().replace("\n", ";")))
         raise
-    text = artifact(request.key, emission.manifest.text(), emission.build.cubin)
-    keep_artifact(store, request, text)
-    return Answer(request.key, "emitted", artifact=text)
+    data = artifact(request.key, emission.manifest.text(), emission.build.cubin)
+    keep_artifact(store, request, data)
+    return Answer(request.key, "emitted", artifact=to_text(data))
 
 
 @cache
@@ -114,11 +114,11 @@ def opened(path: str, server: str) -> LayeredStore:
         return open_store(None, server, budget=None, environment={**environment, "TWILL_STORE": OFF})
 
 
-def keep_artifact(store: LayeredStore, request: Request, text: str) -> None:
+def keep_artifact(store: LayeredStore, request: Request, data: bytes) -> None:
     """For the next process; a store that cannot be written is noted."""
     from twill.runtime.artifact import NAME
 
-    store.put_artifact(request.key, NAME, text.encode())
+    store.put_artifact(request.key, NAME, data)
 
 
 def final(error: Exception) -> bool:

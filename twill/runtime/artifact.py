@@ -1,7 +1,7 @@
-"""An emitted kernel as one stored text: JSON with its key, its manifest and its code.
+"""An emitted kernel as it is stored: a line of JSON with its key and its manifest, and behind it the cubin as it is.
 
-The store proves that the text is what was put there; this proves that manifest and code belong together and to the key.
-A variant that cannot be emitted is kept as well, with the reason, so that it is tried once.
+The store proves that the bytes are what was put there; this proves that manifest and code belong together and to the
+key. A variant that cannot be emitted is kept as well, with the reason, so that it is tried once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twill.exc import MalformedManifest
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.manifest import AGAIN, parse_manifest
 
-SCHEMA = "twill.artifact/1"
+SCHEMA = "twill.artifact/2"
 NAME = "launch"  # of the artifact in the store
 
 
@@ -26,21 +26,21 @@ class Refused:
     reason: str
 
 
-def artifact(key: str, manifest: str, cubin: bytes) -> str:
-    """The text of an emitted kernel."""
-    document = {"schema": SCHEMA, "key": key, "manifest": manifest, "cubin": base64.b64encode(cubin).decode()}
-    return json.dumps(document)
+def artifact(key: str, manifest: str, cubin: bytes) -> bytes:
+    """An emitted kernel."""
+    return json.dumps({"schema": SCHEMA, "key": key, "manifest": manifest}).encode() + b"\n" + cubin
 
 
-def refusal(key: str, reason: str) -> str:
-    """The text of a variant that cannot be emitted."""
-    return json.dumps({"schema": SCHEMA, "key": key, "refused": reason})
+def refusal(key: str, reason: str) -> bytes:
+    """A variant that cannot be emitted."""
+    return json.dumps({"schema": SCHEMA, "key": key, "refused": reason}).encode() + b"\n"
 
 
-def read_artifact(text: str | bytes, key: str) -> EmittedKernel | Refused:
-    """The kernel of a text that was stored under `key`. Errors: MalformedManifest."""
+def read_artifact(data: bytes, key: str) -> EmittedKernel | Refused:
+    """The kernel that was stored under `key`. Errors: MalformedManifest."""
+    head, _, cubin = data.partition(b"\n")
     try:
-        document = json.loads(text)
+        document = json.loads(head)
     except (ValueError, RecursionError) as error:
         raise _malformed(f"not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
@@ -49,14 +49,26 @@ def read_artifact(text: str | bytes, key: str) -> EmittedKernel | Refused:
         raise _malformed(f"that of key {str(document.get('key'))[:12]}")
     if "refused" in document:
         return Refused(str(document["refused"]))
-    try:
-        cubin = base64.b64decode(document["cubin"], validate=True)
-        manifest = parse_manifest(document["manifest"])
-    except (KeyError, TypeError, binascii.Error) as error:
-        raise _malformed(f"not whole: {error}") from None
+    text = document.get("manifest")
+    if not isinstance(text, str):
+        raise _malformed("not whole")
+    manifest = parse_manifest(text)
     if not manifest.belongs_to(cubin):
         raise _malformed("put together of two")
     return EmittedKernel(manifest, cubin)
+
+
+def to_text(data: bytes) -> str:
+    """As it is sent in a document."""
+    return base64.b64encode(data).decode()
+
+
+def from_text(text: str) -> bytes:
+    """What `to_text` was given. Errors: MalformedManifest."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise _malformed(f"not whole: {error}") from None
 
 
 def _malformed(what: str) -> MalformedManifest:

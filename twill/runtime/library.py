@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Literal
 
 from twill.exc import TwillError
-from twill.runtime.artifact import NAME, Refused, read_artifact
+from twill.runtime.artifact import NAME, Refused, from_text, read_artifact
 from twill.runtime.helper import Helper
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.policy import Settings
@@ -188,7 +188,7 @@ class Library:
             self.refuse(shelf, answer.reason)
             return
         try:
-            self.put(shelf, read_artifact(answer.artifact, shelf.key))
+            self.put(shelf, read_artifact(from_text(answer.artifact), shelf.key))
         except TwillError as error:
             self.refuse(shelf, error.message)
 

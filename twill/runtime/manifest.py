@@ -132,7 +132,7 @@ def parse_manifest(text: str, file: str = "") -> Manifest:
         manifest = from_json(Manifest, data)
     except Misfit as misfit:
         raise exc.MalformedManifest(str(misfit), file=file, hint=AGAIN) from None
-    if manifest.digest != _digest(manifest):
+    if not _signed(text, manifest.digest):
         raise exc.MalformedManifest("its digest is not that of its content", file=file, hint=AGAIN)
     return manifest
 
@@ -154,3 +154,10 @@ def _text(manifest: Manifest) -> str:
 
 def _digest(manifest: Manifest) -> str:
     return sha256(_text(replace(manifest, digest="")).encode())
+
+
+def _signed(text: str, digest: str) -> bool:
+    """Whether the text is one that `text` wrote: the digest is that of the text without it."""
+    field = '"digest": "'
+    before, _, behind = text.rpartition(f"{field}{digest}")
+    return sha256(f"{before}{field}{behind}".encode()) == digest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -29,66 +30,130 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(kind: type[T], data: object, path: str = "") -> T:
+def from_json(kind: type[T], data: object) -> T:
     """A dataclass from a JSON object. Errors: Misfit."""
-    if not isinstance(data, dict):
-        raise Misfit(f"{path or 'document'}: {_said(data)} where {kind.__name__} is an object")
-    wanted: dict[str, Any] = _fields(kind)  # type: ignore[arg-type]
-    for name in data:
-        if name not in wanted:
-            raise Misfit(f"{path}{name}: there is no such field")
-    for name in wanted:
-        if name not in data:
-            raise Misfit(f"{path}{name}: is missing")
-    return kind(**{name: _read(hint, data[name], f"{path}{name}") for name, hint in wanted.items()})
+    try:
+        read: T = _reader(typing.cast(Any, kind))(data)
+    except Misfit as misfit:
+        raise Misfit(f"document{misfit}" if str(misfit).startswith(": ") else str(misfit).removeprefix(".")) from None
+    return read
+
+
+Reader = Callable[[Any], Any]
+"""Reads one value. Errors: Misfit, its message beginning with the path inside the value (".field", "[0]", "" and a
+colon); who reads the whole puts its own in front."""
 
 
 @cache
-def _fields(kind: Any) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-
-
-def _read(hint: Any, data: object, path: str) -> Any:
-    origin = typing.get_origin(hint)
+def _reader(hint: Any) -> Reader:
+    """Of a field with this annotation. Made once, because an emitted kernel is read while a launch waits for it."""
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return _first(typing.get_args(hint), data, path)
+        return _union(members)
     if origin is tuple:
-        return _tuple(typing.get_args(hint), data, path)
+        return _list(members[0]) if len(members) == 2 and members[1] is Ellipsis else _tuple(members)
     if origin is typing.Literal:
-        if data in typing.get_args(hint):
-            return data
-        raise Misfit(f"{path}: {_said(data)} is none of {', '.join(map(repr, typing.get_args(hint)))}")
+        return _literal(members)
     if dataclasses.is_dataclass(hint):
-        return from_json(typing.cast(Any, hint), data, f"{path}.")
-    if hint is float and type(data) is int:
-        return float(data)
-    if type(data) is hint:
+        return _record(hint)
+    return _plain(hint)
+
+
+def _record(kind: Any) -> Reader:
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    readers: dict[str, Reader] = {}  # made at the first value: a record may hold others of its kind
+
+    def read(data: Any) -> Any:
+        if type(data) is not dict:
+            raise Misfit(f": {_said(data)} where {kind.__name__} is an object")
+        if not readers:
+            readers.update({name: _reader(hints[name]) for name in names})
+        if data.keys() != readers.keys():
+            for name in data:
+                if name not in readers:
+                    raise Misfit(f".{name}: there is no such field")
+            raise Misfit(f".{next(name for name in names if name not in data)}: is missing")
+        found = {}
+        for name in names:
+            try:
+                found[name] = readers[name](data[name])
+            except Misfit as misfit:
+                raise Misfit(f".{name}{misfit}") from None
+        return kind(**found)
+
+    return read
+
+
+def _union(members: tuple[Any, ...]) -> Reader:
+    def read(data: Any) -> Any:
+        if type(data) in members:  # exact types before a float that an integer could become
+            return data
+        told = []
+        for member in members:
+            try:
+                return _reader(member)(data)
+            except Misfit as misfit:
+                told.append(misfit)
+        raise max(told, key=lambda misfit: len(str(misfit).partition(": ")[0]))  # the one that got furthest
+
+    return read
+
+
+def _list(member: Any) -> Reader:
+    one = _reader(member)
+
+    def read(data: Any) -> Any:
+        if type(data) is not list:
+            raise Misfit(f": {_said(data)} where it is a list")
+        found = []
+        for index, entry in enumerate(data):
+            try:
+                found.append(one(entry))
+            except Misfit as misfit:
+                raise Misfit(f"[{index}]{misfit}") from None
+        return tuple(found)
+
+    return read
+
+
+def _tuple(members: tuple[Any, ...]) -> Reader:
+    readers = [_reader(member) for member in members]
+
+    def read(data: Any) -> Any:
+        if type(data) is not list:
+            raise Misfit(f": {_said(data)} where it is a list")
+        if len(data) != len(readers):
+            raise Misfit(f": {len(data)} entries where it has {len(readers)}")
+        found = []
+        for index, (reader, entry) in enumerate(zip(readers, data, strict=True)):
+            try:
+                found.append(reader(entry))
+            except Misfit as misfit:
+                raise Misfit(f"[{index}]{misfit}") from None
+        return tuple(found)
+
+    return read
+
+
+def _literal(members: tuple[Any, ...]) -> Reader:
+    def read(data: Any) -> Any:
+        if data not in members:
+            raise Misfit(f": {_said(data)} is none of {', '.join(map(repr, members))}")
         return data
-    raise Misfit(f"{path}: {_said(data)} where it is a {getattr(hint, '__name__', hint)}")
+
+    return read
 
 
-def _first(hints: tuple[Any, ...], data: object, path: str) -> Any:
-    """The first member that fits; exact types before a float that an integer could become."""
-    if type(data) in hints:
-        return data
-    told = []
-    for hint in hints:
-        try:
-            return _read(hint, data, path)
-        except Misfit as misfit:
-            told.append(misfit)
-    raise max(told, key=lambda misfit: len(str(misfit).partition(":")[0]))  # the one that got furthest
+def _plain(kind: Any) -> Reader:
+    def read(data: Any) -> Any:
+        if type(data) is kind:
+            return data
+        if kind is float and type(data) is int:
+            return float(data)
+        raise Misfit(f": {_said(data)} where it is a {getattr(kind, '__name__', kind)}")
 
-
-def _tuple(hints: tuple[Any, ...], data: object, path: str) -> tuple[Any, ...]:
-    if not isinstance(data, list):
-        raise Misfit(f"{path}: {_said(data)} where it is a list")
-    if len(hints) == 2 and hints[1] is Ellipsis:
-        return tuple(_read(hints[0], entry, f"{path}[{i}]") for i, entry in enumerate(data))
-    if len(hints) != len(data):
-        raise Misfit(f"{path}: {len(data)} entries where it has {len(hints)}")
-    return tuple(_read(hint, entry, f"{path}[{i}]") for i, (hint, entry) in enumerate(zip(hints, data, strict=True)))
+    return read
 
 
 def _said(data: object) -> str:

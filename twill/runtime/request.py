@@ -67,7 +67,7 @@ class Request:
 @dataclass(frozen=True)
 class Answer:
     """What became of a request. reason: why there is no kernel. notes: what went wrong on the way and did no harm.
-    artifact: the kernel as `twill.runtime.artifact` writes it, if `state` is "emitted"."""
+    artifact: `to_text` of what `twill.runtime.artifact` makes, if `state` is "emitted"."""
 
     key: str
     state: State
