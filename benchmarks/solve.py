@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             units=options.units,
             paper=options.paper,
             solver=options.solver,
+            margin=options.margin,
         )
     except TwillError as wrong:
         console.print(wrong.describe(), markup=False, soft_wrap=True)
@@ -66,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
                            '"exact" for exact cycles, "none" for no comparison (default 300,100,50)')  # fmt: skip
     made.add_argument("--paper", action="store_true", help="also run the paper's whole search")
     made.add_argument("--solver", choices=("z3", "yices", "cvc5", "portfolio"), default="z3", help="of the solve")
+    made.add_argument("--margin", action="store_true", help="with room for late products (docs/model.md) before L")
     made.add_argument("--out", type=Path, help="JSON file (default benchmarks/results/solve-<date>.json)")
     return made
 

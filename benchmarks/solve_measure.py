@@ -5,13 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.exc import BudgetExhausted, NormalizeTooCoarse, TwillError
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.machine import Machine
-from twill.options import SolverName
 from twill.pipeline import Report, SolveOptions, main_region, solve
 from twill.schedule import LoopSchedule, Schedule, Step
 from twill.smt.assignment import read_assignment
@@ -69,11 +68,13 @@ class Solved:
 class Asked:
     """One question (I, L) put to one encoding. outcome: "sat", "unsat", "unknown" if the time ran out.
 
-    seconds: of building and deciding, all runs. variables, clauses: of the Boolean encoding, else 0.
+    seconds: of building and deciding, all runs; deciding: of deciding alone, the run nearest to the median (Boolean
+    encoding only). variables, clauses: of the Boolean encoding, else 0.
     """
 
     outcome: Outcome
     times: Times
+    deciding: float = 0.0
     variables: int = 0
     clauses: int = 0
 
@@ -103,7 +104,8 @@ class Comparison:
     copies: int = 0
     length: int = 0
     compact: tuple[Asked, ...] = ()
-    boolean: tuple[Asked, ...] = ()
+    ladders: tuple[Asked, ...] = ()
+    boolean: tuple[Asked, ...] = ()  # the paper's form, as printed
     paper: Loop | None = None
     joint: Times | None = None  # of the whole joint solve of the same graph, where the paper's search was run
 
@@ -116,10 +118,8 @@ class Comparison:
 # -- the solve ------------------------------------------------------------------------------------
 
 
-def measure_solve(
-    graph: DependenceGraph, machine: Machine, repeat: int, budget: float, tell: Tell, solver: SolverName = "z3"
-) -> Solved:
-    """Solve `repeat` times with exact costs; once only if the budget, in seconds, ends it."""
+def measure_solve(graph: DependenceGraph, machine: Machine, repeat: int, tell: Tell, options: SolveOptions) -> Solved:
+    """Solve `repeat` times with exact costs; once only if the budget ends it."""
     seconds: list[float] = []
     found: list[Schedule] = []
     for run in range(repeat):
@@ -131,7 +131,7 @@ def measure_solve(
 
         tell(f"run {run + 1} of {repeat}")
         try:
-            found.append(solve(graph, machine, SolveOptions(budget=budget, solver=solver), progress))
+            found.append(solve(graph, machine, options, progress))
         except BudgetExhausted as ended:
             times = Times((time.perf_counter() - begun,))
             best = ended.schedule if isinstance(ended.schedule, Schedule) else None
@@ -189,20 +189,22 @@ def compare(
     length = shortest(asked, machine, best.ii, (best.copies - 1) * best.ii, best.length, budget, tell)
     if length is None:
         return Comparison(units, error, f"the compact encoding did not prove the shortest L in {budget:g} s", best.ii)
-    compact, boolean = [], []
+    compact, ladders, boolean = [], [], []
     for longest in (length, length - 1):
         tell(f"{label}: I = {best.ii}, L <= {longest}, compact")
         compact.append(ask(decide, asked, machine, best.ii, longest, repeat, budget))
+        tell(f"{label}: I = {best.ii}, L <= {longest}, ladders")
+        ladders.append(ask(decide_ladders, asked, machine, best.ii, longest, repeat, budget))
         tell(f"{label}: I = {best.ii}, L <= {longest}, Boolean")
-        boolean.append(ask(decide_boolean, asked, machine, best.ii, longest, repeat, budget))
+        boolean.append(ask(decide_printed, asked, machine, best.ii, longest, repeat, budget))
         if boolean[-1].outcome == "unknown":
             break
     loop = None
     if paper:
         tell(f"{label}: the paper's search")
         loop = paper_loop(asked, machine, budget)
-    return Comparison(units, error, "", best.ii, best.copies, length, tuple(compact), tuple(boolean), loop,
-                      Times(tuple(joint)) if paper else None)  # fmt: skip
+    return Comparison(units, error, "", best.ii, best.copies, length, tuple(compact), tuple(ladders), tuple(boolean),
+                      loop, Times(tuple(joint)) if paper else None)  # fmt: skip
 
 
 def shortest(
@@ -228,13 +230,13 @@ def ask(
     repeat: int,
     budget: float,
 ) -> Asked:
-    """One question `repeat` times; once only if the budget ends it."""
-    seconds: list[float] = []
+    """One question `repeat` times, less often if that takes more than the budget, once only if the budget ends it."""
+    answers: list[Asked] = []
     while True:
-        answer = decider(graph, machine, ii, length, budget)
-        seconds += answer.times.seconds
-        if answer.outcome == "unknown" or len(seconds) >= repeat:
-            return Asked(answer.outcome, Times(tuple(seconds)), answer.variables, answer.clauses)
+        answers.append(decider(graph, machine, ii, length, budget))
+        times = Times(tuple(a.times.median for a in answers))
+        if answers[-1].outcome == "unknown" or len(answers) >= repeat or sum(times.seconds) >= budget:
+            return replace(answers[-1], times=times, deciding=answers[times.typical].deciding)
 
 
 def decide(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: float) -> Asked:
@@ -255,10 +257,16 @@ def decide(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: f
         return Asked(answer.outcome, Times((time.perf_counter() - begun,)))
 
 
-def decide_boolean(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: float) -> Asked:
+def decide_printed(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: float) -> Asked:
     """The same question, by the paper's Boolean encoding."""
     answer = solve_boolean(graph, machine, ii, length, budget)
-    return Asked(answer.outcome, Times((answer.seconds,)), answer.variables, answer.clauses)
+    return Asked(answer.outcome, Times((answer.seconds,)), answer.deciding, answer.variables, answer.clauses)
+
+
+def decide_ladders(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: float) -> Asked:
+    """The same question, by the Boolean encoding with ladders."""
+    answer = solve_boolean(graph, machine, ii, length, budget, "ladders")
+    return Asked(answer.outcome, Times((answer.seconds,)), answer.deciding, answer.variables, answer.clauses)
 
 
 def paper_loop(graph: CostedGraph, machine: Machine, budget: float) -> Loop:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,10 @@ HEAD = (
     "registers",
     "seconds",
     "compact, U",
-    "Boolean, same question",
+    "ladders",
+    "Boolean",
+    "joint solve, U",
+    "paper's search",
 )
 
 
@@ -70,8 +74,9 @@ def markdown(merged: dict[str, Any]) -> str:
         f"{merged['date']}; {e['cpu']}, {e['cores']} cores, each row in a process of its own, several at a time; "
         f"Python {e['python']}, z3 {e['z3']}, Triton {e['triton']}, PySCIPOpt {e['pyscipopt']}. Seconds: median of "
         f"{merged['repeat']} (least-most); budget {merged['budget_seconds']:g} s. `bound`: proven lower bound on I. "
-        "The last two columns: seconds to find the shortest L and to refute one cycle less with costs normalized to U, "
-        "the compact encoding and the paper's Boolean one on the same graph; `>` where the budget ended first."
+        "The last five columns: costs normalized to U, all on the same graph. First seconds to find the shortest L and "
+        "to refute one cycle less, by the compact encoding, the Boolean one with ladders and the paper's; then the whole "
+        "joint solve and the whole of the paper's search. `>` where the budget ended first."
     )
     lines = ["# Solve times", "", about, "", line(HEAD), line(["---"] * len(HEAD))]
     return "\n".join([*lines, *(line(cells(row)) for row in merged["rows"])]) + "\n"
@@ -86,8 +91,17 @@ def cells(row: dict[str, Any]) -> list[str]:
     last = row["comparisons"][-1] if row["comparisons"] else None
     compact = f"U = {last['units']}: {answers(last['compact'])}" if last else ""
     name, bound = f"{row['example']}:{row['spec']}", str(row["lower_bound"] or "")
-    boolean = answers(last["boolean"]) if last else ""
-    return [name, row["machine"], str(o.get("ii", "")), bound, *figures, said, compact, boolean]
+    others = [answers(last[form]) for form in ("ladders", "boolean")] if last else ["", ""]
+    return [name, row["machine"], str(o.get("ii", "")), bound, *figures, said, compact, *others, *searches(last)]
+
+
+def searches(comparison: dict[str, Any] | None) -> list[str]:
+    """Seconds of the joint solve and of the paper's search on the normalized graph, where both were run."""
+    if not comparison or not comparison["paper_search"]:
+        return ["", ""]
+    paper, joint = comparison["paper_search"], comparison["joint_seconds"]
+    found = "> " if paper["ii"] is None else f"I = {paper['ii']}, L = {paper['length']}: "
+    return [seconds(joint, statistics.median(joint)), f"{found}{paper['seconds']:.1f}"]
 
 
 def answers(asked: list[dict[str, Any]]) -> str:

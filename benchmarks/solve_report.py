@@ -139,6 +139,7 @@ def _comparison(c: Comparison) -> dict[str, object]:
         "copies": c.copies,
         "length": c.length,
         "compact": [_asked(a) for a in c.compact],
+        "ladders": [_asked(a) for a in c.ladders],
         "boolean": [_asked(a) for a in c.boolean],
         "paper_search": asdict(c.paper) if c.paper else None,
         "joint_seconds": list(c.joint.seconds) if c.joint else None,
@@ -150,6 +151,7 @@ def _asked(a: Asked) -> dict[str, object]:
         "outcome": a.outcome,
         "seconds": list(a.times.seconds),
         "median_seconds": a.times.median,
+        "deciding_seconds": a.deciding,
         "variables": a.variables,
         "clauses": a.clauses,
     }
@@ -160,7 +162,18 @@ def _asked(a: Asked) -> dict[str, object]:
 PHASE_NAMES = {"ii": "I", "length": "L"}
 SOLVE_HEAD = ("kernel", "machine", "ops", "I", "copies", "crossing", "L", "registers", "seconds")
 PHASES_HEAD = ("kernel", "machine", *(PHASE_NAMES.get(p, p) for p in PHASES))
-COMPARE_HEAD = ("kernel", "machine", "costs", "worst error", "I", "copies", "shortest L", "compact", "Boolean")
+COMPARE_HEAD = (
+    "kernel",
+    "machine",
+    "costs",
+    "worst error",
+    "I",
+    "copies",
+    "shortest L",
+    "compact",
+    "ladders",
+    "Boolean",
+)
 
 
 def solve_cells(row: Row) -> tuple[str, ...]:
@@ -204,9 +217,9 @@ def compare_cells(row: Row, c: Comparison, budget: float, paper: bool) -> tuple[
     costs = "exact" if c.units is None else f"U = {c.units}"
     head = (f"{row.example}:{row.spec}", row.machine, costs)
     if c.reason:
-        return (*head, "-", "-", "-", "-", c.reason, "-", *(("-", "-") if paper else ()))
+        return (*head, "-", "-", "-", "-", c.reason, "-", "-", *(("-", "-") if paper else ()))
     figures = (f"{100 * c.worst_error:.0f} %", str(c.ii), str(c.copies), str(c.length))
-    cells = [*head, *figures, answers(c.compact, budget), answers(c.boolean, budget)]
+    cells = [*head, *figures, *(answers(a, budget) for a in (c.compact, c.ladders, c.boolean))]
     if paper:
         cells += [paper_cell(c), spread(c.joint) if c.joint else "-"]
     return tuple(cells)

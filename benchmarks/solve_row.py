@@ -16,7 +16,7 @@ from benchmarks.solve_report import Row
 from twill.exc import TwillError
 from twill.graph.extract import extract
 from twill.machine import Machine
-from twill.options import SolverName
+from twill.options import SolveOptions, SolverName
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Plan:
     units: tuple[int | None, ...]
     paper: bool
     solver: SolverName = "z3"
+    margin: bool = False
 
 
 def measure_apart(plan: Plan, subject: Subject, machine: Machine, tell: Tell) -> Row:
@@ -81,7 +82,8 @@ def measure_row(plan: Plan, subject: Subject, machine: Machine, tell: Tell) -> R
         nothing = Solved("refused", refused.message, Times((seconds,)), None, 1, {})
         return Row(subject.name, subject.spec or "-", machine.name, 0, seconds, nothing, ())
     seconds = time.perf_counter() - begun
-    solved = measure_solve(graph, machine, plan.repeat, plan.budget, tell, plan.solver)
+    options = SolveOptions(budget=plan.budget, solver=plan.solver, margin=plan.margin)
+    solved = measure_solve(graph, machine, plan.repeat, tell, options)
     if solved.schedule is None:
         return Row(subject.name, graph.spec, machine.name, 0, seconds, solved, ())
     costed = main_loop(solved.schedule, graph).graph

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.golden_schedules import examples
-from tests.kernels import H100, example
+from tests.kernels import H100, costed_example, example
 from tests.strategies import problems
+from twill.exc import BudgetExhausted
 from twill.graph.costed import CostedGraph
 from twill.graph.quiet import awaited, is_product, one_result, quiet_pairs
 from twill.key import schedule_key
@@ -16,6 +19,8 @@ from twill.options import SolveOptions
 from twill.pipeline import solve
 from twill.schedule import Schedule
 from twill.schedule_file import load_schedule
+from twill.smt.assignment import Assignment
+from twill.smt.limits import Limits
 from twill.smt.margin import PARTS, with_margin
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
@@ -89,6 +94,36 @@ def test_without_a_margin_everything_is_proven(at_root: object) -> None:
     assert (plain.ii, plain.copies, plain.objective.crossing) == (kept.ii, kept.copies, kept.objective.crossing)
     assert plain.length < kept.length  # what room costs
     assert kept.objective.proven == ("ii", "copies", "crossing")
+
+
+def lateness(a: Assignment) -> int:
+    """Cycles by which every product may be late."""
+    waits = [e for e in one_result(a.graph).edges if awaited(a.graph, e)]
+    return min(a.start[e.dst] + e.distance * a.ii - a.start[e.src] - e.delay for e in waits)
+
+
+def test_part_of_the_budget_is_kept_for_room() -> None:
+    """A limit that answers no question about copies ends the proof, not the search for room."""
+    graph = costed_example("attention", "full", split=2)
+    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    found = Search(graph, H100, lower_bounds(graph, H100), Limits(resource_limit=1), margin=True).run()
+    assert found.assignment is not None and found.objective is not None
+    assert lateness(found.assignment) >= longest // PARTS
+    assert found.objective.proven == ("ii",)
+    assert not found.certificate.optimal
+
+
+def test_the_seconds_kept_are_those_that_other_questions_leave() -> None:
+    limits = Limits(seconds=40.0, began=time.perf_counter())
+    kept, all_of_it = limits.sparing(4).left(), limits.left()
+    assert kept is not None and all_of_it is not None
+    assert 29 < kept <= 30 < all_of_it <= 40
+    assert Limits().sparing(4).left() is None
+
+
+def test_a_verdict_without_a_proof_says_what_is_proven() -> None:
+    with pytest.raises(BudgetExhausted, match="proven lower bound 2048; proven minimal: I\\n"):
+        solve(example("attention", "full"), H100, SolveOptions(resource_limit=1))
 
 
 def test_the_margin_is_part_of_what_is_asked() -> None:

@@ -61,12 +61,13 @@ class Solved:
         return self.graph.cooperation.blocks == 1 and all(i.asynchronous for i in self.graph.instructions)
 
     def unproven(self, bound: float) -> Solved:
-        """The same with nothing claimed beyond I >= `bound` cycles per program instance."""
+        """The same with nothing claimed beyond I >= `bound` cycles per program instance, which may be all of I."""
         certificate = self.outcome.certificate
         lower = min(certificate.lower_bound, math.ceil(bound * self.graph.cooperation.fuse))
+        proven = self.objective.proven[:1] if lower == self.outcome_ii else ()
         outcome = replace(
             self.outcome,
-            objective=self.objective.model_copy(update={"proven": ()}),
+            objective=self.objective.model_copy(update={"proven": proven}),
             certificate=certificate.model_copy(update={"optimal": False, "lower_bound": lower}),
         )
         return replace(self, outcome=outcome)

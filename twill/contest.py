@@ -56,7 +56,7 @@ class Contest:
         top = min(_reached(s) for s in scheduled)
         finished = [Solved(self.region, s.graph, s.finish()) for s in scheduled if _reached(s) == top]
         best = min(finished, key=Solved.rank)
-        undecided = self._contenders("out of budget", "gave up")
+        undecided = [s for s in self._contenders("out of budget", "gave up") if s.graph != best.graph]
         if undecided:
             best = best.unproven(min(s.lower / s.graph.cooperation.fuse for s in undecided))
         skipped = [_not_tried(g) for g, b in bounded if not self._could_pay(g, b, bounded)]

@@ -104,11 +104,18 @@ def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedu
     if everything_asked and not all(s.outcome.certificate.optimal for s in solved):
         raise BudgetExhausted(
             f"{job.budget} ended before optimality was proven; "
-            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}",
+            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}; {_proven(schedule)}",
             schedule=schedule,
             lower_bound=schedule.certificate.lower_bound,
         )
     return schedule
+
+
+def _proven(schedule: Schedule) -> str:
+    """Which objectives of the main loop are proven minimal, in words."""
+    told = {"ii": "I", "length": "L"}
+    proven = [told.get(name, name) for name in schedule.objective.proven]
+    return f"proven minimal: {', '.join(proven)}" if proven else "nothing is proven minimal"
 
 
 def _refuse_unfollowed(o: SolveOptions) -> None:

@@ -19,6 +19,7 @@ from twill.smt.interrupt import interruptible
 
 # Names of the encoding that no assignment is read from; a large model has thousands of them.
 AUXILIARY = re.compile(r"lt_|same\d|live\d|depth\d|resident\d|crosses\d|used\d|because\d|[rs]\d+_")
+VALUE = re.compile(r"\(define-fun (\S+) \(\) (?:Int|Bool)\s+(?:(true)|(false)|(\d+)|\(- (\d+)\))\)")
 Sort = Literal["Int", "Bool"]
 Outcome = Literal["sat", "unsat", "unknown"]
 
@@ -68,7 +69,7 @@ class Z3Session:
         self._solver.set("random_seed", seed)
         self._solver.set("relevancy", 0)
         self._news: list[tuple[str, Sort]] = []
-        self._wanted: list[tuple[str, z3.FuncDeclRef]] = []  # the constants whose values are told
+        self._wanted: set[str] = set()  # the constants whose values are told
         self._lock = threading.Lock()
         self._checking = False
         self._interrupted = False
@@ -77,8 +78,7 @@ class Z3Session:
         """Introduce a constant."""
         self._news.append((name, sort))
         if not AUXILIARY.match(name):
-            constant = z3.Int(name, self._context) if sort == "Int" else z3.Bool(name, self._context)
-            self._wanted.append((name, constant.decl()))
+            self._wanted.add(name)
 
     def add(self, assertions: Iterable[str]) -> None:
         """Assert terms for good."""
@@ -144,14 +144,11 @@ class Z3Session:
         self._solver.from_string("\n".join([*new, *(f"(assert {a})" for a in assertions)]))
 
     def _values(self) -> dict[str, int]:
-        model = self._solver.model()
+        """Values of the constants that are told, read from the model's text, which is faster than term by term."""
         values: dict[str, int] = {}
-        for name, declaration in self._wanted:
-            value = model[declaration]
-            if isinstance(value, z3.IntNumRef):
-                values[name] = value.as_long()
-            elif isinstance(value, z3.BoolRef):
-                values[name] = int(z3.is_true(value))
+        for name, true, false, positive, negative in VALUE.findall(self._solver.model().sexpr()):
+            if name in self._wanted:
+                values[name] = 1 if true else 0 if false else int(positive) if positive else -int(negative)
         return values
 
 

@@ -1,8 +1,6 @@
-"""The unknowns of the paper's Boolean encoding: one literal for each instruction and cycle.
+"""What both Boolean forms of the joint problem are written with: clauses, sums, warp groups.
 
-op(v, t) says that iteration 0 issues instruction v at cycle t of a straight-line window of L
-cycles; iterations enter the window I cycles apart. Everything else is defined from op: by(v, t)
-("issued at t or before"), and the rows, modulo I, in which something is busy.
+`twill.smt.grid` adds the times of the paper's form, `twill.smt.ladders` those of the ladders.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from twill.graph.costed import CostedGraph
+from twill.graph.costed import CostedGraph, Value
 from twill.machine import Machine
 from twill.zlp.slots import Slot, slots_of
 
@@ -56,6 +54,14 @@ class Window:
         left = [x for x in literals if x != "false"]
         self.text.append(f"(assert (or false {' '.join(left)}))")
 
+    def none(self, others: Sequence[str], *conditions: str) -> None:
+        """If all of `conditions` are true, none of `others`, which are declared literals, is."""
+        if "false" in conditions or not others:
+            return
+        self.clauses += len(others)
+        left = " ".join(f"(not {x})" for x in conditions if x != "true")
+        self.text.append(f"(assert (or (not (or false {' '.join(others)})) {left}))")
+
     def at_most_one(self, literals: Sequence[str]) -> None:
         """No two of `literals` are true."""
         self.at_most([(1, x) for x in literals], 1)
@@ -79,33 +85,8 @@ class Window:
     # -- time ---------------------------------------------------------------------------------
 
     def latest(self, v: int) -> int:
-        """The last cycle at which v can be issued and complete by L; negative if there is none."""
+        """The last cycle at which iteration 0 can issue v and complete by L; negative if there is none."""
         return self.length - self.graph.instructions[v].latency
-
-    def op(self, v: int, t: int) -> str:
-        """The literal "iteration 0 issues v at cycle t"."""
-        return f"op{v}_{t}" if 0 <= t <= self.latest(v) else "false"
-
-    def by(self, v: int, t: int) -> str:
-        """The literal "iteration 0 issues v at cycle t or before"."""
-        if t < 0:
-            return "false"
-        return "true" if t >= self.latest(v) else f"by{v}_{t}"
-
-    def busy(self, name: str, v: int, offset: int, cycles: int, condition: str = "true") -> tuple[str, ...]:
-        """For each row modulo I, a literal that is true if, under `condition`, the row lies in
-        [t_v + offset, t_v + offset + cycles). Asserts that `cycles` fit into I if `condition` holds.
-        """
-        if condition == "false" or not cycles:
-            return ("false",) * self.ii
-        if cycles > self.ii:
-            self.clause(negated(condition))
-            return ("false",) * self.ii
-        rows = tuple(self.declare(f"{name}_{row}") for row in range(self.ii))
-        for t in range(offset, self.latest(v) + offset + cycles):
-            issued, over = self.by(v, t - offset), self.by(v, t - offset - cycles)
-            self.clause(negated(condition), negated(issued), over, rows[t % self.ii])
-        return rows
 
     # -- warp groups --------------------------------------------------------------------------
 
@@ -139,6 +120,18 @@ class Window:
             self.clause(negated(literal), negated(mine), theirs)
             self.clause(negated(literal), negated(theirs), mine)
         return literal
+
+    def crosses(self, x: Value) -> str:
+        """A literal that is true if some reader of x is in another warp group (cross-warp spill)."""
+        same = [self.same(x.producer, read.reader) for read in x.reads]
+        if "false" in same:
+            return "true"
+        if all(literal == "true" for literal in same):
+            return "false"
+        crossing = self.declare(f"crosses{x.id}")
+        for literal in same:
+            self.clause(literal, crossing)
+        return crossing
 
 
 def negated(literal: str) -> str:

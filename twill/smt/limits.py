@@ -31,6 +31,13 @@ class Limits:
             return self
         return replace(self, seconds=self.seconds - left + left / parts)
 
+    def sparing(self, parts: int) -> Limits:
+        """The same, without one part in `parts` of the seconds left."""
+        left = self.left()
+        if left is None or self.seconds is None:
+            return self
+        return replace(self, seconds=self.seconds - left / parts)
+
     def counting(self) -> Limits:
         """The same, with the clock running."""
         return self if self.began is not None else replace(self, began=time.perf_counter())

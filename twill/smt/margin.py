@@ -12,7 +12,7 @@ keep (`twill.codegen.turns`), and in which no result has to wait for products of
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from twill.graph.costed import CostedEdge, CostedGraph
@@ -20,7 +20,7 @@ from twill.graph.quiet import awaited, is_product, one_result
 from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding
 from twill.smt.objectives import crossing_at_most, length_at_most
-from twill.smt.questions import Questions
+from twill.smt.questions import OutOfBudget, Questions
 
 PARTS = 16  # a margin is a multiple of the largest one / PARTS
 EFFORT = 20_000_000  # of the solver's counter for one margin; what takes more counts as impossible
@@ -37,23 +37,34 @@ def longest(graph: CostedGraph, edge: CostedEdge) -> int:
     return max((u.cycles for u in graph.instructions[edge.src].uses), default=0) if awaited(graph, edge) else 0
 
 
-def widest(questions: Questions) -> Questions | None:
-    """Questions about the graph with the largest margin that I, copies and crossing of the best assignment leave, with
-    a schedule of it as their best; None if there is no margin, or nothing waits for a product."""
+@dataclass(frozen=True)
+class Room:
+    """What was found. questions: about the graph with the largest margin, with a schedule of it as their best; None if
+    there is no margin. ended: whether the budget ended before the largest one was known."""
+
+    questions: Questions | None
+    ended: bool = False
+
+
+def widest(questions: Questions) -> Room:
+    """The largest margin that I, copies and crossing of the best assignment leave; none if nothing waits for one."""
     graph, found = questions.problem.graph, questions.found
     if not any(awaited(graph, edge) for edge in graph.edges):
-        return None
+        return Room(None)
     most = max(longest(graph, e) for e in graph.edges)
     best: Questions | None = None
     low, high = 0, PARTS + 1  # low is possible, high is not
     while high - low > 1:
         middle = (low + high) // 2 if high <= PARTS else PARTS
-        tried = _ask(questions, found, middle * most // PARTS)
+        try:
+            tried = _ask(questions, found, middle * most // PARTS)
+        except OutOfBudget:
+            return Room(best, ended=True)
         if tried is None:
             high = middle
         else:
             low, best = middle, tried
-    return best
+    return Room(best)
 
 
 def one_run(e: Encoding) -> list[str]:

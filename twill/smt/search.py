@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -50,11 +51,13 @@ HEURISTIC_TRIES = 3
 FIRST_EFFORT = 20_000_000  # z3's resource counter: a few seconds
 QUICK_EFFORT = 1_000_000
 EFFORT_GROWTH = 4
-FEW = 4  # I of interest are few if the last is less than one part in so many above the first
+FEW = 2  # I of interest are few if the last is less than one part in so many above the first
 AT_ONCE = 8  # one part in so many of a round's effort for all I of interest in one question
+AT_FIRST = 16  # the same, and for a range, where the relaxation has not been asked yet, which may know more for less
 PATIENCE = 16  # neighbourhoods without success before a round goes back to questions
 SMALLER_SHARE = 4  # one part in so many of the time left may go into a smaller loop that this one resembles
 SMALLER_ROUNDS = 2
+FOR_ROOM = 4  # one part in so many of the budget is kept for the search for room for late products
 IN_RANGE = 4  # the same for a range of I, or for one in the middle of it
 
 State = Literal["open", "found", "infeasible", "out of budget"]
@@ -88,7 +91,10 @@ class Search:
 
     def __post_init__(self) -> None:
         self._begun = time.perf_counter()
-        self.limits = self.limits.counting()
+        self._all = self.limits = self.limits.counting()
+        self._makes_room = self.margin and not self.pins
+        if self._makes_room:
+            self.limits = self.limits.sparing(FOR_ROOM)
         self._problem = Problem(self.graph, self.machine, self.pins, self.fixed, self.floors)
         self._questions = Questions(self._problem, self.limits, self.open_session)
         self._neighbourhoods = Neighbourhoods(self._questions, self.limits.seed)
@@ -160,6 +166,9 @@ class Search:
                 self._descend()
             except OutOfBudget:
                 self.state = "out of budget"
+        elif self.state == "out of budget" and self._makes_room and self.best is not None:
+            with suppress(OutOfBudget):
+                self._make_room()
         lower = self.lower
         if self.ii is not None and self.ii > self.bounds.best:  # smaller I were not asked about
             lower = self.bounds.best
@@ -182,16 +191,35 @@ class Search:
         ii = self._questions.found.ii
         relaxation = self._relaxation_at(ii) if ii == self._relaxed_to else None
         descent = Descent(self._questions, self._tell, relaxation, self._proven)
-        descent.structure()
-        wide = widest(self._questions) if self.margin and not self.pins else None
-        if wide is None:
+        try:
+            descent.structure()
+        except OutOfBudget:
+            if self._makes_room:
+                self._make_room()
+            raise
+        if not self._makes_room or not self._make_room():
             descent.detail()
-            return
-        try:  # L and registers are then not the least of all schedules: nothing of them is claimed
-            replace(descent, questions=wide, proven=[], given=" with the margin").detail()
+        else:
             self._roomy = True
+
+    def _make_room(self) -> bool:
+        """Whether there is room for late products; then L and registers are minimized behind it. Raises OutOfBudget.
+
+        Whatever was left of the time for other questions, there is time for these.
+        """
+        self._questions.limits = self._all
+        room = widest(self._questions)
+        if room.questions is None:
+            if room.ended:
+                raise OutOfBudget
+            return False
+        try:  # L and registers are then not the least of all schedules: nothing of them is claimed
+            Descent(room.questions, self._tell, given=" with the margin").detail()
         finally:
-            self._questions.best = replace(wide.found, graph=self.graph)
+            self._questions.best = replace(room.questions.found, graph=self.graph)
+        if room.ended:
+            raise OutOfBudget
+        return True
 
     # -- questions about I ----------------------------------------------------------------------
 
@@ -205,8 +233,9 @@ class Search:
         if self._problem.large and ((not self._relaxed and self._relax(last)) or self._improve()):
             return
         at_once: Answered = "unsat"
-        if self.lower < last <= self.lower + self.lower // FEW:
-            at_once = self._range(last, self.effort // AT_ONCE)
+        led = self.lower == self._relaxed_to and self.effort == FIRST_EFFORT  # to an I that is probably feasible
+        if self.lower < last <= self.lower + self.lower // FEW and not led:
+            at_once = self._range(last, self.effort // (AT_ONCE if self._relaxed else AT_FIRST))
             if at_once == "unsat":
                 self.lower = last + 1
             if at_once != "unknown":
@@ -223,11 +252,15 @@ class Search:
         top = min(self._cap, self.lower + self._width) if self.upper is None else (self.lower + self.upper - 1) // 2
         if worth_ii is not None:
             top = max(self.lower, min(top, worth_ii))
-        closed = self._range(top, self.effort // IN_RANGE)
+        closed = self._range(top, self.effort // (IN_RANGE if self._relaxed else AT_FIRST))
+        if closed == "unknown" and not self._relaxed:
+            if self._relax(last):
+                return
+            closed = self._range(top, self.effort // IN_RANGE)
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
-        if closed == "unknown" and (self._relaxed or not self._relax(last)):
+        if closed == "unknown":
             self._seek(top, worth_ii)
 
     def _relax(self, last: int) -> bool:
@@ -348,15 +381,16 @@ class Search:
     def _decide(self, ii: int, effort: int) -> Answered:
         """Whether I = ii is feasible.
 
-        A quick look at any number of copies finds most infeasible I at once. Then the first few
-        numbers of copies without avoidable crossing, which is where good schedules are; bounding the
-        length keeps the solver from wandering, but is no reason to give up an I. Then anything.
+        A quick look at any number of copies finds most infeasible I at once, except where the relaxation has looked.
+        Then the first few numbers of copies without avoidable crossing, which is where good schedules are; bounding
+        the length keeps the solver from wandering, but is no reason to give up an I. Then anything.
         """
         q = self._questions
         e = q.about((ii, ii))
-        quick = q.probe("feasible", 0, _anchored(e), min(QUICK_EFFORT, effort) if effort else QUICK_EFFORT)
-        if quick != "unknown":
-            return quick
+        if ii != self._relaxed_to:
+            quick = q.probe("feasible", 0, _anchored(e), min(QUICK_EFFORT, effort) if effort else QUICK_EFFORT)
+            if quick != "unknown":
+                return quick
         fewest = max(1, -(-shortest_length(e) // ii))
         aligned = crossing_at_most(e, self._least_crossing(e))
         for copies in range(fewest, fewest + COPIES_TRIED_FIRST):
