@@ -75,8 +75,8 @@ def markdown(merged: dict[str, Any]) -> str:
         f"Python {e['python']}, z3 {e['z3']}, Triton {e['triton']}, PySCIPOpt {e['pyscipopt']}. Seconds: median of "
         f"{merged['repeat']} (least-most); budget {merged['budget_seconds']:g} s. `bound`: proven lower bound on I. "
         "The last five columns: costs normalized to U, all on the same graph. First seconds to find the shortest L and "
-        "to refute one cycle less, by the compact encoding, the Boolean one with ladders and the paper's; then the whole "
-        "joint solve and the whole of the paper's search. `>` where the budget ended first."
+        "to refute one cycle less, by the compact encoding, the Boolean one with ladders and the paper's; then the "
+        "whole joint solve and the whole of the paper's search. `>` where the budget ended first."
     )
     lines = ["# Solve times", "", about, "", line(HEAD), line(["---"] * len(HEAD))]
     return "\n".join([*lines, *(line(cells(row)) for row in merged["rows"])]) + "\n"
