@@ -23,7 +23,7 @@ from twill.machine import Machine
 from twill.options import SolveOptions as SolveOptions
 from twill.regions import main_region as main_region
 from twill.regions import schedulable as schedulable
-from twill.schedule import Candidate, Schedule
+from twill.schedule import Candidate, Objective, Schedule
 from twill.smt.alternatives import alternatives
 from twill.smt.questions import OutOfBudget
 from twill.strategies import Baseline
@@ -104,17 +104,26 @@ def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedu
     if everything_asked and not all(s.outcome.certificate.optimal for s in solved):
         raise BudgetExhausted(
             f"{job.budget} ended before optimality was proven; "
-            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}; {_proven(schedule)}",
+            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}; {_proven(schedule, best.region.id)}",
             schedule=schedule,
             lower_bound=schedule.certificate.lower_bound,
         )
     return schedule
 
 
-def _proven(schedule: Schedule) -> str:
-    """Which objectives of the main loop are proven minimal, in words."""
-    told = {"ii": "I", "length": "L"}
-    proven = [told.get(name, name) for name in schedule.objective.proven]
+def _proven(schedule: Schedule, main: int) -> str:
+    """Which objectives are proven minimal, in words: of the loop `main`, and of others not proven optimal."""
+    told = [_minimal(schedule.objective)]
+    for loop in schedule.loops:
+        if loop.loop != main and not loop.certificate.optimal:
+            bound = f"I = {loop.ii}, proven lower bound {loop.certificate.lower_bound}"
+            told.append(f"of the loop at line {loop.line}: {bound}; {_minimal(loop.objective)}")
+    return "; ".join(told)
+
+
+def _minimal(o: Objective) -> str:
+    words = {"ii": "I", "length": "L"}
+    proven = [words.get(name, name) for name in o.proven]
     return f"proven minimal: {', '.join(proven)}" if proven else "nothing is proven minimal"
 
 
