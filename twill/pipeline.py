@@ -104,7 +104,8 @@ def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedu
     if everything_asked and not all(s.outcome.certificate.optimal for s in solved):
         raise BudgetExhausted(
             f"{job.budget} ended before optimality was proven; "
-            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}; {_proven(schedule, best.region.id)}",
+            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}; "
+            f"{_proven(schedule, best.region.id)}",
             schedule=schedule,
             lower_bound=schedule.certificate.lower_bound,
         )
