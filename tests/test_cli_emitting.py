@@ -42,6 +42,17 @@ def test_the_warp_program_is_printed_without_a_compiler(
     assert capsys.readouterr().out == (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
 
 
+def test_running_maxima_move_in_every_iteration_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    full = Example("examples/attention.py", "full")
+    words = ["emit", full.file, "--spec", full.spec, *GIVEN, "--schedule", str(full.path), "--ir"]
+    assert main(words) == 0
+    lazy = capsys.readouterr().out
+    assert main([*words, "--no-lazy-rescale"]) == 0
+    eager = capsys.readouterr().out
+    assert lazy == (GOLDEN / f"warp_{full.name}.txt").read_text() and "slack=8.0" in lazy and "vote=1" in lazy
+    assert "slack" not in eager and "vote" not in eager
+
+
 def test_a_schedule_that_is_not_proven_is_emitted_all_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,10 @@ def test_the_larger_of_a_float_and_nan_is_the_float_unless_nan_propagates() -> N
     assert text("clamp", "f32", 3) == "fminf(fmaxf(a, b), c)"
 
 
+def test_a_lazy_maximum_stays_while_it_grew_by_no_more_than_its_slack() -> None:
+    assert text("max", "f32", slack=8.0) == "(b > a + 8.0f ? b : a)"
+
+
 def test_a_comparison_with_nan_is_false_but_for_ne_unless_it_is_unordered() -> None:
     assert text("compare", "f32", predicate="lt") == "(a < b)"
     assert text("compare", "f32", predicate="lt", unordered=1) == "!(a >= b)"

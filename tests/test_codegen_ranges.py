@@ -37,6 +37,7 @@ def constant(p: Programs, value: float) -> int:
         (lambda p, a: p.op("exp", a), 0.0),
         (lambda p, a: p.op("add", p.op("exp2", a), constant(p, 1.0)), 1.0),
         (lambda p, a: p.op("max", a, constant(p, 3.0)), 3.0),
+        (lambda p, a: p.op("max", a, constant(p, 3.0), slack=2.0), 1.0),
         (lambda p, a: p.op("add", a, constant(p, 1.0)), -math.inf),
         (lambda p, a: p.op("sub", constant(p, 1.0), p.op("exp", a)), -math.inf),
         (lambda p, a: p.op("mul", p.op("exp", a), constant(p, 2.0)), -math.inf),

@@ -20,6 +20,7 @@ from twill.graph.build import dependence_graph
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
+from twill.graph.lazy_shift import Laziness, lazy_shifts
 from twill.graph.program import TileProgram
 from twill.graph.specialization import Specialization, resolve
 from twill.graph.translate import from_mlir
@@ -36,24 +37,33 @@ Teller = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Extracted:
-    """A kernel as far as no machine matters."""
+    """A kernel as far as no machine matters. graph: of the program as it was written, lazy or not."""
 
     specialization: Specialization
     program: TileProgram
     graph: DependenceGraph
+    laziness: Laziness
 
 
-def extract(target: str, spec: str | None = None, sig: Sequence[str] = (), const: Sequence[str] = ()) -> Extracted:
-    """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs."""
+def extract(
+    target: str, spec: str | None = None, sig: Sequence[str] = (), const: Sequence[str] = (), lazy: bool = True
+) -> Extracted:
+    """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
+
+    lazy: whether running maxima may move only when they must (`twill.graph.lazy_shift`).
+    """
     specialization = resolve(target, spec=spec, sig=sig, const=const)
-    program = resolve_accesses(tile_program(specialization))
-    return Extracted(specialization, program, dependence_graph(program))
+    return _extracted(specialization, resolve_accesses(tile_program(specialization)), lazy)
 
 
 def extract_module(module: str, specialization: Specialization) -> Extracted:
     """The same, from Triton's module of the specialization, as Triton keeps it with a compiled kernel."""
-    program = resolve_accesses(from_mlir(generic(module), specialization))
-    return Extracted(specialization, program, dependence_graph(program))
+    return _extracted(specialization, resolve_accesses(from_mlir(generic(module), specialization)), True)
+
+
+def _extracted(specialization: Specialization, program: TileProgram, lazy: bool) -> Extracted:
+    laziness = lazy_shifts(program) if lazy else Laziness(program)
+    return Extracted(specialization, laziness.program, dependence_graph(program), laziness)
 
 
 def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller = lambda text: None) -> Emission:

@@ -146,6 +146,7 @@ def emit(commands: Commands) -> None:
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
     given.add_argument("--tuned", action="store_true", help="the tiles and the schedule that `twill tune` kept")
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
+    emission(one)
     store_place(one)
     one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
     one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
@@ -210,6 +211,7 @@ def trial(one: argparse.ArgumentParser) -> None:
     one.add_argument("--dir", metavar="DIR", help="what `twill emit` wrote (default: emit it now)")
     one.add_argument("--size", metavar="M=N,...", action="append", default=[], help="sizes other than the sidecar's")
     one.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    emission(one)
     store_place(one)
     one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
     one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
@@ -360,6 +362,11 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
     one.add_argument("--ii", metavar="N", type=positive, help="only the initiation interval N")
     one.add_argument("--no-margin", action="store_true", help="no room for late products: the least L and registers")
+
+
+def emission(one: argparse.ArgumentParser) -> None:
+    """What directs an emission beside its schedule."""
+    one.add_argument("--no-lazy-rescale", action="store_true", help="running maxima move in every iteration")
 
 
 def outputs(one: argparse.ArgumentParser) -> None:

@@ -30,7 +30,8 @@ def emit(arguments: Namespace) -> int:
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
-    kernel = extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const))
+    lazy = not arguments.no_lazy_rescale
+    kernel = extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const), lazy)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.out is None:
@@ -41,7 +42,7 @@ def emit(arguments: Namespace) -> int:
     if arguments.ir:
         sys.stdout.write(emission.files()["program.txt"])  # type: ignore[arg-type]
     else:
-        print(summary(emission, arguments.out))
+        print("\n".join((summary(emission, arguments.out), *(f"  {said}" for said in kernel.laziness.said()))))
     return codes.SOLVED
 
 
@@ -61,7 +62,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
     found = tuned.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
-    again = extract(arguments.kernel, arguments.spec, sig, const)
+    again = extract(arguments.kernel, arguments.spec, sig, const, not arguments.no_lazy_rescale)
     return again, Namespace(**{**vars(arguments), "schedule": found.schedule})
 
 

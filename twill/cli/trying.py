@@ -65,7 +65,8 @@ def extracted(arguments: Namespace) -> Extracted:
     bindings()
     if not torch.cuda.is_available():
         raise exc.TorchMissing("PyTorch has no CUDA here")
-    return extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const))
+    lazy = not arguments.no_lazy_rescale
+    return extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const), lazy)
 
 
 def chosen(kernel: Extracted, arguments: Namespace, which: str) -> list[Case]:

@@ -67,6 +67,7 @@ from twill.codegen.resources import (
 from twill.codegen.statements import (
     INSTANCES,
     NORMAL,
+    VOTE,
     Acquire,
     Advance,
     Arrive,
@@ -107,8 +108,8 @@ __all__ = [
     "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If", "Let",
     "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "Operand", "Pipeline",
     "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared",
-    "Sync", "TensorMap", "TmaLoad", "TmaStore", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis",
-    "walk",
+    "Sync", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "WindowAxis", "walk",
 ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twill.codegen.arrays import np
+from twill.graph.vocabulary import SLACK
 
 Array = Any  # np.ndarray or a NumPy scalar
 
@@ -139,6 +140,8 @@ def _unsigned(values: Array) -> Array:
 
 
 def _extreme(kind: str, left: Array, right: Array, attributes: Mapping[str, Any]) -> Array:
+    if SLACK in attributes:
+        return np.where(right > left + np.asarray(attributes[SLACK], np.asarray(left).dtype), right, left)
     if np.issubdtype(np.asarray(left).dtype, np.floating) and not attributes.get("propagate_nan"):
         return (np.fmax if kind == "max" else np.fmin)(left, right)
     choose = np.maximum if kind == "max" else np.minimum

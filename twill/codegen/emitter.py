@@ -22,6 +22,7 @@ from twill.codegen.stores import Stores
 from twill.codegen.task import Task
 from twill.codegen.transfers import Transfers
 from twill.codegen.turns import begin, end
+from twill.codegen.votes import with_votes
 
 
 class Emitter:
@@ -70,7 +71,7 @@ class Emitter:
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *without_needless_fences(gather(body, layouts))),
+            start=tuple(start), body=(*lets, *with_votes(without_needless_fences(gather(body, layouts)), layouts)),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ import math
 
 from twill.codegen.tiles import Tiles
 from twill.graph.flat import UNIFORM
+from twill.graph.vocabulary import SLACK
 
 SMALLEST_NORMAL = 2.0**-126  # of f32
 _NEVER_NEGATIVE = frozenset({"exp", "exp2", "sqrt", "rsqrt", "abs"})
@@ -27,4 +28,6 @@ def at_least(tiles: Tiles, cell: int) -> float:
     if op.kind not in ("add", "max"):
         return -math.inf
     left, right = (at_least(tiles, operand) for operand in operands)
-    return left + right if op.kind == "add" else max(left, right)
+    slack = dict(op.attributes).get(SLACK, 0.0)
+    assert isinstance(slack, int | float)
+    return left + right if op.kind == "add" else max(left, right - slack)

@@ -12,6 +12,7 @@ from twill.codegen.resources import Operand, SlotRef, Window
 
 INSTANCES = "instances_before"
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
+VOTE = "vote"  # of a multiplication: see Compute
 
 Attributes = tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
 
@@ -182,7 +183,11 @@ class Range(Stmt):
 
 @dataclass(frozen=True)
 class Compute(Stmt):
-    """result = kind(operands), element by element; kind and attributes as in `twill.graph.vocabulary`."""
+    """result = kind(operands), element by element; kind and attributes as in `twill.graph.vocabulary`.
+
+    A "mul" with attribute VOTE multiplies its result by a vector; what has the factor 1 may keep its old value
+    instead. A warp whose factors are all 1 does nothing.
+    """
 
     kind: str
     operands: tuple[Operand, ...]

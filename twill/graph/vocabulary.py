@@ -23,8 +23,13 @@ ELEMENTWISE: dict[str, str] = {
     "clamp": "max", "cast": "cast", "bitcast": "", "compare": "compare", "select": "select",
     "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic",
 }  # fmt: skip
+# max: attribute slack: of a and b it is b where b > a + slack, else a (floats; without: the larger one).
+# mul: attribute often_one: an operand is a vector spread over the other, and often 1 in many rows; says nothing else.
 # compare: predicate lt le gt ge eq ne (and attribute signed 0/1 for integers).
 # exp and log cost one multiplication more than exp2 and log2.
+
+SLACK = "slack"
+OFTEN_ONE = "often_one"
 
 REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor
 SCAN = ("scan",)  # attributes axis, combine, reverse

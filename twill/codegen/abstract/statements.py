@@ -11,6 +11,7 @@ from twill.codegen.abstract.memory import undefined
 from twill.codegen.abstract.order import Access, Event
 from twill.codegen.abstract.scalars import evaluate, integer
 from twill.codegen.aref import (
+    VOTE,
     BulkCommit,
     BulkWait,
     Commit,
@@ -87,6 +88,9 @@ def _compute(actor: Actor, stmt: Compute) -> None:
     operands = [_operand(actor, meant, len(shape)) for meant in stmt.operands]
     sources = [_element_of(actor, meant) for meant in stmt.operands]
     value = apply(stmt.kind, operands, element, dict(stmt.attributes), sources)
+    if VOTE in dict(stmt.attributes):
+        spread = next(n for n, meant in enumerate(stmt.operands) if isinstance(meant, Reg) and meant.axes)
+        value = np.where(operands[spread] == 1, fragments.read(stmt.result, actor.line), value)
     if np.shape(value) != shape:
         value = np.ascontiguousarray(np.broadcast_to(value, shape))
     fragments.write(stmt.result, value, actor.line)

@@ -13,6 +13,7 @@ from typing import Any
 from twill import exc
 from twill.codegen.aref import NORMAL
 from twill.codegen.cuda.elements import SMALL, is_float, value_type
+from twill.graph.vocabulary import SLACK
 
 Attributes = Mapping[str, Any]
 
@@ -142,6 +143,9 @@ def _extremum(name: str) -> Printer:
 
     def printer(op: Operation) -> str:
         left, right = op.operands
+        if SLACK in op.attributes:
+            slack = f"{float(op.attributes[SLACK])!r}{'' if op.wide else 'f'}"
+            return f"({right} > {left} + {slack} ? {right} : {left})"
         if op.on_floats:
             return _float_extremum(op, name, left, right)
         sign, compared = ">" if name == "max" else "<", (left, right)

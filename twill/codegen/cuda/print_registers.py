@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from twill import exc
-from twill.codegen.aref import Compute, Copy, Fill, Operand, Range, Reg
+from twill.codegen.aref import VOTE, Compute, Copy, Fill, Operand, Range, Reg
 from twill.codegen.cuda.context import Context, is_simple
 from twill.codegen.cuda.elements import SMALL, is_packed, rounded
 from twill.codegen.cuda.index_fragments import lane, spread_constant
@@ -74,7 +74,16 @@ def print_compute(stmt: Compute, ctx: Context) -> None:
             texts = tuple(inner.operand(operand, result.layout, i) for operand in operands)
             return print_elementwise(Operation(stmt.kind, texts, elements, result.element, dict(stmt.attributes)))
 
-        assign(stmt.result, element_at, inner)
+        with ctx.out.block(_vote(stmt, ctx)) if VOTE in dict(stmt.attributes) else nullcontext():
+            assign(stmt.result, element_at, inner)
+
+
+def _vote(stmt: Compute, ctx: Context) -> str:
+    """C: whether any thread of the warp has a factor other than 1."""
+    factor = next(o for o in stmt.operands if isinstance(o, Reg) and o.fragment != stmt.result)
+    count = elements_of(ctx.fragment(factor.fragment).layout)
+    others = (f"{ctx.value(factor.fragment, str(i))} != 1.0f" for i in range(count))
+    return f"if (warp_any({' || '.join(others)}))"
 
 
 def _base(operand: Operand, ctx: Context) -> str:
