@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
@@ -84,10 +85,13 @@ def test_the_printed_order_is_this_one() -> None:
     lines = text[begin : text.index(";", text.index("const i32 program_id_1", begin))].replace("\n", ";")
     names = dict(re.findall(r"(?:const [ui]32|,) (\w+) = ((?:[^,;(]|\([^()]*\))+)", lines))
     blocks, heads, ctas, together = 5, 6, 4, 4
+    common = {"others": heads, "together": together, "grid0": blocks}
+    (kept,) = re.findall(r"store_shared4\(smem \+ walk_at, {(.*)}\)", text)
+    walk = SimpleNamespace(**dict(zip("xyzw", eval(kept.replace("/", "//"), common), strict=True)))
     expected = list(ordered((blocks, heads), GROWS, together))
     for instance in range(blocks * heads):
         known = {"grid0": blocks, "grid1": heads, "ctas": ctas, "instance": instance, "cta": instance % ctas,
-                 "instances": blocks * heads, "others": heads, "together": together}  # fmt: skip
+                 "instances": blocks * heads, "odd": instance // ctas % 2, "walk": walk}  # fmt: skip
         for name, expr in names.items():
             said = expr.replace("gridDim.x", "ctas").replace("blockIdx.x", "cta").replace("/", "//")
             said = re.sub(r"^(.*) \? (.*) : (.*)$", r"(\2) if (\1) else (\3)", said)

@@ -106,7 +106,8 @@ from twill.graph.program import TileProgram
 __all__ = [
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Commit", "Compute",
     "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If", "Let",
-    "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "Operand", "Pipeline",
+    "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
+    "Pipeline",
     "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared",
     "Sync", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
     "WindowAxis", "walk",
@@ -149,6 +150,9 @@ class WarpGroup:
             if cursor.id == number:
                 return cursor
         raise KeyError(number)
+
+
+ORDER_BYTES = 16  # of shared memory, for what all instances of an order have in common
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from itertools import count
 
 from twill import exc
 from twill.codegen.alternate import alternate
-from twill.codegen.aref import WarpProgram
+from twill.codegen.aref import ORDER_BYTES, WarpProgram
 from twill.codegen.bands import band_of
 from twill.codegen.emitter import Emitter
 from twill.codegen.longest_first import longest_first
@@ -48,11 +48,12 @@ def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int
     groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]
     if any(group.like >= 0 for group in plan.groups):
         groups = alternate(groups, memory, program.file)
-    buffers, shared = memory.place(plan.capacity)
+    order = longest_first(plan)
+    buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
     return WarpProgram(
         program=program, machine=machine.name, maps=tuple(memory.maps), buffers=buffers, arefs=tuple(memory.arefs),
         barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band_of(plan),
-        order=longest_first(plan),
+        order=order,
     )  # fmt: skip
 
 

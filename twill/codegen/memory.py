@@ -89,10 +89,11 @@ class Memory:
         """Bytes of all rings so far, before alignment of the next."""
         return self._layout()[1]
 
-    def place(self, capacity: int) -> tuple[tuple[Buffer, ...], int]:
-        """Buffers with offsets, and the bytes of everything. Raises SharedMemoryFull."""
+    def place(self, capacity: int, order: int = 0) -> tuple[tuple[Buffer, ...], int]:
+        """Buffers with offsets, and the bytes of everything. order: bytes that the order of program instances needs.
+        Raises SharedMemoryFull."""
         offsets, end = self._layout()
-        total = end + 16 * sum(a.depth for a in self.arefs)
+        total = end + 16 * sum(a.depth for a in self.arefs) + order
         if total > capacity:
             held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers)
             raise exc.SharedMemoryFull(

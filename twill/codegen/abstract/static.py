@@ -10,6 +10,7 @@ from twill.codegen.abstract.operands import operand_violations
 from twill.codegen.abstract.statements import BITS
 from twill.codegen.abstract.violation import Violation
 from twill.codegen.aref import (
+    ORDER_BYTES,
     Acquire,
     Advance,
     Aref,
@@ -118,6 +119,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
             yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} bytes")
     last = max((end for _, end, _ in spans), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
+    needed += ORDER_BYTES if program.order is not None else 0
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
     limit = share(int(machine.capacity("shared")), program.ctas) if machine else 0

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import INSTANCES, Buffer, Cursor, LongestFirst, WarpGroup, WarpProgram
+from twill.codegen.aref import INSTANCES, Buffer, Cursor, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
 from twill.codegen.cuda.index_fragments import find_index_fragments
 from twill.codegen.cuda.names import Names, identifier
-from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section
+from twill.codegen.cuda.print_walk import print_common, print_instance, print_loop
+from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section, walk_at
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
 from twill.codegen.cuda.writer import Writer
-from twill.codegen.expression import Local, PerGroup, ProgramId
+from twill.codegen.expression import Local, PerGroup
 from twill.codegen.layout import text as layout_text
 from twill.codegen.parameters import Parameter, nodes, parameters
 from twill.codegen.sections import Section, common_name, sections
@@ -27,10 +28,7 @@ from twill.machine import Machine
 from twill.machine_file import load_machine
 
 _WARP = 32
-_KIB = 10  # a shift
 _MOST_REGISTERS = 255  # that an instruction can name
-_PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
-_BANDED_ID = ("first_row + in_band % rows", "in_band / rows", "instance / (grid0 * grid1)")
 
 
 @dataclass(frozen=True)
@@ -102,6 +100,8 @@ class _Kernel:
             filled = "TMA" if ring.transport == "tma" else "registers"
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
             self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
+        if self.program.order is not None:
+            self.out.line(f"constexpr u32 {self.shared.walk} = {walk_at(self.program)};  // the order of instances")
 
     def _parameter(self, parameter: Parameter) -> str:
         match parameter.kind:
@@ -130,6 +130,8 @@ class _Kernel:
             out.line("mbar_init_fence();")
             for tensor in self.program.maps:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
+            if self.program.order is not None:
+                print_common(self.program.order, f"smem + {self.shared.walk}", self._context(self.sections[0]))
         out.line("__syncthreads();")
 
     # ------------------------------------------------------------ roles
@@ -215,8 +217,10 @@ class _Kernel:
         mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
         number = f", {INSTANCES} = 0" if of > 1 else ""
         step = f", ++{INSTANCES}" if of > 1 else ""
-        with out.block(f"for (u32 instance = blockIdx.x{number}; instance < instances; instance += gridDim.x{step})"):
-            self._program_ids(group, ctx)
+        more, further = print_loop(self.program.order)
+        begin, step = f"u32 instance = blockIdx.x{number}{more}", f"instance += gridDim.x{step}{further}"
+        with out.block(f"for ({begin}; instance < instances; {step})"):
+            print_instance(self.program.order, self.program.band, f"smem + {self.shared.walk}", ctx)
             if of > 1:
                 with out.block(f"if ({INSTANCES} % {of} != {mine})"):
                     print_block(group.skip, ctx.inside())
@@ -234,49 +238,8 @@ class _Kernel:
                 out.line(f"const i32 {name} = blockIdx.x < instances ? {past} : 0;")
             print_block(group.finish, after)
 
-    def _program_ids(self, group: WarpGroup, ctx: Context) -> None:
-        """Where in the launch grid the instance is."""
-        out, band = self.out, self.program.band
-        blocks = (group.body, group.skip, group.finish)
-        used = {node.axis for node in nodes(blocks) if isinstance(node, ProgramId)}
-        ids = _BANDED_ID if band else _PROGRAM_ID
-        if self.program.order is not None:
-            ids = _longest_ids(self.program.order)
-            self._longest_first(self.program.order, ctx)
-        elif band and used & {0, 1}:
-            out.line("const u32 in_layer = instance % (grid0 * grid1);")
-            out.line(f"const u32 first_row = in_layer / ({band} * grid1) * {band};")
-            out.line(f"const u32 in_band = in_layer - first_row * grid1, rows = min(grid0 - first_row, {band}u);")
-        for axis in sorted(used):
-            out.line(f"const i32 program_id_{axis} = {ids[axis]};")
-
-    def _longest_first(self, order: LongestFirst, ctx: Context) -> None:
-        """The rank of the instance, and where it is within the instances that are walked together. All of it anew for
-        each instance: registers that hold it would be missing in between."""
-        size = f"max(1u, (u32)(({ctx.expression(order.bytes)}) >> {_KIB}))"
-        for line in (
-            f"const u32 others = opaque(instances) / grid{order.axis};  // the rest of the grid",
-            f"const u32 together = max(1u, min(others, opaque({order.cached >> _KIB}) / {size}));",
-            "const u32 begin = instance - blockIdx.x, odd = begin / gridDim.x % 2;",
-            "const u32 ranked = odd ? begin + min(gridDim.x, instances - begin) - 1 - blockIdx.x : instance;",
-            f"const u32 before = ranked / (together * grid{order.axis}) * together;  // of the others",
-            f"const u32 width = min(together, others - before), inside = ranked - before * grid{order.axis};",
-            "const u32 shortest = (others - 1) / together - before / together & 1;  // comes first",
-            f"const u32 step = shortest ? grid{order.axis} - 1 - inside / width : inside / width;",
-            "const u32 other = before + inside % width;",
-        ):
-            self.out.line(line)
-
     def _cursor(self, cursor: Cursor, ctx: Context) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
-
-
-def _longest_ids(order: LongestFirst) -> tuple[str, str, str]:
-    """The grid indices of an instance, from `step` and `other`."""
-    first, second = (axis for axis in range(len(_PROGRAM_ID)) if axis != order.axis)
-    ids = {first: f"other % grid{first}", second: f"other / grid{first}"}
-    ids[order.axis] = f"grid{order.axis} - 1 - step" if order.grows else "step"
-    return ids[0], ids[1], ids[2]
 
 
 def _describe(buffer: Buffer) -> str:

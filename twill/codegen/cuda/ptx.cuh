@@ -22,8 +22,6 @@ DEV bool elect_one() {
   asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(p));
   return p != 0;
 }
-// x, computed anew where it stands: not kept in a register from before a loop.
-DEV u32 opaque(u32 x) { asm volatile("" : "+r"(x)); return x; }
 // "shfl.sync", mode idx from lane 0: a value that is equal in all lanes, made provably uniform.
 DEV u32 warp_uniform(u32 v) { return __shfl_sync(0xffffffffu, v, 0); }
 // "shfl.sync", modes bfly, idx, up and down, on a full warp.

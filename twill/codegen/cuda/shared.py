@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import WarpProgram
+from twill.codegen.aref import ORDER_BYTES, WarpProgram
 from twill.codegen.cuda.names import Names
 from twill.codegen.cuda.print_per_group import per_group
 from twill.codegen.sections import Section, common_name
@@ -14,12 +14,14 @@ BARRIER_BYTES = 8
 
 @dataclass(frozen=True)
 class Shared:
-    """C of where a buffer or a ring's barriers are, in bytes from the start, and of the numbers of named barriers."""
+    """C of where a buffer, a ring's barriers and the order of instances are, in bytes from the start, and of the
+    numbers of named barriers."""
 
     buffers: tuple[str, ...]
     full: tuple[str, ...]
     empty: tuple[str, ...]
     named: tuple[str, ...]
+    walk: str
 
     @classmethod
     def of(cls, program: WarpProgram, names: Names) -> Shared:
@@ -29,6 +31,7 @@ class Shared:
             tuple(names.fresh(f"{a.name}_full") for a in program.arefs),
             tuple(names.fresh(f"{a.name}_empty") for a in program.arefs),
             tuple(str(b.id + 1) for b in program.barriers),  # number 0 is __syncthreads
+            names.fresh("walk_at"),
         )
 
 
@@ -41,6 +44,14 @@ def barriers_at(program: WarpProgram) -> tuple[tuple[int, int], ...]:
         found.append((at, at + ring.depth * BARRIER_BYTES))
         at += 2 * ring.depth * BARRIER_BYTES
     return tuple(found)
+
+
+def walk_at(program: WarpProgram) -> int:
+    """Bytes from the start of shared memory to what is kept of the order of program instances, behind all barriers."""
+    buffers = max((buffer.offset + buffer.slots * buffer.bytes for buffer in program.buffers), default=0)
+    end = max((empty + ring.depth * BARRIER_BYTES for ring, (_, empty)
+               in zip(program.arefs, barriers_at(program), strict=True)), default=buffers)  # fmt: skip
+    return -(-end // ORDER_BYTES) * ORDER_BYTES
 
 
 def of_section(
@@ -77,4 +88,4 @@ def of_section(
                 value = per_group([known[n] for n in groups], place, [numbers[n] for n in groups])
                 lines.append(f"const u32 {own[first]} = {value};")
         made.append(tuple(own))
-    return Shared(*made), tuple(lines)
+    return Shared(made[0], made[1], made[2], made[3], shared.walk), tuple(lines)
