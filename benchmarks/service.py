@@ -268,18 +268,68 @@ def refused(connection: Connection, body: bytes) -> tuple[int, str]:
 
 
 def schemathesis(options: argparse.Namespace, directory: Path) -> Found:
-    """Cases that schemathesis makes of the API's description (pip install schemathesis)."""
-    served = Served(directory, options.workers, "--log-level", "warning", "--time-limit", "5")
+    """Cases that schemathesis makes of the API's description (pip install schemathesis): of submissions, which take it
+    seconds each; of the other operations; of those with jobs, schedules and machines that exist."""
+    submissions, others = ["--include-path", "/v1/jobs"], ["--exclude-path", "/v1/jobs"]
+    parts = {
+        "submissions": (options.cases // 16, submissions),
+        "other operations": (options.cases // 10, others),
+        "other operations, of what exists": (options.cases // 25, others),
+    }
+    found: Found = {}
+    for name, (cases, words) in parts.items():
+        place = directory / name.replace(" ", "-")
+        place.mkdir()
+        found[name] = schemed(place, options.workers, name.endswith("exists"), ["-n", str(cases), *words])
+    return {
+        **found,
+        "cases": sum(one["cases"] for one in found.values()),
+        "broken": [said for one in found.values() for said in one.pop("broken")],
+    }
+
+
+def schemed(directory: Path, workers: int, existing: bool, words: list[str]) -> Found:
+    """One run over a service of its own; `cases` is how many were generated."""
+    served = Served(directory, workers, "--log-level", "warning", "--time-limit", "5")
     served.start()
-    place = f"http://127.0.0.1:{served.port()}/openapi.json"
-    program = str(Path(sys.executable).with_name("schemathesis"))
-    cases = str(max(1, options.cases // 12))  # for each of the operations; the other phases add theirs
+    assert served.process is not None
+    if existing:
+        (directory / "schemathesis.toml").write_text(that_exist(served), encoding="utf-8")
+    report = directory / "report.json"
     # A graph can have the right form and mean nothing, which the service says with 422.
-    command = [program, "run", place, "-n", cases, "--exclude-checks", "positive_data_acceptance"]
+    command = [
+        str(Path(sys.executable).with_name("schemathesis")), "run", f"http://127.0.0.1:{served.port()}/openapi.json",
+        "--phases", "coverage,fuzzing", "--exclude-checks", "positive_data_acceptance", "--continue-on-failure",
+        "--suppress-health-check", "all", "--report", "json", "--report-json-path", str(report), *words,
+    ]  # fmt: skip
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    memory = megabytes(served.process.pid)
     served.stop()
-    said = done.stdout.split("SUMMARY", maxsplit=1)[-1]
-    return {"summary": said, "broken": [] if done.returncode == 0 else [done.stdout[-6000:]]}
+    said = json.loads(report.read_text(encoding="utf-8"))
+    return {
+        "cases": said["test_cases"]["generated"],
+        "with_failures": said["test_cases"]["with_failures"],
+        "seconds": round(said["running_time"]),
+        "memory_mb": memory,
+        "broken": [] if done.returncode == 0 else [done.stdout[-6000:]],
+    }
+
+
+def that_exist(served: Served) -> str:
+    """What schemathesis puts in the paths: jobs that are done, their schedules, and machines."""
+    one = Connection(served.port)
+    jobs = [ended(one, submit(one, number)[1]["id"]) for number in range(3)]
+    one.close()
+    names = {
+        "/v1/jobs/{job}": ("job", [job["id"] for job in jobs]),
+        "/v1/jobs/{job}/events": ("job", [job["id"] for job in jobs]),
+        "/v1/schedules/{key}": ("key", [job["key"] for job in jobs]),
+        "/v1/machines/{name}": ("name", ["h100", "b200"]),
+    }
+    return "\n".join(
+        f'[[operations]]\ninclude-path = "{path}"\nparameters = {{ {name} = {json.dumps(values)} }}\n'
+        for path, (name, values) in names.items()
+    )
 
 
 if __name__ == "__main__":
