@@ -113,6 +113,12 @@ def test_part_of_the_budget_is_kept_for_room() -> None:
     assert not found.certificate.optimal
 
 
+def test_the_certificate_tells_the_whole_budget() -> None:
+    graph = costed_example("gemm", "bf16", split=2)
+    found = Search(graph, H100, lower_bounds(graph, H100), Limits(seconds=60.0), margin=True).run()
+    assert found.certificate.budget_seconds == 60.0
+
+
 def test_the_seconds_kept_are_those_that_other_questions_leave() -> None:
     limits = Limits(seconds=40.0, began=time.perf_counter())
     kept, all_of_it = limits.sparing(4).left(), limits.left()

@@ -182,7 +182,7 @@ class Search:
             lower_bound=lower,
             seed=self.limits.seed,
             resource_limit=self.limits.resource_limit,
-            budget_seconds=self.limits.seconds,
+            budget_seconds=self._all.seconds,
         )
         return Outcome(self.best, self._objective(), certificate, self.state == "infeasible")
 
