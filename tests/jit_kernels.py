@@ -77,7 +77,8 @@ def emitted(request: Request) -> Answer:
 
 @dataclass
 class World:
-    """Triton and CUDA as tests have them. requests: what the helper was asked; answer: what it says (None: nothing)."""
+    """Triton and CUDA as tests have them. requests: what the helper was asked; answer: what it says (None: nothing).
+    gpu: where all tensors are."""
 
     triton: FakeTriton
     cuda: FakeDriver
@@ -88,6 +89,7 @@ class World:
     originals: list[tuple[Any, Any, Any]] = field(default_factory=list)
     a: torch.Tensor = field(default_factory=lambda: torch.zeros(256, 64, dtype=torch.bfloat16))
     x: torch.Tensor = field(default_factory=lambda: torch.zeros(4096))
+    gpu: int = 0
 
     @property
     def store(self) -> str:
@@ -141,8 +143,9 @@ class World:
 @contextmanager
 def world(monkeypatch: pytest.MonkeyPatch, path: Path, log: pytest.LogCaptureFixture) -> Iterator[World]:
     """Everything that is not `twill.jit` itself is played."""
+    made: World
     monkeypatch.delenv("TWILL_JIT", raising=False)
-    monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: made.gpu)
     seen = importlib.import_module("twill.runtime.tensor")
     real = seen.view
 
@@ -150,7 +153,7 @@ def world(monkeypatch: pytest.MonkeyPatch, path: Path, log: pytest.LogCaptureFix
         if not isinstance(value, torch.Tensor):
             return real(value, name, stream)
         kind = seen._TORCH[str(value.dtype)]
-        return seen.TensorView(value.data_ptr(), kind, tuple(value.shape), tuple(value.stride()), 0, value)
+        return seen.TensorView(value.data_ptr(), kind, tuple(value.shape), tuple(value.stride()), made.gpu, value)
 
     for user in ("tensor", "arguments", "launch", "kernel"):
         monkeypatch.setattr(f"twill.runtime.{user}.view", view)

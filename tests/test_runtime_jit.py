@@ -101,6 +101,17 @@ def test_the_stream_is_the_current_one(stored: World) -> None:
     assert [one.stream for one in stored.cuda.launches] == [0, 0, 0, 7, 9]
 
 
+def test_each_gpu_has_its_own_launches_and_streams(stored: World) -> None:
+    fast = stored.jit()
+    for gpu in (0, 1, 0, 1, 1, 0):
+        stored.gpu = stored.triton.device = gpu
+        stored.triton.stream = 70 + gpu
+        stored.call(fast)
+    assert [one.stream for one in stored.cuda.launches] == [70, 71, 70, 71, 71, 70]
+    assert set(stored.cuda.pushed) == {1}  # where another GPU is current
+    assert (stored.originals, stored.cuda.loaded) == ([], 1)
+
+
 def test_an_empty_grid_launches_nothing(stored: World) -> None:
     fast = stored.jit()
     for _ in range(3):
