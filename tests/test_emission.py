@@ -19,7 +19,6 @@ from twill.emission import (
     roomier,
     slack,
     solve_with_room,
-    wants_registers,
 )
 from twill.graph.dependence import DependenceGraph
 from twill.machine import Machine
@@ -134,10 +133,10 @@ def test_room_is_made_only_where_multiplies_are() -> None:
 
 
 def test_what_wants_registers() -> None:
-    assert wants_registers(refusal("spill")) and wants_registers(refusal("setmaxnreg"))
-    assert wants_registers(refusal("serialized", "due to insufficient register resources"))
-    assert wants_registers(refusal("serialized", "due to non wgmma instructions"))
-    assert not wants_registers(refusal("wait"))
+    assert refusal("spill").wants_registers and refusal("setmaxnreg").wants_registers
+    assert refusal("serialized", "due to insufficient register resources").wants_registers
+    assert refusal("serialized", "due to non wgmma instructions").wants_registers
+    assert not refusal("wait").wants_registers
     assert [missing(refusal("spill", spilled=n), machine()) for n in (4, 100, 4000)] == [16, 32, 64]
 
 

@@ -104,6 +104,23 @@ def test_attention_is_softmax_attention(causal: int) -> None:
         close(got["LSE"][rows], np.log2(np.exp(scores).sum(-1)))
 
 
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize(("n", "even"), [(56, 0), (48, 0), (48, 1), (8, 0)])
+def test_attention_at_any_length_leaves_out_what_does_not_exist(n: int, even: int, causal: int) -> None:
+    d = 16
+    q, k, v = random(Z, n, d), random(Z, n, d) * 2, random(Z, n, d) * 3
+    tiles = {"q_desc": (1, 32, d), "k_desc": (1, 16, d), "v_desc": (1, 16, d), "o_desc": (1, 32, d)}
+    tensors = {"q_desc": q, "k_desc": k, "v_desc": v, "o_desc": np.zeros_like(q), "LSE": np.zeros(Z * n)}
+    got = execute("attention_any_length", (-(-n // 32), Z), tensors, {"sm_scale": 0.25, "N_CTX": n}, tiles,
+                  HEAD_DIM=d, BLOCK_M=32, BLOCK_N=16, CAUSAL=causal, EVEN_N=even)  # fmt: skip
+    for head in range(Z):
+        scores = q[head] @ k[head].T * 0.25
+        if causal:
+            scores = np.where(np.tril(np.ones((n, n))) > 0, scores, -np.inf)
+        close(got["o_desc"][head], softmax(scores) @ v[head])
+        close(got["LSE"][head * n : head * n + n], np.log2(np.exp(scores).sum(-1)))
+
+
 def test_attention_pointers_handles_a_length_that_its_blocks_do_not_divide() -> None:
     n, d = 56, 16
     q, k, v = random(Z * n, d), random(Z * n, d) * 2, random(Z * n, d) * 3

@@ -41,6 +41,14 @@ def test_the_wide_gemm_has_tiles_of_192() -> None:
     assert {191, 192} <= constants and not {255, 256, 383, 384} & constants
 
 
+def test_several_sizes_are_taken_one_after_the_other() -> None:
+    program = tile_program(resolve("examples/attention_any_length.py", spec="full"))
+    shapes = {program.type_of(op.results[0]).shape for op in program.ops() if op.kind in ("dot", "descriptor_load")}
+    assert shapes == {(192, 128), (80, 128), (192, 80)}
+    constants = {op.attribute("value") for op in program.ops() if op.kind == "constant"}
+    assert {192, 80} <= constants
+
+
 def test_numbers_follow_the_constant(tmp_path: Path) -> None:
     target, types, constants = kernel(tmp_path, "a = tl.where(offs < BLOCK * 3 + 1, a, 0.0)", 48)
     program = tile_program(resolve(target, sig=types, const=constants))

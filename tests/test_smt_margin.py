@@ -31,13 +31,16 @@ KEPT = ("attention_full", "attention_causal", "attention_full-d256")
 
 @QUIET
 @given(problems(most_instructions=4, most_cycles=4))
-def test_i_copies_and_crossing_are_what_they_are_without(problem: tuple[CostedGraph, Machine]) -> None:
+def test_a_margin_costs_at_most_one_more_copy(problem: tuple[CostedGraph, Machine]) -> None:
     graph, machine = problem
     found = [Search(graph, machine, lower_bounds(graph, machine), margin=margin).run() for margin in (False, True)]
-    plain, roomy = (
-        None if o.objective is None else (o.objective.ii, o.objective.copies, o.objective.crossing) for o in found
-    )
-    assert plain == roomy
+    plain, roomy = (o.objective for o in found)
+    if plain is None or roomy is None:
+        assert plain is roomy
+        return
+    assert roomy.ii == plain.ii and roomy.crossing <= plain.crossing and roomy.copies <= plain.copies + 1
+    if "copies" in roomy.proven:
+        assert (roomy.copies, roomy.crossing) == (plain.copies, plain.crossing)
     assert found[1].assignment is None or found[1].assignment.graph == graph
 
 

@@ -182,8 +182,11 @@ def divide(kind: str, left: Any, right: Any) -> Any:
 
 
 def block(desc: Descriptor, start: Sequence[Any], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses of a block that begins at index `start`, and which of them are inside of the tensor."""
-    index = [np.arange(extent, dtype=np.int64) + int(first) for extent, first in zip(shape, start, strict=True)]
+    """Addresses of a block that begins at index `start`, and which of them are inside of the tensor. The tile may lack
+    leading axes of the block, which have one element."""
+    whole = (*(1 for _ in range(len(start) - len(shape))), *shape)
+    index = [np.arange(extent, dtype=np.int64) + int(first) for extent, first in zip(whole, start, strict=True)]
     grid = np.meshgrid(*index, indexing="ij")
     inside = np.logical_and.reduce([(axis >= 0) & (axis < size) for axis, size in zip(grid, desc.shape, strict=True)])
-    return np.add.reduce([axis * stride for axis, stride in zip(grid, desc.strides, strict=True)]), inside
+    address = np.add.reduce([axis * stride for axis, stride in zip(grid, desc.strides, strict=True)])
+    return address.reshape(shape), inside.reshape(shape)

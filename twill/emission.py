@@ -82,7 +82,7 @@ def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller
         try:
             return emit(kernel.program, kernel.specialization, schedule, machine, tell)
         except exc.BuildRejected as rejected:
-            if not wants_registers(rejected):
+            if not rejected.wants_registers:
                 raise
             refused = rejected
             reserve += slack(schedule, machine) + missing(rejected, machine)
@@ -132,12 +132,6 @@ def roomier(machine: Machine, reserve: int) -> Machine:
 def _computing(machine: Machine) -> tuple[str, ...]:
     """Names of the contexts that multiply; all of them if none does."""
     return machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
-
-
-def wants_registers(rejected: exc.BuildRejected) -> bool:
-    """Whether a build was refused for want of registers, or of quiet around its products: both are had with fewer
-    tiles alive at once."""
-    return rejected.cause in ("spill", "setmaxnreg", "serialized")
 
 
 def slack(schedule: Schedule, machine: Machine) -> int:

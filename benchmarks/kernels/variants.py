@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kernels.contestant import Contestant
-from benchmarks.kernels.tables import ROOT, Row
+from benchmarks.kernels.tables import ROOT, SAME, Row
 from twill.exc import MalformedSidecar
 from twill.graph.problem import Case, Problem
 from twill.graph.sidecar import read_sidecar
@@ -50,22 +50,24 @@ class Variant:
         kernel = EmittedKernel.load(self.folder)
         case = self.case(data.case.sizes)
         assert case is not None
-        launch = emitted(kernel, Data(self.manifest, case, data.held))
+        held = {name: replace(one, tensor=one.tensor.view(case.shapes[name])) for name, one in data.held.items()}
+        launch = emitted(kernel, Data(self.manifest, case, held))
         return Contestant(f"twill {self.name}", "twill", launch, outputs(data, launch), tiles(self.constants), True)
 
 
 def variants(folder: Path, row: Row) -> list[Variant]:
-    """Those in `folder` that compute the row; first those whose tiles Triton can have, too."""
+    """Those in `folder` that compute the row; first those of its own kernel, and whose tiles Triton can have, too."""
+    kernels = (row.kernel, *SAME.get(row.kernel, ()))
     found = []
     for path in sorted(folder.glob("*/manifest.json")):
         manifest = read_manifest(path)
         known = constants(manifest)
-        if manifest.kernel != row.kernel or any(known.get(name) != value for name, value in row.fixed.items()):
+        if manifest.kernel not in kernels or any(known.get(name) != value for name, value in row.fixed.items()):
             continue
         variant = Variant(path.parent.name.removeprefix(f"{row.kernel}-"), path.parent, manifest)
         if variant.case(row.sizes) is not None:
             found.append(variant)
-    return sorted(found, key=lambda variant: not variant.spellable)
+    return sorted(found, key=lambda variant: (variant.manifest.kernel != row.kernel, not variant.spellable))
 
 
 def constants(manifest: Manifest) -> dict[str, Any]:

@@ -183,6 +183,9 @@ EXAMPLES: Mapping[str, Example] = {
     "gemm_bias_gelu": Example(gemm_bias_gelu, PRODUCTS),
     "dual_gemm": Example(dual_gemm, PRODUCTS),
     "attention": Example(attention, CONTEXTS),
+    "attention_any_length": Example(
+        attention, (*CONTEXTS, *_contexts((1, 1, 16), (1, 2, 48), (2, 3, 144), (1, 5, 1008), (1, 1, 80), (1, 2, 192)))
+    ),
     "attention_pointers": Example(
         attention_pointers, (*CONTEXTS, *_contexts((1, 1, 16), (1, 2, 48), (2, 3, 144), (1, 5, 1008)))
     ),

@@ -62,11 +62,33 @@ def emit(
 ) -> Emission:
     """The kernel of `schedule`, compiled. told: gets the name of each step before it begins.
 
+    Operands that stay in registers (`twill.codegen.resident`) are read from shared memory instead if the compiler
+    has no room for them.
+
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     told("lowering")
     warp_program = lower(program, schedule, machine)
+    try:
+        return _emitted(warp_program, specialization, schedule, machine, told)
+    except exc.BuildRejected as rejected:
+        smaller = lower(program, schedule, machine, hold=False)
+        if not rejected.wants_registers or smaller == warp_program:
+            raise
+        told(f"{rejected.message}: again with all operands in shared memory")
+        return _emitted(smaller, specialization, schedule, machine, told)
+
+
+def _emitted(
+    warp_program: WarpProgram,
+    specialization: Specialization,
+    schedule: Schedule,
+    machine: Machine,
+    told: Callable[[str], None],
+) -> Emission:
+    """A warp program, checked and compiled."""
+    program = warp_program.program
     told("running on the abstract machine")
     violations = verify(warp_program, problem_of(specialization))
     if violations:

@@ -91,16 +91,21 @@ class Emitter:
         made: list[Stmt] = []
         for ring, regions in self.held_rings():
             cursor = self.cursors.of(ring.aref, "get")
+            stays = ring.key in self.plan.resident
             if first and regions[0] == region:
                 made.append(Get(cursor))
                 made += self.receive_held(ring)
-            if not first and regions[-1] == region:
+            if first and regions[0] == region if stays else not first and regions[-1] == region:
                 made += [Consumed(cursor), Advance(cursor)]
         return made
 
     def receive_held(self, ring: Ring) -> list[Stmt]:
-        """A held tile that this group reads in registers is fetched once."""
+        """A held tile that this group reads in registers, or multiplies from there, is fetched once."""
         task = self.plan.tasks[ring.key]
+        if ring.key in self.plan.resident:
+            cursor = self.cursors.of(ring.aref, "get")
+            variable = self.registers.of((task.steps[-1], task.block))
+            return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
         mine = [self.plan.tasks[p] for p in ring.readers if self.group in self.plan.tasks[p].groups]
         in_registers = any(self.plan.place_of(s) == ring.key for t in mine for s in self.plan.register_sources(t))
         if not in_registers or self.group in task.groups or task.node.kind == "load":

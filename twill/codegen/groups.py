@@ -9,6 +9,8 @@ from twill import exc
 from twill.machine import Machine
 from twill.schedule import Schedule
 
+EVERY = 256  # steps: more than any budget has granules
+
 
 @dataclass(frozen=True)
 class Group:
@@ -50,7 +52,8 @@ def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
 
 def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str) -> tuple[Group, ...]:
     """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
-    the compiler needs some for addresses. Load groups first, then compute groups evenly.
+    the compiler needs some for addresses. Load groups get a granule first; then computing groups grow evenly, and load
+    groups take what is too little for one more granule of theirs.
 
     Raises UnsupportedInKernel, for the kernel of `file`, if the budgets exceed the register file.
     """
@@ -60,13 +63,13 @@ def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine
     if left < 0:
         raise exc.UnsupportedInKernel("the schedule's register budgets exceed what a launch can hand out", file=file)
     raised = {g.id: g.registers for g in groups}
-    for issuer in (True, False):
+    for issuer, steps in ((True, 1), (False, EVERY), (True, EVERY)):
         mine = [g for g in groups if g.issuer == issuer]
         most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
-        while any(raised[g.id] < most for g in mine):
+        for _ in range(steps):
             growing = [g for g in mine if raised[g.id] < most]
             need = sum(g.threads for g in growing) * granule
-            if need > left:
+            if not growing or need > left:
                 break
             left -= need
             for g in growing:

@@ -21,8 +21,9 @@ from twill.machine import Machine
 from twill.schedule import Schedule
 
 
-def lower(program: TileProgram, schedule: Schedule, machine: Machine) -> WarpProgram:
-    """The warp program that does what `program` does, as `schedule` says.
+def lower(program: TileProgram, schedule: Schedule, machine: Machine, hold: bool = True) -> WarpProgram:
+    """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
+    in registers.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
@@ -31,18 +32,18 @@ def lower(program: TileProgram, schedule: Schedule, machine: Machine) -> WarpPro
     ctas = most_ctas(schedule, machine)
     while ctas > 1:
         try:
-            return lower_resident(wired, schedule, machine, ctas)
+            return lower_resident(wired, schedule, machine, ctas, hold)
         except exc.SharedMemoryFull:
             ctas -= 1
-    return lower_resident(wired, schedule, machine, 1)
+    return lower_resident(wired, schedule, machine, 1, hold)
 
 
-def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int) -> WarpProgram:
+def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int, hold: bool) -> WarpProgram:
     """The warp program of which `ctas` CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
     program = wired.program
     memory = Memory(program.file)
     tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
-    plan = Plan(wired, schedule, machine, tiles, ctas)
+    plan = Plan(wired, schedule, machine, tiles, ctas, hold)
     rings = Rings(plan, memory)
     fragments, cursors = count(), count()
     groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]

@@ -15,6 +15,7 @@ from twill.codegen.alternate import COPIES
 from twill.codegen.groups import doubled, warp_groups, with_registers
 from twill.codegen.kept import families
 from twill.codegen.residency import as_compiled, share
+from twill.codegen.resident import resident
 from twill.codegen.task import Place, Source, Task
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired
@@ -26,13 +27,16 @@ from twill.schedule import Schedule
 
 @dataclass
 class Plan:
-    """Tasks by place, and the groups that have them. ctas: that share an SM."""
+    """Tasks by place, and the groups that have them. ctas: that share an SM. hold: whether tiles may stay in registers
+    as operands of products; resident: those that do."""
 
     wired: Wired
     schedule: Schedule
     machine: Machine
     tiles: Tiles
     ctas: int = 1
+    hold: bool = True
+    resident: frozenset[Place] = frozenset()
     tasks: dict[Place, Task] = field(default_factory=dict)
     found: dict[tuple[int, int], Source | None] = field(default_factory=dict)  # sources that were asked for
 
@@ -51,6 +55,7 @@ class Plan:
         self.tasks = {}
         self.schedule_loops()
         self.bring_in_step()
+        asked = self.groups
         if self.ctas > 1:
             self.groups = as_compiled(self.groups)
         else:
@@ -60,6 +65,7 @@ class Plan:
         for family in self.kept:  # one load group fills the ring of all
             for place in family[1:]:
                 self.tasks[place] = replace(self.tasks[place], groups=self.tasks[family[0]].groups)
+        self.resident = resident(self, asked) if self.hold else frozenset()
 
     def may_alternate(self) -> bool:
         """Whether program instances may be worked on by several groups in turn: loops of nothing but products of tiles
@@ -301,7 +307,7 @@ class Plan:
         if step.op.kind == "dot" and position < 2:
             if position == 1 or made == "tile_load":
                 return True
-            straight = self.tiles.view(step.operands[0]).axes == (0, 1)
+            straight = not self.tiles.is_transposed(step.operands[0])
             maker = self.tasks.get(self.place_of(source))
             together = maker is not None and maker.region == task.region and maker.groups == task.groups
             return not (straight and together and self.operand_a == "register")

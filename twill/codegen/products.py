@@ -6,6 +6,7 @@ from twill import exc
 from twill.codegen.aref import Copy, Fence, Fill, Multiply, Reg, SlotRef, Stmt
 from twill.codegen.expression import Number
 from twill.codegen.operations import Scope, Tools
+from twill.codegen.resident import is_held
 from twill.codegen.task import Task
 
 
@@ -55,7 +56,9 @@ class Products:
                 "a product of a constant tile", file=self.plan.wired.program.file, line=step.op.line
             )
         slot = scope.slot(source) if self.plan.in_slot(task, step, position, source) else None
-        transposed = self.plan.tiles.view(cell).axes == (1, 0)
+        if is_held(self.plan, task, position, source):
+            return self.registers.of((source.step, source.block)), False
+        transposed = self.plan.tiles.is_transposed(cell)
         return (scope.find(source) if slot is None else slot), transposed
 
     def start_accumulator(self, task: Task, scope: Scope, accumulator: int, made: list[Stmt]) -> bool:

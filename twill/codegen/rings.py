@@ -126,7 +126,7 @@ class Rings:
         while True:
             loops = {number: slots for number, slots in depth.items() if not copied[number].held}
             least = min(loops.values(), default=DEEPEST)
-            single = [number for number, slots in depth.items() if copied[number].held and slots == 1]
+            single = [number for number, slots in depth.items() if slots == 1 and self.waits(copied[number])]
             if single and least >= PAIR and self.slots_bytes(single) <= left:
                 growing = single
             else:
@@ -136,6 +136,10 @@ class Rings:
                 return depth
             left -= need
             depth.update({number: depth[number] + 1 for number in growing})
+
+    def waits(self, ring: Ring) -> bool:
+        """Whether a tile keeps its slot for a whole program instance."""
+        return ring.held and ring.key not in self.plan.resident
 
     def slots_bytes(self, arefs: list[int]) -> int:
         """Bytes of one slot of each of these rings."""

@@ -143,6 +143,12 @@ class Tiles:
             self.views[cell] = self.seen(cell)
         return self.views[cell]
 
+    def is_transposed(self, cell: int) -> bool:
+        """Whether a matrix shows the one it was made from with rows and columns exchanged; that one may have further
+        axes, of extent 1."""
+        rows, columns = self.view(cell).axes
+        return rows > columns
+
     def seen(self, cell: int) -> View:
         """As `view`, found anew."""
         maker = self.wired.wiring.maker.get(cell)

@@ -2,7 +2,8 @@
 
 The sides of Triton's tiles are powers of two; nothing else about a tile program asks for that. A kernel with a constant
 of, say, 192 is read at powers of two instead. Where those programs differ in numbers alone, each an affine
-function of the constant, the program at 192 has the functions' values there.
+function of the constant, the program at 192 has the functions' values there. Several such constants (192 rows, 80 keys)
+are taken one after the other.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from twill.graph.specialization import Specialization
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024)
 ENOUGH = 3  # programs, which must all agree: two make a line, the others show that it is one
+NEAREST = 4  # as many are asked for: each takes a compilation, and with several such constants each of them does
 
 
 def tile_program(spec: Specialization) -> TileProgram:
@@ -33,9 +35,9 @@ def tile_program(spec: Specialization) -> TileProgram:
         if "power of 2" not in str(refused):
             raise
         sizes = odd_sizes(spec)
-        if len(sizes) != 1:
+        if not sizes:
             raise
-        return derived(spec, sizes.pop(), refused)
+        return derived(spec, max(sizes), refused)
 
 
 def odd_sizes(spec: Specialization) -> set[int]:
@@ -45,11 +47,16 @@ def odd_sizes(spec: Specialization) -> set[int]:
 
 
 def derived(spec: Specialization, size: int, refused: KernelDoesNotCompile) -> TileProgram:
-    """The program at `size`, from those at powers of two. Raises `refused`'s like if they do not agree."""
+    """The program at `size`, from those at powers of two. Raises `refused`'s like if they do not agree.
+
+    Where other constants are no powers of two either, each of those programs is derived in turn.
+    """
     programs: dict[int, TileProgram] = {}
-    for sample in samples(spec):
+    for sample in samples(spec, size):
+        if len(programs) == NEAREST and min(programs) < size < max(programs):
+            break
         try:
-            programs[sample] = translate.tile_program(at(spec, size, sample))
+            programs[sample] = tile_program(at(spec, size, sample))
         except KernelDoesNotCompile:
             continue  # a tile too large, or too small
     if len(programs) < ENOUGH or not min(programs) < size < max(programs):
@@ -64,10 +71,11 @@ def derived(spec: Specialization, size: int, refused: KernelDoesNotCompile) -> T
     return made
 
 
-def samples(spec: Specialization) -> list[int]:
-    """Powers of two that are no other constant of the kernel: Triton makes equal expressions one."""
+def samples(spec: Specialization, size: int) -> list[int]:
+    """Powers of two that are no other constant of the kernel (Triton makes equal expressions one), nearest first."""
     known = {value for _, value in spec.constexprs}
-    return [sample for sample in SAMPLES if sample not in known]
+    far = (sample for sample in SAMPLES if sample not in known)
+    return sorted(far, key=lambda sample: max(sample, size) / min(sample, size))
 
 
 def at(spec: Specialization, size: int, sample: int) -> Specialization:

@@ -8,6 +8,9 @@ schedules of a graph in which every instruction that waits for a product waits s
 the tensor core with another takes twice its time: no larger margin is looked for. And the products of a warp group
 follow one another, so that the tensor core goes from group to group once in every I: an order that emitted code can
 keep (`twill.codegen.turns`), and in which no result has to wait for products of another group.
+
+The more warp groups share the tensor core, the later the last of them has its turn: where the fewest copies leave no
+margin, one more copy may (three row blocks of attention, whose products of two iterations make one run).
 """
 
 from __future__ import annotations
@@ -46,8 +49,9 @@ class Room:
     ended: bool = False
 
 
-def widest(questions: Questions) -> Room:
-    """The largest margin that I, copies and crossing of the best assignment leave; none if nothing waits for one."""
+def widest(questions: Questions, more: int = 0) -> Room:
+    """The largest margin that I, copies and crossing of the best assignment leave; none if nothing waits for one. more:
+    copies beyond those of the best assignment."""
     graph, found = questions.problem.graph, questions.found
     if not any(awaited(graph, edge) for edge in graph.edges):
         return Room(None)
@@ -57,7 +61,7 @@ def widest(questions: Questions) -> Room:
     while high - low > 1:
         middle = (low + high) // 2 if high <= PARTS else PARTS
         try:
-            tried = _ask(questions, found, middle * most // PARTS)
+            tried = _ask(questions, found, middle * most // PARTS, more)
         except OutOfBudget:
             return Room(best, ended=True)
         if tried is None:
@@ -98,13 +102,14 @@ def _between(e: Encoding, first: int, middle: int, last: int) -> str:
     return f"(or {' '.join(f'(and {e.before(x, y)} {e.before(y, z)})' for x, y, z in turns)})"
 
 
-def _ask(questions: Questions, found: Assignment, cycles: int) -> Questions | None:
+def _ask(questions: Questions, found: Assignment, cycles: int, more: int) -> Questions | None:
     """Questions about this margin, if there is a schedule that has it."""
+    copies = found.copies + more
     graph = with_margin(one_result(questions.problem.graph), cycles)
     problem = replace(questions.problem, graph=graph, quiet=True)
     asked = Questions(problem, questions.limits, questions.open_session, least_ii=found.ii, steps=questions.steps)
     e = asked.about((found.ii, found.ii))
-    asked.keep([length_at_most(e, found.copies * found.ii), crossing_at_most(e, found.crossing)])
-    asked.keep([*one_run(e), *no_more_memory(e, found)])
-    answer = asked.probe(f"margin >= {cycles}", found.copies, [], EFFORT, only_found=True)
+    asked.keep([length_at_most(e, copies * found.ii), crossing_at_most(e, found.crossing)])
+    asked.keep([*one_run(e), *(no_more_memory(e, found) if not more else ())])
+    answer = asked.probe(f"margin >= {cycles}", copies, [], EFFORT, only_found=True)
     return asked if answer == "sat" else None

@@ -209,6 +209,10 @@ class Search:
         """
         self._questions.limits = self._all
         room = widest(self._questions)
+        if room.questions is None and not room.ended:
+            room = widest(self._questions, more=1)
+            if room.questions is not None:
+                del self._proven[1:]  # copies are not the fewest
         if room.questions is None:
             if room.ended:
                 raise OutOfBudget
