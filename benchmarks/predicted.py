@@ -115,6 +115,7 @@ LOOPS: Mapping[str, Loop] = {
     ),
     "layer_norm-bf16": rows_of(1024),
     "layer_norm-bf16-wide": rows_of(2048),
+    "layer_norm-bf16-widest": rows_of(4096),
 }  # fmt: skip
 
 

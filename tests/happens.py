@@ -350,12 +350,12 @@ class History:
         return (step.group, layout, more) if isinstance(layout, Accumulator | Blocked) else None
 
     def exchange(self, step: Step, threads: list[Thread]) -> None:
-        """A reduction through scratch memory: all write, sync, read, sync."""
+        """A reduction through scratch memory: all write, sync, read."""
         for name in ("target", "source"):
             moved = [(buffer, slot, area, name) for buffer, slot, area, _ in step.areas]
             self.access(Step(step.group, step.stmt, areas=tuple(moved)), threads, "generic", None)
             known: Clock = {}
-            for thread in threads:
+            for thread in threads if name == "target" else ():
                 join(known, self.clocks[thread])
             for thread in threads:
                 join(self.clocks[thread], known)

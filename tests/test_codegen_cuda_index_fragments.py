@@ -10,8 +10,8 @@ from tests.printed_programs import arguments, compute, simple
 from twill.codegen.aref import Copy, Fill, LoadGlobal, Range, Reg, Stmt, Window, WindowAxis
 from twill.codegen.cuda.index_fragments import find_index_fragments
 from twill.codegen.cuda.printer import print_cuda
-from twill.codegen.expression import Number, ProgramId
-from twill.codegen.layout import Accumulator, Along, Layout, Uniform
+from twill.codegen.expression import Apply, Number, ProgramId
+from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform
 
 MATRIX = Accumulator(64, 64)
 ROWS, COLUMNS = Along(MATRIX, 1), Along(MATRIX, 0)
@@ -71,3 +71,25 @@ def test_unsigned_comparisons_are_made_element_by_element() -> None:
     mask = compute("compare", 3, Reg(0, (0, -1)), Reg(1, (-1, 0)), predicate="ge", signed=0)
     text = print_cuda(simple("k", (), FRAGMENTS, [Range(0, 0), Range(1, 0), mask])).text
     assert "bound(" not in text and "(u32)(offs_m + " in text
+
+
+VECTOR = Blocked((2048,), 8)
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "predicate", "once"),
+    [(0, 16, "lt", True), (8, 16, "ge", True), (0, 16, "le", False), (0, 12, "lt", False), (4, 16, "lt", False)],
+)
+def test_a_run_of_a_vector_has_one_answer_where_both_sides_are_multiples_of_it(
+    start: int, limit: int, predicate: str, once: bool
+) -> None:
+    """index < limit for index = 8 thread + start + i and a limit of a known divisor."""
+    fragments: list[tuple[str, str, Layout]] = [("offs", "i32", VECTOR), ("mask", "i1", VECTOR)]
+    bound = Apply("mul", (ProgramId(0), Number(limit)), "i32")
+    body = [Range(0, start), compute("compare", 1, Reg(0), bound, predicate=predicate, signed=1)]
+    text = print_cuda(simple("k", (), fragments, body)).text
+    assert ("(i / 8 * 8) % 8" in text) == once
+    for index in range(-64, 64):
+        first = index - index % 8
+        answers = (index < 0, first < 0) if predicate in ("lt", "ge") else (index <= 0, first <= 0)
+        assert not once or answers[0] == answers[1]

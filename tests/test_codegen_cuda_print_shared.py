@@ -57,7 +57,15 @@ def test_eight_columns_left_over_go_by_twos() -> None:
 def test_pairs_of_columns_are_one_access() -> None:
     assert "write_shared(" in text(MATRIX, "f32", (128, 64), StoreShared(0, SlotRef(0)))
     assert "Vector<float, 2>" in text(MATRIX, "f32", (128, 64), StoreShared(0, SlotRef(0)))
-    assert "Vector<u16, 8>" in text(Blocked((32, 64), 8), "bf16", (32, 64), LoadShared(SlotRef(0), 0))
+    assert "Vector<u32, 4>" in text(Blocked((32, 64), 8), "bf16", (32, 64), LoadShared(SlotRef(0), 0))
+
+
+def test_16_bit_runs_are_words_as_they_lie_in_memory() -> None:
+    made = text(Blocked((1024,), 8), "bf16", (1024,), LoadShared(SlotRef(0), 0), StoreShared(0, SlotRef(0)))
+    assert "u32 x[4];" in made and "x[(i) / 2 + 3] = held.at[3];" in made
+    assert "Vector<u32, 4>{{x[(i) / 2], x[(i) / 2 + 1], x[(i) / 2 + 2], x[(i) / 2 + 3]}}" in made
+    single = text(Blocked((1024,), 1), "bf16", (1024,), LoadShared(SlotRef(0), 0))
+    assert "float x[8];" in single
 
 
 def test_a_vector_is_stored_once_and_loaded_by_all() -> None:

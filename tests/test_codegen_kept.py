@@ -54,7 +54,7 @@ def test_a_row_that_fits_is_loaded_once_and_another_in_every_loop(fits: bool) ->
                 loads.append(actor.role)
 
         trace = run(program, trial.launch, trial.launch.ctas, watch=watch)
-        boxes = 1024 // 256
+        boxes = 1  # of four elements as one, 256 of them
         assert trace.violations == () and len(loads) == rows * tiles * boxes * (1 if fits else 3)
         seen += 1
     assert seen

@@ -72,7 +72,7 @@ def test_a_reduction_along_a_column_meets_the_other_warps_in_shared_memory() -> 
     assert verify(made) == ()
 
 
-def test_reductions_of_one_group_share_their_scratch() -> None:
+def test_large_reductions_of_one_group_share_their_scratch() -> None:
     def work(p: Programs, acc: int) -> None:
         p.store("s", p.reduce(acc, 0, "max", name="highest"))
         p.store("t", p.reduce(acc, 0, "min", name="lowest"))

@@ -69,7 +69,7 @@ def buffer(transfers: Transfers, part: Part, element: str = "bf16") -> Buffer:
 def test_boxes_cover_every_element_once(shape: tuple[int, ...], blocks: int, element: str) -> None:
     transfers, part = made(shape, blocks, element)
     held = buffer(transfers, part, element)
-    box = transfers.map(part, held).box
+    box = transfers.map(part, held, OUTSIDE).box
     assert len(box) == len(shape) and max(box) <= BOX
     if held.panel and len(held.shape) == 2:
         assert box[-1] * {"bf16": 2, "f32": 4, "f8e4m3": 1}[element] <= held.panel
@@ -93,7 +93,7 @@ def test_bounds_become_sizes() -> None:
     p_axes = made((128, 64))[1].access.axes
     limits = (replace(p_axes[0], upper=Polynomial.constant_of(500)), p_axes[1])
     transfers, part = made((128, 64), axes=limits)
-    tensor_map = transfers.map(part, buffer(transfers, part))
+    tensor_map = transfers.map(part, buffer(transfers, part), OUTSIDE)
     assert [None if size is None else number(transfers, size) for size in tensor_map.sizes] == [500, None]
     assert [number(transfers, stride) for stride in tensor_map.strides] == [1024, 1]
     assert number(transfers, tensor_map.offset) == 0
@@ -107,7 +107,7 @@ def test_a_start_that_differs_between_instances_is_an_axis_of_its_own() -> None:
     start = Polynomial.symbol(pid.results[0]) * Polynomial.symbol(argument) * 2 + 40  # type: ignore[union-attr]
     part = replace(part, access=replace(part.access, constant=start))
     held = buffer(transfers, part)
-    tensor_map = transfers.map(part, held)
+    tensor_map = transfers.map(part, held, OUTSIDE)
     assert (tensor_map.sizes[0], tensor_map.box) == (None, (1, 128, 64))
     assert number(transfers, tensor_map.strides[0], n=300) == 600
     assert number(transfers, tensor_map.offset) == 40
@@ -118,8 +118,56 @@ def test_a_start_that_differs_between_instances_is_an_axis_of_its_own() -> None:
 def test_equal_accesses_share_a_map() -> None:
     transfers, part = made((128, 64))
     held = buffer(transfers, part)
-    assert transfers.map(part, held) == transfers.map(part, held)
+    assert transfers.map(part, held, OUTSIDE) == transfers.map(part, held, OUTSIDE)
     assert len(transfers.memory.maps) == 1
+
+
+def vector(element: str, start: int = 64, bound: int = 48, divisibility: int = 16) -> tuple[Transfers, Part]:
+    """A load of a vector of 2048 elements at 2048 program_id + start, of N + bound elements."""
+    p = Programs()
+    n = p.argument("N")
+    pid = p.op("program_id", axis=0)
+    offsets = [Polynomial.symbol(pid) * 2048 + start]
+    p.store("y", p.load("x", (2048,), element, at=offsets), at=offsets)
+    program = p.done()
+    arguments = tuple(replace(a, divisibility=divisibility) if a.name == "N" else a for a in program.arguments)
+    wired = wire(replace(program, arguments=arguments))
+    (load,) = (step for step in wired.flat.steps if step.op.kind == "tile_load")
+    assert load.op.access is not None
+    axes = (replace(load.op.access.axes[0], upper=Polynomial.symbol(n) + bound),)
+    access = replace(load.op.access, axes=axes)
+    return Transfers(Tiles(wired, -1, 1), Memory("k.py"), ScalarTable(wired)), Part(access, load.results[0], -1)
+
+
+@pytest.mark.parametrize(
+    ("element", "start", "bound", "divisibility", "together"),
+    [
+        ("bf16", 64, 48, 16, 4),  # as wide as a tensor map's element can be
+        ("f8e4m3", 64, 48, 16, 8),
+        ("f32", 64, 48, 16, 2),
+        ("bf16", 66, 48, 16, 2),  # coordinates that are multiples of 2 only
+        ("bf16", 64, 49, 16, 1),  # a bound that is none
+        ("bf16", 64, 48, 2, 2),
+        ("bf16", 64, 48, 1, 1),
+    ],
+)
+def test_a_vector_is_copied_in_wide_elements_if_everything_is_a_multiple(
+    element: str, start: int, bound: int, divisibility: int, together: int
+) -> None:
+    transfers, part = vector(element, start, bound, divisibility)
+    held = buffer(transfers, part, element)
+    made_map = transfers.map(part, held, OUTSIDE)
+    assert (made_map.together, made_map.box) == (together, (BOX * together,))
+    boxes = list(transfers.boxes(part, held, OUTSIDE))
+    assert [b.columns for b in boxes] == [(at, at + BOX * together) for at in range(0, 2048, BOX * together)]
+    if together > 1:
+        numbers = [number(transfers, coordinate) for box in boxes for coordinate in box.coordinates]
+        assert all(at % together == 0 for at in numbers)
+
+
+def test_a_vector_of_one_box_needs_no_wide_elements() -> None:
+    transfers, part = made((128,))
+    assert transfers.map(part, buffer(transfers, part), OUTSIDE).together == 1
 
 
 # -- windows ------------------------------------------------------------------------------------

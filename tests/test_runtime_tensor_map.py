@@ -8,7 +8,7 @@ import pytest
 
 from twill import exc
 from twill.runtime.tensor import TensorView
-from twill.runtime.tensor_map import TensorMapParameters, TileBox, parameters
+from twill.runtime.tensor_map import TensorMapParameters, TileBox, joined, parameters
 
 MATRIX = TensorView(pointer=0x7F0000000000, dtype="bf16", shape=(1000, 512), strides=(520, 1), device=0)
 BOX = TileBox((128, 64))
@@ -37,6 +37,20 @@ def test_five_dimensions_with_strides_in_any_order() -> None:
 
 def test_one_dimension_has_no_strides() -> None:
     assert parameters(TensorView(0, "f16", (40,), (1,), device=0), TileBox((8,), swizzle=0), "x").strides == ()
+
+
+def test_neighbours_are_one_element_of_a_wider_type() -> None:
+    wide = joined(MATRIX, 4, "A")
+    assert (wide.dtype, wide.shape, wide.strides) == ("u64", (1000, 128), (130, 1))
+    found = parameters(wide, TileBox((1, 256), swizzle=0), "A")
+    assert (found.sizes, found.strides, found.box) == ((128, 1000), (1040,), (256, 1))
+    assert joined(MATRIX, 1, "A") == MATRIX
+
+
+@pytest.mark.parametrize("odd", [{"shape": (1000, 510)}, {"strides": (518, 1)}])
+def test_rows_that_are_no_multiple_of_the_wider_type_are_refused(odd: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(exc.MisalignedTensor, match="multiples of 4 elements"):
+        joined(replace(MATRIX, **odd), 4, "A")  # type: ignore[arg-type]
 
 
 def test_the_stride_of_a_dimension_of_one_does_not_matter() -> None:

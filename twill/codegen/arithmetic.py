@@ -23,12 +23,13 @@ HELD: dict[str, Any] = {
 _UNSIGNED = {np.dtype(np.int8): np.uint8, np.dtype(np.int16): np.uint16, np.dtype(np.int32): np.uint32,
              np.dtype(np.int64): np.uint64}  # fmt: skip
 
-_erf = np.frompyfunc(math.erf, 1, 1)
+_erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 
 UNARY: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
     "tanh": np.tanh, "floor": np.floor, "ceil": np.ceil, "abs": np.abs, "neg": np.negative,
     "rsqrt": lambda x: 1 / np.sqrt(x), "erf": lambda x: np.asarray(_erf(x), np.float32),
+    "erfc": lambda x: np.asarray(_erfc(x), np.float32),
 }  # fmt: skip
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,

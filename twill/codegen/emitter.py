@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from twill.codegen.aref import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
 from twill.codegen.cursors import Cursors
 from twill.codegen.events import Events
+from twill.codegen.exchanges import with_waits
 from twill.codegen.fences import without_needless_fences
 from twill.codegen.gather import gather
 from twill.codegen.groups import Group
@@ -19,6 +20,7 @@ from twill.codegen.registers import Registers
 from twill.codegen.rings import Ring, Rings
 from twill.codegen.scalars import OUTSIDE, ScalarTable
 from twill.codegen.stores import Stores
+from twill.codegen.tails import with_tails
 from twill.codegen.task import Task
 from twill.codegen.transfers import Transfers
 from twill.codegen.turns import begin, end
@@ -67,11 +69,14 @@ class Emitter:
         start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.turn(p, t))]
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.turn(p, t))]
         layouts = {f.id: f.layout for f in self.registers.fragments}
+        elements = {f.id: f.element for f in self.registers.fragments}
+        gathered = gather(with_tails(tuple(body), elements), layouts)
+        settled = with_waits(with_votes(without_needless_fences(gathered), layouts))
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *with_votes(without_needless_fences(gather(body, layouts)), layouts)),
+            start=tuple(start), body=(*lets, *settled),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 

@@ -93,6 +93,7 @@ def map_entry(entry: TensorMap, file: str) -> MapEntry:
         offset=scalar_of(entry.offset, file),
         box=entry.box,
         swizzle=cast(Swizzle, entry.swizzle),
+        together=entry.together,
     )
 
 

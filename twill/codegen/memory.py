@@ -12,6 +12,7 @@ from twill.graph.work import BITS
 PANEL = 128  # bytes: the widest swizzle
 NAMED_BARRIERS = 15  # 1 to 15; 0 is __syncthreads
 BOX = 256  # the longest side of a tensor map's box (cuTensorMapEncodeTiled)
+WIDEST = 8  # bytes of its widest element
 
 
 def element_bytes(element: str) -> int:

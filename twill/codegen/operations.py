@@ -43,7 +43,8 @@ WARPS = 4
 
 @dataclass(frozen=True)
 class Tools:
-    """What the statements of one warp group are made with. group: whose tasks it does; own: its own number."""
+    """What the statements of one warp group are made with. group: whose tasks it does; own: its own number.
+    exchanges: the values of each reduction across warps so far."""
 
     plan: Plan
     rings: Rings
@@ -54,6 +55,7 @@ class Tools:
     cursors: Cursors
     group: int
     own: int
+    exchanges: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -135,14 +137,17 @@ class Scope:
             values = 1 if isinstance(layout, Blocked) else layout.columns if isinstance(layout, Accumulator) else 1
             element = self.registers.fragment(operand).element
             word = "i32" if element.startswith("i") else "f32"
-            name = f"scratch {self.tools.own}"
-            scratch = self.scratch(name, (WARPS * values,), word)
+            scratch = self.scratch((WARPS * values,), word)
             barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         combine = str(step.op.attribute("combine"))
         self.made.append(Reduce(operand, self.result(number), axis, combine, scratch, barrier, line=step.op.line))
 
-    def scratch(self, name: str, shape: tuple[int, ...], element: str) -> int:
-        """The group's buffer for reductions across warps."""
+    def scratch(self, shape: tuple[int, ...], element: str) -> int:
+        """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
+        while slow threads still read the other (`twill.codegen.exchanges`)."""
+        self.tools.exchanges.append(shape[0])
+        turn = len(self.tools.exchanges) % 2 if shape == (WARPS,) else 0
+        name = f"scratch {self.tools.own}" + (" in turn" if turn else "")
         for known in self.tools.memory.buffers:
             if known.name == name and known.element == element and known.shape >= shape:
                 return known.id

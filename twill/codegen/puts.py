@@ -57,7 +57,7 @@ class Puts:
 
     def by_copy(self, task: Task, part: Part, ring: Ring, cursor: int, at: Iteration) -> list[Stmt]:
         """A tile that the TMA brings."""
-        made_map = self.transfers.map(part, ring.buffer)
+        made_map = self.transfers.map(part, ring.buffer, at)
         made: list[Stmt] = [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes)]
         for box in self.transfers.boxes(part, ring.buffer, at):
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)

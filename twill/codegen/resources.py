@@ -85,6 +85,8 @@ class TensorMap:
 
     sizes: elements along each axis, None where the kernel states no bound. strides: in elements, the last is 1.
     offset: of element (0, ..., 0) from the argument's address, in elements. box: elements moved by one copy.
+    together: neighbours along the last axis that the copy engine takes for one element of a wider type, so that a box
+    is as much longer; sizes, strides but the last, offset and coordinates are multiples of it.
     All expressions are over scalar arguments only.
     """
 
@@ -96,6 +98,7 @@ class TensorMap:
     offset: Expr
     box: tuple[int, ...]
     swizzle: int
+    together: int = 1
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ class Reduce(Stmt):
     """Reduce along `axis`. Accumulator axis 1 -> rows, axis 0 -> columns; Blocked (all of it) -> Uniform.
 
     scratch: a buffer of f32 or i32 (at least 512 bytes times the registers of the result) if it crosses warps, with the
-    group's own `barrier` (Sync inside).
+    group's own `barrier`: all write, Sync, all read. Who writes the scratch again needs another Sync before.
     """
 
     operand: int

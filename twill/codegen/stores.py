@@ -69,7 +69,7 @@ class Stores:
         buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element)]
         barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         tile = replace(buffers[0], shape=shape)
-        made_map = self.tools.transfers.map(part, tile)
+        made_map = self.tools.transfers.map(part, tile, scope.at)
         width = buffers[0].shape[1]
         passing = not combine and not self.tools.plan.is_read(step.op.access.base)
         for number, first in enumerate(range(0, shape[1], width)):

@@ -133,7 +133,8 @@ def _map(entry: aref.TensorMap) -> str:
     strides = ", ".join(map(scalar.text, entry.strides))
     start = f" from {scalar.text(entry.offset)}" if _moves(entry.offset) else ""
     what = f"map {entry.id} {entry.argument}: {entry.element} [{sizes}] by [{strides}]{start}"
-    return f"{what}, box {_by(entry.box)}, swizzle {entry.swizzle}"
+    wider = f", {entry.together} elements as one" if entry.together > 1 else ""
+    return f"{what}, box {_by(entry.box)}, swizzle {entry.swizzle}{wider}"
 
 
 def _buffer(entry: aref.Buffer, names: _Names) -> str:

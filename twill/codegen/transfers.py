@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from math import gcd
 
 from twill.codegen.aref import Buffer, TensorMap, Window, WindowAxis
 from twill.codegen.expression import Expr, Number, add, multiply
-from twill.codegen.memory import BOX, Memory, element_bytes
+from twill.codegen.memory import BOX, WIDEST, Memory, element_bytes
+from twill.codegen.multiples import multiple_of
 from twill.codegen.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.tiles import Tiles
 from twill.graph.affine import Polynomial
@@ -51,8 +53,15 @@ class Transfers:
 
     # -- tensor maps --------------------------------------------------------------------------
 
-    def map(self, part: Part, buffer: Buffer) -> TensorMap:
-        """The tensor map whose boxes fill (or empty) the panels of `buffer`."""
+    def map(self, part: Part, buffer: Buffer, at: Iteration) -> TensorMap:
+        """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`."""
+        view = self.view(part)
+        together = self.together(part, buffer, at)
+        box = (*(1 for _ in self.starts(part)), *self.box(part, buffer, together))
+        return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
+
+    def view(self, part: Part) -> TensorMap:
+        """The tensor as the part's tensor map sees it, without boxes."""
         outer = [stride for stride, _ in self.starts(part)]
         sizes: list[Expr | None] = [None for _ in outer]
         strides: list[Expr] = list(outer)
@@ -60,28 +69,45 @@ class Transfers:
             sizes.append(None if axis.upper is None else self.scalars.polynomial(axis.upper, OUTSIDE, wide=True))
             strides.append(self.scalars.polynomial(axis.stride, OUTSIDE, wide=True))
         fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t))
-        return self.memory.map(
-            TensorMap(
-                id=-1,
-                argument=part.access.base,
-                element=part.access.element,
-                sizes=tuple(sizes),
-                strides=tuple(strides),
-                offset=self.scalars.polynomial(fixed, OUTSIDE, wide=True),
-                box=(*(1 for _ in outer), *self.box(part, buffer)),
-                swizzle=buffer.swizzle,
-            )
+        return TensorMap(
+            id=-1,
+            argument=part.access.base,
+            element=part.access.element,
+            sizes=tuple(sizes),
+            strides=tuple(strides),
+            offset=self.scalars.polynomial(fixed, OUTSIDE, wide=True),
+            box=(),
+            swizzle=0,
         )
 
-    def box(self, part: Part, buffer: Buffer) -> tuple[int, ...]:
-        """Extents of one copy along the access's axes: at most a panel of columns and 256 rows."""
+    def box(self, part: Part, buffer: Buffer, together: int) -> tuple[int, ...]:
+        """Extents of one copy along the access's axes: at most a panel of columns, and 256 rows or elements taken
+        `together`."""
         extents = [extent for _, extent, _ in self.axes(part)]
         moving = [a for a, extent in enumerate(extents) if extent > 1]
         for a in moving:
-            extents[a] = largest_part(extents[a], BOX)
+            extents[a] = largest_part(extents[a], BOX * together if a == moving[-1] else BOX)
         if len(buffer.shape) == 2 and moving:
             extents[moving[-1]] = min(extents[moving[-1]], buffer.panel // element_bytes(buffer.element))
         return tuple(extents)
+
+    def together(self, part: Part, buffer: Buffer, at: Iteration) -> int:
+        """How many neighbours one copy takes for a wider element: as many as make a vector's copies the fewest, if
+        everything in the tensor map and the coordinates is known to be a multiple of them."""
+        extents = [extent for _, extent, _ in self.axes(part)]
+        size, view = element_bytes(buffer.element), self.view(part)
+        if len(buffer.shape) != 1 or extents[-1] <= BOX or view.sizes[-1] is None:
+            return 1
+        axis, _, before = self.axes(part)[-1]
+        start = add(self.scalars.polynomial(axis.offset, at), Number(before))
+        known = [multiple_of(e, self.divisors, {}) for e in (*view.strides[:-1], view.offset, view.sizes[-1], start)]
+        most = gcd(extents[-1], WIDEST // size, *known)
+        return min(most & -most, -(-extents[-1] // BOX))
+
+    @property
+    def divisors(self) -> dict[str, int]:
+        """What the arguments are known to be multiples of."""
+        return {a.name: a.divisibility for a in self.tiles.wired.program.arguments}
 
     def starts(self, part: Part) -> list[tuple[Expr, Expr]]:
         """(stride, coordinate) for each term of the constant that differs between program instances."""
@@ -109,7 +135,7 @@ class Transfers:
     def boxes(self, part: Part, buffer: Buffer, at: Iteration) -> Iterator[Box]:
         """The copies that move the whole part, panel by panel."""
         extents = [extent for _, extent, _ in self.axes(part)]
-        box = self.box(part, buffer)
+        box = self.box(part, buffer, self.together(part, buffer, at))
         moving = [a for a, extent in enumerate(extents) if extent > 1]
         first = [coordinate for _, coordinate in self.starts(part)]
         for corner in product(*(range(0, e, b) for e, b in zip(extents, box, strict=True))):

@@ -16,7 +16,7 @@ from twill import exc
 from twill.runtime.evaluate import Scalar
 from twill.runtime.record import Misfit, from_json, to_json
 
-SCHEMA = "twill.manifest/2"
+SCHEMA = "twill.manifest/3"
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
 Constant = int | float | bool | str | None
@@ -53,7 +53,8 @@ class Promise:
 class MapEntry:
     """A tensor map to be made from the arguments; as `twill.codegen.aref.TensorMap`, outermost axis first.
 
-    sizes: elements (None: no bound). strides, offset: elements. box: of one copy. swizzle: bytes.
+    sizes: elements (None: no bound). strides, offset: elements. box: of one copy. swizzle: bytes. together: elements
+    along the last axis that the map has as one of a wider type.
     """
 
     argument: str
@@ -63,6 +64,7 @@ class MapEntry:
     offset: Scalar
     box: tuple[int, ...]
     swizzle: Literal[0, 32, 64, 128]
+    together: int = 1
 
 
 @dataclass(frozen=True)

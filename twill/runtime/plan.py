@@ -21,7 +21,7 @@ from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch
 from twill.runtime.manifest import CallArgument, Manifest, MapEntry
 from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
-from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, tensor_map
+from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, joined, tensor_map
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
 
@@ -214,8 +214,9 @@ def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
         within(left, stride) if size is None else value(size) for size, stride in zip(entry.sizes, strides, strict=True)
     )
     start = tensor.pointer + offset * ELEMENT_BYTES[tensor.dtype]
-    seen = TensorView(start, entry.element, sizes, strides, tensor.device)
-    return tensor_map(seen, TileBox(entry.box, entry.swizzle), name)
+    seen = joined(TensorView(start, entry.element, sizes, strides, tensor.device), entry.together, name)
+    box = (*entry.box[:-1], entry.box[-1] // entry.together)
+    return tensor_map(seen, TileBox(box, entry.swizzle), name)
 
 
 def within(left: int, stride: int) -> int:

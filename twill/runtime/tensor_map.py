@@ -8,7 +8,7 @@ outermost first; the kernel's coordinates go the other way, x0 innermost.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -131,6 +131,19 @@ def _byte_strides(tensor: TensorView, size: int, name: str) -> tuple[int, ...]:
             raise exc.MisalignedTensor(name, found, f"steps that are multiples of {ALIGNMENT} bytes, from 0 to 2^40")
         strides.append(stride)
     return tuple(strides)
+
+
+def joined(seen: TensorView, together: int, name: str) -> TensorView:
+    """The tensor with `together` neighbours of a row as one element of a wider type. Errors: MisalignedTensor."""
+    if together == 1:
+        return seen
+    whole = (*seen.strides[:-1], seen.shape[-1])
+    if any(number % together for number in whole):
+        found = f"has rows of {seen.shape[-1]} elements, {', '.join(map(str, seen.strides[:-1]))} apart"
+        raise exc.MisalignedTensor(name, found, f"multiples of {together} elements")
+    dtype = f"u{8 * ELEMENT_BYTES[seen.dtype] * together}"
+    strides = (*(stride // together for stride in seen.strides[:-1]), seen.strides[-1])
+    return replace(seen, dtype=dtype, shape=(*seen.shape[:-1], seen.shape[-1] // together), strides=strides)
 
 
 def tensor_map(tensor: TensorView, box: TileBox, name: str) -> TensorMap:

@@ -88,6 +88,16 @@ def explain(rule: str, earlier: Access, access: Access, place: str, role: str, o
     return rule, f"{head}, which {then} {verb}: no barrier orders the two"
 
 
+Axis = tuple[int, int, int, int, int | None]
+"""Of a box: extent, stride, first element, lower and upper bound."""
+
+
+def joined(tensor_map: TensorMap, axes: list[Axis], offset: int) -> list[int]:
+    """What must be a multiple of the elements that a map has as one: offset, strides, the box's last axis."""
+    extent, _, start, _, size = axes[-1]
+    return [offset, *(stride for _, stride, *_ in axes[:-1]), extent, start, *([] if size is None else [size])]
+
+
 @dataclass
 class Global:
     """Tensors by name, flat."""
@@ -102,6 +112,9 @@ class Global:
                 tensor_map.box, tensor_map.strides, coordinates, tensor_map.sizes, strict=True
             )
         ]
+        together = tensor_map.together
+        if any(number % together for number in joined(tensor_map, axes, integer(tensor_map.offset, scope))):
+            raise IndexError(f"a copy of {together} elements as one that do not lie together")
         address, inside = window(integer(tensor_map.offset, scope), axes)
         # An axis that the kernel leaves unbounded ends where the tensor does.
         if any(size is None for size in tensor_map.sizes):

@@ -30,6 +30,7 @@ from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, s
 
 MOST_COLUMNS = 256  # of one wgmma
 LARGEST_BOX = 256  # elements of a box along one axis
+WIDEST = 8  # bytes of an element of a tensor map
 WARPS = 4  # of a warp group
 K_BYTES = 32  # of one wgmma along k
 
@@ -113,8 +114,11 @@ def _copy_box(meant: TensorMap, ref: SlotRef, coordinates: int, program: WarpPro
     if math.prod(meant.box) != rows * columns or meant.box[-1] != columns:
         box = " x ".join(map(str, meant.box))
         yield f"a box of {box} for {rows} x {columns} elements of `{buffer.name}`"
-    if max(meant.box) > LARGEST_BOX:
-        yield f"a box of {max(meant.box)} elements along one axis, possible are {LARGEST_BOX}"
+    counted = (*meant.box[:-1], meant.box[-1] // meant.together)
+    if max(counted) > LARGEST_BOX:
+        yield f"a box of {max(counted)} elements along one axis, possible are {LARGEST_BOX}"
+    if meant.together * size > WIDEST or meant.box[-1] % meant.together:
+        yield f"{meant.together} elements of {size} bytes as one in rows of {meant.box[-1]}"
     if meant.box[-1] * size % 16:
         yield f"a box with rows of {meant.box[-1] * size} bytes, possible are multiples of 16"
     if meant.element != buffer.element:

@@ -107,11 +107,12 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
 
 
 def _exchange(actor: Actor, scratch: SlotRef) -> None:
-    """Values cross warps through scratch memory: all write, Sync, all read, Sync."""
-    for write in (True, False):
-        _generic(actor, scratch, write, "the exchange of a reduction", None)
-        actor.clock.learn(actor.clock.released())
-        actor.clock.tick()
+    """Values cross warps through scratch memory: all write, Sync, all read."""
+    _generic(actor, scratch, True, "the exchange of a reduction", None)
+    actor.clock.learn(actor.clock.released())
+    actor.clock.tick()
+    _generic(actor, scratch, False, "the exchange of a reduction", None)
+    actor.clock.tick()
 
 
 def _copy(actor: Actor, stmt: Copy) -> None:

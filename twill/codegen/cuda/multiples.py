@@ -4,34 +4,58 @@ from __future__ import annotations
 
 from math import gcd
 
+from twill.codegen import multiples
+from twill.codegen.aref import Compute, Copy, Fill, Operand, Range, Reg
 from twill.codegen.cuda.context import Context
-from twill.codegen.expression import Apply, Expr, Local, Number, PerGroup, Symbol
+from twill.codegen.expression import Expr, PerGroup
+from twill.codegen.layout import Blocked, Layout
 
 
 def multiple_of(expr: Expr, ctx: Context) -> int:
     """The largest known divisor; 0 if the expression is 0, which everything divides."""
-    match expr:
-        case Number(value):
-            return abs(int(value)) if value == int(value) else 1
-        case Symbol(_, name):
-            return argument_multiple(name, ctx)
-        case Local(name):
-            return ctx.multiples.get(name, 1)
-        case PerGroup(values):
-            return gcd(*(int(value) for value in values))
-        case Apply("add" | "sub" | "max" | "min", (left, right)):
-            return gcd(multiple_of(left, ctx), multiple_of(right, ctx))
-        case Apply("mul", (left, right)):
-            return multiple_of(left, ctx) * multiple_of(right, ctx)
-        case Apply("select", (_, yes, no)):
-            return gcd(multiple_of(yes, ctx), multiple_of(no, ctx))
-        case Apply("shl", (left, Number(value))):
-            return multiple_of(left, ctx) << int(value)
-        case Apply("cast", (operand,)) if operand.element in ("i32", "i64") and expr.element in ("i32", "i64"):
-            return multiple_of(operand, ctx)
-    return 1
+    return multiples.multiple_of(expr, {a.name: a.divisibility for a in ctx.program.program.arguments}, ctx.multiples)
 
 
 def argument_multiple(name: str, ctx: Context) -> int:
     """Of an argument: an integer, or an address in bytes."""
     return next((a.divisibility for a in ctx.program.program.arguments if a.name == name), 1)
+
+
+def base_multiple(operand: Operand, ctx: Context) -> int:
+    """Of a scalar, or of the base of a tile of indices (`twill.codegen.cuda.index_fragments`) in every thread."""
+    return _multiple_of_base(operand, ctx, ())
+
+
+def _multiple_of_base(operand: Operand, ctx: Context, above: tuple[int, ...]) -> int:
+    """above: fragments that are being looked at; what they are made from themselves changes no divisor of the rest."""
+    if not isinstance(operand, Reg):
+        return multiple_of(operand, ctx)
+    number = operand.fragment
+    if number in above:
+        return 0
+    found = 0
+    for stmt in ctx.group.stmts:
+        if getattr(stmt, "result", None) != number:
+            continue
+        match stmt:
+            case Range(_, start):
+                starts = start.values if isinstance(start, PerGroup) else (start,)
+                lanes = _lane_multiple(ctx.fragment(number).layout)
+                found = gcd(found, lanes, *(int(value) for value in starts))
+            case Fill(_, value):
+                found = gcd(found, multiple_of(value, ctx))
+            case Copy(source, _):
+                found = gcd(found, _multiple_of_base(Reg(source), ctx, (*above, number)))
+            case Compute("add" | "sub", operands, _):
+                found = gcd(found, *(_multiple_of_base(o, ctx, (*above, number)) for o in operands))
+            case Compute("mul", (left, right), _):
+                parts = [_multiple_of_base(o, ctx, (*above, number)) for o in (left, right)]
+                found = gcd(found, parts[0] * parts[1])
+            case _:
+                return 1
+    return found
+
+
+def _lane_multiple(layout: Layout) -> int:
+    """What the thread's part of an index in a vector is a multiple of."""
+    return layout.run if isinstance(layout, Blocked) and len(layout.shape) == 1 else 1

@@ -283,6 +283,7 @@ PRINTERS: dict[str, Printer] = {
     "cos": _function("cosf", "cos"),
     "tanh": _function("tanhf", "tanh"),
     "erf": _function("erff", "erf"),
+    "erfc": _function("erfc_short", "erfc"),
     "cast": _cast,
     "bitcast": _bitcast,
     "compare": _compare,

@@ -22,7 +22,9 @@ from twill.codegen.cuda.elements import (
     memory_type,
     to_memory,
     value_type,
+    vector_from_memory,
     vector_in_memory,
+    words_in_memory,
 )
 from twill.codegen.cuda.multiples import argument_multiple, multiple_of
 from twill.codegen.cuda.places import Index, indices, inside, owner
@@ -224,21 +226,26 @@ def _load_vector(access: _Access, result: int, width: int, parted: bool) -> None
     """All elements in one access; one by one only where a bound parts them."""
     out, element = access.ctx.out, access.window.element
     pad = literal(access.window.pad, element)
-    kind = f"Vector<{access.type}, {width}>"
+    kind, values = vector_from_memory(element, width, "held")
     conditions = list(dict.fromkeys(c for e in ((0, width - 1) if parted else (0,)) for c in _conditions(access, e)))
     whole = f"*(const {kind}*)(at + {_offset(access, 0)})"
-    filled = ", ".join(to_memory(element, pad) for _ in range(width))
     if not conditions:
         out.line(f"const {kind} held = {whole};")
     else:
-        out.line(f"{kind} held = {{{{{filled}}}}};")
+        out.line(f"{kind} held = {vector_in_memory(element, [pad] * width)[1]};")
         out.line(f"if ({' && '.join(conditions)}) held = {whole};")
     if parted:
+        elements = f"(({access.type}*)&held)"
         with out.block("else"):
             for e in range(width):
                 single = " && ".join(_conditions(access, e))
-                out.line(f"if ({single}) held.at[{e}] = at[{_offset(access, e)}];")
-    _assign(access, result, [from_memory(element, f"held.at[{e}]") for e in range(width)])
+                out.line(f"if ({single}) {elements}[{e}] = at[{_offset(access, e)}];")
+    if is_packed(element, access.layout):
+        name = access.ctx.fragments[result]
+        for word in range(width // 2):
+            out.line(f"{name}[i / 2{f' + {word}' if word else ''}] = held{f'.at[{word}]' if width > 2 else ''};")
+        return
+    _assign(access, result, values)
 
 
 def _assign(access: _Access, result: int, values: list[str]) -> None:
@@ -282,10 +289,9 @@ def _store_vector(access: _Access, operand: Operand, combine: str, width: int, p
     place = f"at + {_offset(access, 0)}"
     if combine:
         action = f"reduce_add_{element}x2({place}, pack_{SMALL[element]}({', '.join(values)}));"
-    elif element in ("f16", "bf16") and width == 2:
-        action = f"*(u32*)({place}) = {_pair(access, operand, values)};"
     else:
-        kind, value = vector_in_memory(element, values)
+        words = _words(access, operand, width)
+        kind, value = words_in_memory(words) if words else vector_in_memory(element, values)
         action = f"*({kind}*)({place}) = {value};"
     conditions = list(dict.fromkeys(c for e in ((0, width - 1) if parted else (0,)) for c in _conditions(access, e)))
     out.line((f"if ({' && '.join(conditions)}) " if conditions else "") + action)
@@ -295,14 +301,14 @@ def _store_vector(access: _Access, operand: Operand, combine: str, width: int, p
                 _store_single(access, operand, combine, e)
 
 
-def _pair(access: _Access, operand: Operand, values: list[str]) -> str:
-    """C: two 16-bit numbers as one register; as they are if the operand is packed already."""
-    ctx = access.ctx
+def _words(access: _Access, operand: Operand, width: int) -> list[str]:
+    """C: `width` 16-bit numbers from register i on as they are, if the operand is packed alike."""
     if isinstance(operand, Reg):
-        fragment = ctx.fragment(operand.fragment)
+        fragment = access.ctx.fragment(operand.fragment)
         if is_packed(fragment.element, fragment.layout) and fragment.layout == access.layout:
-            return f"{ctx.fragments[operand.fragment]}[i / 2]"
-    return f"pack_{SMALL[access.window.element]}({', '.join(values)})"
+            name = access.ctx.fragments[operand.fragment]
+            return [f"{name}[i / 2{f' + {word}' if word else ''}]" for word in range(width // 2)]
+    return []
 
 
 def _atomic(combine: str, element: str, place: str, value: str) -> str:

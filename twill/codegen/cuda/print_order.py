@@ -105,7 +105,7 @@ def print_tma_load(stmt: TmaLoad, ctx: Context) -> None:
     """One box into a slot or a part of it."""
     one_thread(
         f"tma_load({_part(stmt.target, ctx)}, &map{stmt.map}, {ctx.full(stmt.cursor)}, "
-        f"{_coordinates(stmt.coordinates, ctx)});",
+        f"{_coordinates(stmt.coordinates, stmt.map, ctx)});",
         ctx,
     )
 
@@ -116,7 +116,7 @@ def print_tma_store(stmt: TmaStore, ctx: Context) -> None:
         raise exc.UnsupportedInKernel(f"the TMA has no reduction '{stmt.combine}'")
     name = f"tma_reduce_{stmt.combine}" if stmt.combine else "tma_store_hint" if stmt.passing else "tma_store"
     policy = ", l2_evict_first()" if stmt.passing else ""
-    moved = f"&map{stmt.map}, {_part(stmt.source, ctx)}{policy}, {_coordinates(stmt.coordinates, ctx)}"
+    moved = f"&map{stmt.map}, {_part(stmt.source, ctx)}{policy}, {_coordinates(stmt.coordinates, stmt.map, ctx)}"
     one_thread(f"{name}({moved});", ctx)
 
 
@@ -125,9 +125,11 @@ def _part(ref: SlotRef, ctx: Context) -> str:
     return ctx.slot(ref) + (f" + {offset}" if offset else "")
 
 
-def _coordinates(coordinates: tuple[Expr, ...], ctx: Context) -> str:
-    """Innermost first, as the hardware counts."""
-    return ", ".join(ctx.index(coordinate) for coordinate in reversed(coordinates))
+def _coordinates(coordinates: tuple[Expr, ...], number: int, ctx: Context) -> str:
+    """Innermost first, as the hardware counts; there in what the map has for elements."""
+    together = ctx.program.maps[number].together
+    texts = [ctx.index(coordinate) for coordinate in reversed(coordinates)]
+    return ", ".join([f"{texts[0]} >> {together.bit_length() - 1}" if together > 1 else texts[0], *texts[1:]])
 
 
 def print_bulk_commit(stmt: BulkCommit, ctx: Context) -> None:

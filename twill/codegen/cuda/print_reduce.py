@@ -108,19 +108,17 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Contex
     if room > buffer.bytes:
         raise exc.UnsupportedInKernel(f"'{buffer.name}' has {buffer.bytes} bytes for a reduction that needs {room}")
     threads = ctx.program.barriers[stmt.barrier].threads
-    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});"
     out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]} + lane % {plan.lane_slots} * {size};")
     row = plan.lane_slots * size
     with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):
         out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, whole[r]);")
-    out.line(sync)
+    out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")
     with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
         out.line(f"whole[r] = read_shared<{kind}>(scratch + r * {row});")
         with out.unrolled(f"i32 w = 1; w < {_WARPS}; ++w"):
             other = f"read_shared<{kind}>(scratch + (w * {count} + r) * {row})"
             out.line(f"const {kind} other = {other};")
             out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
-    out.line(sync)
 
 
 def _working_element(element: str) -> str:

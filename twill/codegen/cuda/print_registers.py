@@ -10,10 +10,11 @@ from twill.codegen.aref import VOTE, Compute, Copy, Fill, Operand, Range, Reg
 from twill.codegen.cuda.context import Context, is_simple
 from twill.codegen.cuda.elements import SMALL, is_packed, rounded
 from twill.codegen.cuda.index_fragments import lane, spread_constant
+from twill.codegen.cuda.multiples import base_multiple
 from twill.codegen.cuda.places import indices
 from twill.codegen.cuda.print_elementwise import Computed, Operation, print_elementwise
 from twill.codegen.expression import PerGroup
-from twill.codegen.layout import Layout, elements_of
+from twill.codegen.layout import Blocked, Layout, elements_of
 
 
 def assign(result: int, element_at: Callable[[str], Computed], ctx: Context) -> None:
@@ -104,13 +105,30 @@ def _print_index_comparison(stmt: Compute, ctx: Context) -> None:
     left, right = (_base(operand, ctx) for operand in stmt.operands)
     with ctx.out.block():
         ctx.out.line(f"const i32 apart = bound((i64){left} - (i64){right});")
+        run = _alike(stmt, layout, ctx)
 
         def element_at(i: str) -> Computed:
+            i = f"({i} / {run} * {run})" if run > 1 else i
             less, more = (_constant(operand, layout, i, ctx) for operand in stmt.operands)
             pair = ("apart", f"({more}) - ({less})")
             return print_elementwise(Operation("compare", pair, ("i32", "i32"), "i1", dict(stmt.attributes)))
 
         assign(stmt.result, element_at, inner)
+
+
+def _alike(stmt: Compute, layout: Layout, ctx: Context) -> int:
+    """How many neighbouring registers have the same answer: with x a multiple of r and 0 <= e < r, x + e < 0 says the
+    same as x < 0. The run of a vector if one operand counts its elements, the other is the same for all of them, and
+    both bases are multiples of r."""
+    if not isinstance(layout, Blocked) or len(layout.shape) != 1:
+        return 1
+    counts = [isinstance(o, Reg) and ctx.indices[o.fragment] == (1,) for o in stmt.operands]
+    still = [not isinstance(o, Reg) or ctx.indices[o.fragment] == (0,) for o in stmt.operands]
+    left, right = counts[0] and still[1], still[0] and counts[1]
+    if dict(stmt.attributes)["predicate"] not in (("lt", "ge") if left else ("gt", "le") if right else ()):
+        return 1
+    same = all(base_multiple(operand, ctx) % layout.run == 0 for operand in stmt.operands)
+    return layout.run if same else 1
 
 
 def _constant(operand: Operand, layout: Layout, i: str, ctx: Context) -> str:

@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.aref import Buffer, LoadShared, SlotRef, StoreShared
 from twill.codegen.cuda.context import Context
-from twill.codegen.cuda.elements import BYTES, SMALL, from_memory, is_packed, memory_type, to_memory, vector_in_memory
+from twill.codegen.cuda.elements import (
+    BYTES,
+    SMALL,
+    from_memory,
+    is_packed,
+    memory_type,
+    to_memory,
+    vector_from_memory,
+    vector_in_memory,
+    words_in_memory,
+)
 from twill.codegen.cuda.places import indices, inside, owner
 from twill.codegen.cuda.writer import Writer
 from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
@@ -184,14 +194,14 @@ def _pairs(move: _Move) -> None:
         _single_elements(move)
         return
     out.line(f"const u32 at = swizzled{move.template}(tile, lane_row{_plus(row)}, lane_column * {size});")
-    per_block, kind = layout.columns // 2, memory_type(move.element)
+    per_block = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
         start = f"{per_block} * mb + " if layout.rows > 64 else ""
         place = f"swizzled_step{move.template}(at, i / 4 * {8 * size}{_plus(byte)})"
         place += f" + (i >> 1 & 1) * {8 * move.buffer.panel}"
         place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
         register = f"{start}i{_plus(move.first // 2)}"
-        _vector_access(move, f"Vector<{kind}, 2>", place, 2, register)
+        _vector_access(move, place, 2, register)
 
 
 def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
@@ -247,21 +257,23 @@ def _runs(move: _Move) -> None:
     width = layout.run & -layout.run
     while width * move.size > _CHUNK or (len(tile) == 2 and tile[1] % width):
         width //= 2
+    if width == 1 and is_packed(move.element, layout):
+        _single_elements(move)
+        return
     guard = inside(layout)
-    kind = memory_type(move.element)
     with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"), _guarded(out, guard):
-        _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
+        _vector_access(move, _place(move, "i"), width, "i")
 
 
 def _vector(move: _Move) -> None:
     """A vector of a matrix, or one element: stored by one of the lanes that hold it, loaded by all."""
-    out, kind = move.ctx.out, memory_type(move.element)
+    out = move.ctx.out
     if len(move.buffer.shape) != 1:
         raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a matrix, '{move.name}' a vector of one")
     width = 2 if isinstance(move.layout, Along) and move.layout.axis == 0 else 1
     guard = owner(move.layout) if move.store else ""
     with _guarded(out, guard), out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}"):
-        _vector_access(move, f"Vector<{kind}, {width}>" if width > 1 else kind, _place(move, "i"), width, "i")
+        _vector_access(move, _place(move, "i"), width, "i")
 
 
 def _place(move: _Move, i: str) -> str:
@@ -284,19 +296,31 @@ def _place(move: _Move, i: str) -> str:
     return f"swizzled{move.template}(tile, {along[0]}{_plus(row)}, {along[1]} * {move.size}{_plus(byte)})"
 
 
-def _vector_access(move: _Move, kind: str, place: str, count: int, register: str) -> None:
-    """`count` registers from `register` on, as one access of C type `kind`."""
+def _vector_access(move: _Move, place: str, count: int, register: str) -> None:
+    """`count` registers from `register` on, as one access."""
     out, name = move.ctx.out, move.name
     if is_packed(move.element, move.layout):
-        half = f"{name}[({register}) / 2]"
-        out.line(f"write_shared({place}, {half});" if move.store else f"{half} = read_shared<u32>({place});")
+        _words_access(move, place, [f"{name}[({register}) / 2{_plus(word)}]" for word in range(count // 2)])
         return
     if move.store:
         held = [move.ctx.value(move.fragment, f"({register} + {e})" if e else register) for e in range(count)]
         stored, value = vector_in_memory(move.element, held)
         out.line(f"write_shared({place}, {value if count > 1 else f'({stored}){value}'});")
         return
+    kind, values = vector_from_memory(move.element, count, "held")
     out.line(f"const {kind} held = read_shared<{kind}>({place});")
-    for e in range(count):
-        one = f"held.at[{e}]" if count > 1 else "held"
-        out.line(f"{name}[{register}{_plus(e)}] = {from_memory(move.element, one)};")
+    for e, value in enumerate(values):
+        out.line(f"{name}[{register}{_plus(e)}] = {value};")
+
+
+def _words_access(move: _Move, place: str, registers: list[str]) -> None:
+    """Packed registers as one access."""
+    out, (kind, value) = move.ctx.out, words_in_memory(registers)
+    if move.store:
+        out.line(f"write_shared({place}, {value});")
+    elif len(registers) == 1:
+        out.line(f"{registers[0]} = read_shared<{kind}>({place});")
+    else:
+        out.line(f"const {kind} held = read_shared<{kind}>({place});")
+        for word, register in enumerate(registers):
+            out.line(f"{register} = held.at[{word}];")
