@@ -79,6 +79,57 @@ def test_the_default_stays_if_nothing_is_faster(
     assert "the default is the fastest" in capsys.readouterr().out
 
 
+def explored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `twill tune --out` leaves where there is no GPU; schedules are the documents that were emitted."""
+    monkeypatch.setattr(tuning, "gpu_here", lambda machine: False)
+    emit_solved = emission.emit_solved
+
+    def with_schedule(kernel: Any, machine: Any, solve: Any) -> Any:
+        made = emit_solved(kernel, machine, solve)
+        files = {**made.files(), "schedule.json": made.schedule.canonical() + "\n"}
+        return SimpleNamespace(schedule=made.schedule, files=lambda: files)
+
+    monkeypatch.setattr(emission, "emit_solved", with_schedule)
+    assert main(["tune", *WORDS, *TILES, "--out", str(folder), "--no-store"]) == 0
+
+
+def test_what_was_explored_elsewhere_is_measured_here_and_kept(
+    builds: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explored(tmp_path / "o", monkeypatch)
+    count, seen = len(builds), []
+
+    def measure(folders: Any, cases: Any, default: str, original: Any) -> Measured:
+        seen.append((list(folders), [[case.grid for case in cases[name]] for name in folders], default))
+        return Measured({name: [0.5 if "BLOCK_N=256" in name else 1.0] for name in folders})
+
+    monkeypatch.setattr(tuning, "gpu_here", lambda machine: True)
+    monkeypatch.setattr(tuning, "device_name", lambda: "a GPU")
+    monkeypatch.setattr("twill.tune.measure.measure", measure)
+    store = ["--store", str(tmp_path / "s")]
+    capsys.readouterr()
+    assert main(["tune", *WORDS, "--from", str(tmp_path / "o"), *store]) == 0
+    assert "2.000 times as fast as the default" in capsys.readouterr().out
+    ((names, grids, default),) = seen
+    assert default == names[0] and len(names) == len(grids) == 2 and grids[0] == [(4096,)] and grids[1] == [(2048,)]
+    assert len(builds) == count  # nothing is solved or emitted again
+    found = Tuning.parse((tmp_path / "o" / "tuning.json").read_text())
+    assert (found.gain, found.device, found.schedule.kernel) == (2.0, "a GPU", "gemm")
+    assert main(["emit", *WORDS, "--tuned", "--ir", *store]) == 0
+    assert "64x256" in capsys.readouterr().out
+
+
+def test_a_tuning_of_another_kernel_or_of_none_is_refused(
+    builds: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explored(tmp_path / "o", monkeypatch)
+    words = ["tune", "examples/gemm.py", "--spec", "bf16-wide", "--machine", "h100", "--from"]
+    assert main([*words, str(tmp_path / "o")]) == 2
+    assert "a tuning of gemm (bf16) for h100, not of this kernel" in capsys.readouterr().err
+    assert main([*words, str(tmp_path)]) == 2
+    assert "no tuning.json that can be read" in capsys.readouterr().err
+
+
 def test_a_kernel_that_nobody_tuned_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["emit", *WORDS, "--tuned", "--ir", "--store", str(tmp_path / "s")]) == 2
     assert "twill tune examples/gemm.py --spec bf16" in capsys.readouterr().err

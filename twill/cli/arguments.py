@@ -199,6 +199,7 @@ def tune(commands: Commands) -> None:
     one.add_argument("--top", metavar="K", type=positive, default=1, help="schedules of equal I for each choice (1)")
     one.add_argument("--measure", metavar="N", type=natural, default=4, help="emit and measure the best N (4)")
     one.add_argument("--out", metavar="DIR", help="keep the emitted candidates and tuning.json in DIR")
+    one.add_argument("--from", dest="earlier", metavar="DIR", help="solve nothing, measure what --out DIR kept")
     one.add_argument("--json", action="store_true", help="the tuning as a document, nothing else")
     answers(one)
     one.set_defaults(command=tuning.tune, strategy="joint")

@@ -10,22 +10,28 @@ if TYPE_CHECKING:
     from twill.emission import Extracted
     from twill.graph.dependence import DependenceGraph
     from twill.machine import Machine
-    from twill.tune.candidate import Candidate
+    from twill.options import SolveOptions
+    from twill.schedule import Schedule
     from twill.tune.evidence import Tuning
-    from twill.tune.explore import Asked
 
 
-def keep(tuning: Tuning, default: Candidate, machine: Machine, asked: Asked, arguments: Namespace) -> None:
+def keep(
+    tuning: Tuning,
+    graph: DependenceGraph,
+    default: Schedule,
+    machine: Machine,
+    options: SolveOptions,
+    arguments: Namespace,
+) -> None:
     """Into the store, beside the default's schedule, if it was measured."""
     from twill.cli import storing
     from twill.tune.evidence import ARTIFACT
 
     if tuning.gain is None:
         return
-    graph = default.kernel.graph
     with storing.opened(arguments) as store:
         if store is not None:
-            storing.keep(store, default.schedule, graph, machine, asked.options, storing.say)
+            storing.keep(store, default, graph, machine, options, storing.say)
             store.put_artifact(tuning_key(graph, machine, arguments), ARTIFACT, tuning.canonical().encode())
 
 

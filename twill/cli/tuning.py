@@ -38,6 +38,10 @@ def tune(arguments: Namespace) -> int:
     from twill.machine_file import load_machine
     from twill.tune.explore import explore
 
+    if arguments.earlier is not None:
+        from twill.cli import retuning
+
+        return retuning.again(arguments)
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
@@ -47,16 +51,22 @@ def tune(arguments: Namespace) -> int:
         built, notes = emit_best(explored, machine, asked, arguments.measure, folder)
         measured = measured_here(explored, {name: one.folder for name, one in built.items()}, machine)
         tuning = tuning_of(explored, built, notes, measured, machine)
-        tuned.keep(tuning, explored.candidates[0], machine, asked, arguments)
+        default = explored.candidates[0]
+        tuned.keep(tuning, default.kernel.graph, default.schedule, machine, asked.options, arguments)
         if arguments.out is not None:
             from twill.cli.output import write_all
 
             write_all({Path(arguments.out) / "tuning.json": tuning.canonical() + "\n"})
+    show(tuning, arguments)
+    return codes.SOLVED
+
+
+def show(tuning: Tuning, arguments: Namespace) -> None:
+    """As a document or for people."""
     if arguments.json:
         print(tuning.canonical())
     else:
         print("\n".join(told(tuning)))
-    return codes.SOLVED
 
 
 def asked_of(arguments: Namespace) -> Asked:
@@ -177,7 +187,7 @@ def tuning_of(
         machine=machine.name,
         machine_digest=machine.digest(),
         sizes=tuple(dict(one) for one in explored.sizes),
-        tried=tuple(tried(one, notes, measured) for one in explored.candidates),
+        tried=tuple(tried(one, built, notes, measured) for one in explored.candidates),
         refused=tuple((one.name, one.why) for one in explored.refused),
         winner=names.index(best),
         gain=measured.gain(best, default.name) if measured else None,
@@ -187,7 +197,9 @@ def tuning_of(
     )
 
 
-def tried(candidate: Candidate, notes: Mapping[str, str], measured: Measured | None) -> Tried:
+def tried(
+    candidate: Candidate, built: Mapping[str, Built], notes: Mapping[str, str], measured: Measured | None
+) -> Tried:
     """A line of the evidence."""
     from twill.tune.evidence import Tried
 
@@ -203,6 +215,7 @@ def tried(candidate: Candidate, notes: Mapping[str, str], measured: Measured | N
         predicted=candidate.predicted,
         measured=times,
         note=wrong or notes.get(name, ""),
+        folder=built[name].folder.name if name in built else "",
     )
 
 

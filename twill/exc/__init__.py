@@ -10,6 +10,7 @@ from twill.exc.base import (
     TwillError,
 )
 from twill.exc.commands import (
+    ForeignTuning,
     NothingToCompareWith,
     NothingToEmit,
     NotTuned,
@@ -170,6 +171,7 @@ __all__ = [
     "NormalizeTooCoarse",
     "NotAKernel",
     "NotTuned",
+    "ForeignTuning",
     "NothingToCompareWith",
     "NothingToEmit",
     "NothingToSchedule",

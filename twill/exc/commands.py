@@ -27,6 +27,13 @@ class NotTuned(TwillError):
         )
 
 
+class ForeignTuning(TwillError):
+    """`twill tune --from DIR`, where DIR has no tuning of this kernel and machine as they are now."""
+
+    def __init__(self, folder: str, why: str, *, file: str = "") -> None:
+        super().__init__(f"{folder}: {why}", file=file, hint="twill tune, with the same words and --out DIR")
+
+
 class NothingToCompareWith(TwillError):
     """`twill tune` cannot tell right candidates from wrong ones: the default itself is not what Triton computes."""
 

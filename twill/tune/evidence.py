@@ -14,7 +14,8 @@ ARTIFACT = "tuning.json"  # under the key of the default tiles' schedule
 
 class Tried(Document):
     """A candidate. const, sig: the flags that give its kernel. predicted: cycles at each size; measured: median
-    milliseconds at each size, () if it was not. note: why not, or what was wrong."""
+    milliseconds at each size, () if it was not. note: why not, or what was wrong. folder: where it was emitted, beside
+    this document; "" if it was not."""
 
     name: str
     const: tuple[str, ...]
@@ -24,6 +25,7 @@ class Tried(Document):
     predicted: tuple[float, ...]
     measured: tuple[float, ...] = ()
     note: str = ""
+    folder: str = ""
 
 
 class Tuning(Document):
