@@ -9,9 +9,10 @@ from functools import cache
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.mutations import edit, instead, places
 from twill.codegen.abstract.actor import Actor
 from twill.codegen.abstract_machine import run, trials, verify
-from twill.codegen.aref import Consumed, If, Pipeline, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
+from twill.codegen.aref import Consumed, If, Pipeline, Skip, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
 from twill.codegen.kept import position
 from twill.codegen.lower import lower
 
@@ -100,3 +101,12 @@ def test_a_load_without_others_is_the_only_one_of_its_family() -> None:
     family = ((0, 0, -1), (2, 0, -1))
     assert position((family,), (2, 0, -1)) == (1, 2)
     assert position((family,), (4, 1, -1)) == (0, 1)
+
+
+def test_a_place_in_the_ring_that_is_not_moved_on_is_found() -> None:
+    """Behind a loop over a row that is longer than the ring: the next row's tiles lie further on."""
+    program = layer_norm()
+    guarded = [p for p in places(program) if isinstance(p.stmt, If) and any(isinstance(s, Skip) for s in p.stmt.body)]
+    assert len(guarded) == 4
+    for place in guarded:
+        assert verify(edit(program, place, instead()), enough=1), place

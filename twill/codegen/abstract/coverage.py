@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
-from twill.codegen.aref import Pipeline, WarpProgram, walk
+from twill.codegen.aref import If, Pipeline, Skip, WarpGroup, WarpProgram, walk
 from twill.codegen.sequential import descriptor_scalars
 from twill.graph.problem import Problem
 from twill.graph.program import Loop, TileProgram
@@ -31,13 +31,16 @@ Trips = list[tuple[int, ...]]
 @dataclass(frozen=True)
 class Wanted:
     """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
-    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips."""
+    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
+    refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
+    instances with more iterations on a CTA, since the second begins where the first has left off."""
 
     trips: frozenset[int]
     depths: frozenset[int]
     instances: int
     thorough: bool
     takers: int = 1
+    refilled: frozenset[int] = frozenset()
 
     @property
     def most(self) -> int:
@@ -64,7 +67,14 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     if thorough:
         trips |= set(range(stages + 2 * deepest + 2))
     takers = max((group.share[1] for group in program.groups), default=1)
-    return Wanted(frozenset(trip for trip in trips if trip >= 0), depths - {1}, deepest + 2, thorough, takers)
+    refilled = frozenset(depth for group in program.groups for depth in _refilled(program, group))
+    return Wanted(frozenset(trip for trip in trips if trip >= 0), depths - {1}, deepest + 2, thorough, takers, refilled)
+
+
+def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
+    """Depths of the rings in which a group goes on only if they do not hold all tiles."""
+    guarded = [stmt for guard in walk(group.body) if isinstance(guard, If) for stmt in guard.body]
+    return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, Skip))
 
 
 def choose(program: TileProgram, problem: Problem, goal: Wanted) -> list[Candidate]:
@@ -141,6 +151,9 @@ class _Search:
             yield "instances", "many"
         if len(busy) > 1 and min(busy[:2]) > 2:
             yield "instances", "long"
+        for depth in self.goal.refilled:
+            if sum(min(instance, default=0) > depth for instance in trips) > 1:
+                yield "refilled", depth
         for depth in self.goal.depths:
             if any(total % depth for total in accumulate(busy[:-1])):
                 yield "misaligned", depth
