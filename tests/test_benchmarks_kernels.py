@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.kernels import emitting, measure, variants
+from benchmarks.kernels import emitting, measure, tables, variants
 from benchmarks.kernels.__main__ import main
 from benchmarks.kernels.contestant import right
 from benchmarks.kernels.measure import Effort, sustained
@@ -306,6 +306,28 @@ def test_variants_are_of_the_row_and_those_that_triton_can_spell_come_first(at_r
     assert [one.name for one in found] == ["wide", "192"]
     assert variants.variants(tmp_path, Row("gemm", "gemm", {"M": 255, "N": 256, "K": 64})) == []
     assert variants.variants(tmp_path, Row("gemm", "gemm", {"M": 256, "N": 256, "K": 64}, {"BLOCK_N": 64})) == []
+
+
+def test_a_kernel_that_computes_the_same_competes_behind_the_row_s_own(at_root: None, tmp_path: Path) -> None:
+    known = {"HEAD_DIM": 64, "BLOCK_M": 128, "BLOCK_N": 128, "CAUSAL": False}
+    made = {
+        "attention-full-d64": make("attention", known),
+        "attention_any_length-full-d64": make("attention_any_length", {**known, "BLOCK_M": 192, "EVEN_N": True}),
+        "attention_pointers-full": make("attention_pointers", known),
+    }
+    for name, manifest in made.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(manifest.text())
+    fixed, sizes = {"HEAD_DIM": 64, "CAUSAL": False}, {"Z": 1, "H": 2, "N_CTX": 256}
+    own, other = variants.variants(tmp_path, Row("attention", "attention", sizes, fixed))
+    assert (own.name, other.name) == ("full-d64", "attention_any_length-full-d64")
+    cases = own.case(sizes), other.case(sizes)
+    assert all(case is not None for case in cases)
+    shapes = [case.shapes["q_desc"] for case in cases if case is not None]
+    assert shapes == [(512, 64), (2, 256, 64)]  # of the same elements
+    wanted = {"attention", "attention_any_length"}
+    assert {Path(file).stem for file, _ in emitting.specializations(wanted)} == wanted
+    assert set(tables.computing("attention")) == wanted and tables.computing("gemm") == ("gemm",)
 
 
 def make(kernel: str, known: Mapping[str, int]) -> Manifest:

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.kernels.tables import ROOT, Row
+from benchmarks.kernels.tables import ROOT, Row, computing
 
 STAMPS = "made-from.json"
 
@@ -25,7 +25,7 @@ def emit_missing(folder: Path, rows: Sequence[Row], tell: Callable[[str], None],
     stamp = source_digest()
     stamps = _stamps(folder)
     wanted = []
-    for file, spec in specializations({row.kernel for row in rows}):
+    for file, spec in specializations({kernel for row in rows for kernel in computing(row.kernel)}):
         name = f"{Path(file).stem}-{spec}"
         foreign = (folder / name / "manifest.json").is_file() and name not in stamps
         if not foreign and stamps.get(name) != stamp:

@@ -45,6 +45,11 @@ def words(named: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in named.items())
 
 
+def computing(kernel: str) -> tuple[str, ...]:
+    """The kernels that compute a row of this one: itself first."""
+    return kernel, *SAME.get(kernel, ())
+
+
 def rows(table: str) -> tuple[Row, ...]:
     """The rows of a table. Errors: KeyError."""
     return tuple(TABLES[table]())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kernels.contestant import Contestant
-from benchmarks.kernels.tables import ROOT, SAME, Row
+from benchmarks.kernels.tables import ROOT, Row, computing
 from twill.exc import MalformedSidecar
 from twill.graph.problem import Case, Problem
 from twill.graph.sidecar import read_sidecar
@@ -57,12 +57,13 @@ class Variant:
 
 def variants(folder: Path, row: Row) -> list[Variant]:
     """Those in `folder` that compute the row; first those of its own kernel, and whose tiles Triton can have, too."""
-    kernels = (row.kernel, *SAME.get(row.kernel, ()))
     found = []
     for path in sorted(folder.glob("*/manifest.json")):
         manifest = read_manifest(path)
         known = constants(manifest)
-        if manifest.kernel not in kernels or any(known.get(name) != value for name, value in row.fixed.items()):
+        if manifest.kernel not in computing(row.kernel) or any(
+            known.get(name) != value for name, value in row.fixed.items()
+        ):
             continue
         variant = Variant(path.parent.name.removeprefix(f"{row.kernel}-"), path.parent, manifest)
         if variant.case(row.sizes) is not None:
