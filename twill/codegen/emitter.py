@@ -13,6 +13,7 @@ from twill.codegen.gather import gather
 from twill.codegen.groups import Group
 from twill.codegen.loops import Loops
 from twill.codegen.operations import Scope, Tools, outside
+from twill.codegen.parts import in_parts
 from twill.codegen.plan import Plan
 from twill.codegen.products import Products
 from twill.codegen.puts import Puts
@@ -68,17 +69,21 @@ class Emitter:
         given = [(p, t) for p in plans.values() for t in self.events.turns(p)]
         start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.turn(p, t))]
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.turn(p, t))]
-        layouts = {f.id: f.layout for f in self.registers.fragments}
-        elements = {f.id: f.element for f in self.registers.fragments}
-        gathered = gather(with_tails(tuple(body), elements), layouts)
-        settled = with_waits(with_votes(without_needless_fences(gathered), layouts))
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
+        changed = self.last_changes(body)  # may need more fragments
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *settled),
+            start=tuple(start), body=(*lets, *changed),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
+
+    def last_changes(self, body: list[Stmt]) -> tuple[Stmt, ...]:
+        """The body with tails, vectors in front, without needless fences, with sums in parts, votes and waits."""
+        elements = {f.id: f.element for f in self.registers.fragments}
+        gathered = gather(with_tails(tuple(body), elements), self.registers.layouts())
+        parts = in_parts(without_needless_fences(gathered), self.registers.fragments, self.registers.new)
+        return with_waits(with_votes(parts, self.registers.layouts()))
 
     # -- rings that straight-line code fills --------------------------------------------------
 

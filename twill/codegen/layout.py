@@ -10,7 +10,8 @@
   half), which is the A fragment of wgmma: four packed registers for each 16 columns.
 - Along(parent, axis): the vector that is left of an Accumulator when its axis 1 (a value for each
   row) or axis 0 (a value for each column) is taken away; equal in all threads that share the row or column.
-  A row vector has registers (m, (i >> 1) & 1), a column vector (i >> 2, i & 1).
+  A row vector has registers (m, (i >> 1) & 1), a column vector (i >> 2, i & 1). A row vector in parts is not equal in
+  the four threads of a row: its number is their sum.
 - Blocked(shape, run): a tile without a matrix around it. Elements in row-major order are dealt in runs of
   `run` to threads 0 ... 127, round and round: register c * run + e of thread t holds element
   (c * 128 + t) * run + e. Elements past the end are padding (never stored, neutral in reductions).
@@ -23,6 +24,7 @@ import math
 from dataclasses import dataclass
 
 THREADS = 128
+LANES_OF_A_ROW = 4
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,13 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class Along:
-    """The vector left of `parent` when `axis` is taken away: axis 1 leaves rows, axis 0 columns."""
+    """The vector left of `parent` when `axis` is taken away: axis 1 leaves rows, axis 0 columns.
+
+    parts: of a row vector, that the lanes which share a row have parts of its number, which is their sum."""
 
     parent: Accumulator
     axis: int
+    parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,8 @@ def text(layout: Layout) -> str:
     match layout:
         case Accumulator():
             return "accumulator"
-        case Along(_, axis):
-            return "rows" if axis == 1 else "columns"
+        case Along(_, axis, parts):
+            return "parts of rows" if parts else "rows" if axis == 1 else "columns"
         case Blocked(_, run):
             return f"blocked {run}"
         case Uniform():

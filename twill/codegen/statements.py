@@ -197,7 +197,8 @@ class Compute(Stmt):
 
 @dataclass(frozen=True)
 class Reduce(Stmt):
-    """Reduce along `axis`. Accumulator axis 1 -> rows, axis 0 -> columns; Blocked (all of it) -> Uniform.
+    """Reduce along `axis`. Accumulator axis 1 -> rows, or parts of them, axis 0 -> columns; Blocked (all of it) ->
+    Uniform. Parts of rows ("add", axis 1) -> rows.
 
     scratch: a buffer of f32 or i32 (at least 512 bytes times the registers of the result) if it crosses warps, with the
     group's own `barrier`: all write, Sync, all read. Who writes the scratch again needs another Sync before.

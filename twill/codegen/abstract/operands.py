@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twill.codegen.abstract.statements import BITS
+from twill.codegen.abstract.liveness import effects
+from twill.codegen.abstract.statements import BITS, is_in_parts
 from twill.codegen.abstract.violation import Violation
 from twill.codegen.aref import (
     Buffer,
@@ -26,7 +27,8 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
-from twill.codegen.layout import Accumulator, Along, Blocked, Layout, Uniform, shape_of
+from twill.codegen.expression import Number
+from twill.codegen.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked, Layout, Uniform, shape_of
 
 MOST_COLUMNS = 256  # of one wgmma
 LARGEST_BOX = 256  # elements of a box along one axis
@@ -40,6 +42,10 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
     fragments = {fragment.id: fragment for fragment in group.fragments}
     context = (program, fragments)
     for stmt in group.stmts:
+        for number in set().union(*effects(stmt)) if not isinstance(stmt, Compute | Reduce | Copy) else ():
+            if number in fragments and is_in_parts(fragments[number]):
+                text = f"{type(stmt).__name__} by {group.role}: `{fragments[number].name}` has parts of numbers"
+                yield Violation("layout", text, stmt.line, group.role)
         rule = _RULES.get(type(stmt))
         if rule is None:
             continue
@@ -184,6 +190,17 @@ def _compute(stmt: Compute, program: WarpProgram, fragments: Fragments) -> Itera
             fragment = fragments[operand.fragment]
             if not spreads(fragment.layout, result.layout, operand.axes):
                 yield f"`{fragment.name}` ({fragment.layout}) does not spread over `{result.name}` ({result.layout})"
+    if is_in_parts(result) and not keeps_parts(stmt, fragments):
+        yield f"`{stmt.kind}` of the parts in `{result.name}` is not that of their sums"
+
+
+def keeps_parts(stmt: Compute, fragments: Fragments) -> bool:
+    """Whether what a statement does to parts is what it does to sums; or divides a sum into parts."""
+    parts = [isinstance(o, Reg) and is_in_parts(fragments[o.fragment]) for o in stmt.operands]
+    if stmt.kind in ("add", "sub"):
+        return all(parts)
+    divides = stmt.operands[1:] == (Number(1 / LANES_OF_A_ROW, "f32"),)
+    return stmt.kind == "mul" and (sum(parts) == 1 or (not any(parts) and divides))
 
 
 def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
@@ -191,6 +208,8 @@ def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
     if isinstance(layout, Uniform) or layout == over and axes in ((), tuple(range(len(shape_of(over))))):
         return True
     match layout, over:
+        case Along(_, _, True), _:
+            return False
         case Along(parent, 1), Accumulator(rows, _):
             return parent.rows == rows and axes == (0, -1)
         case Along(parent, 0), Accumulator(_, columns):
@@ -211,7 +230,9 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
             kept = parent.rows == operand.layout.rows if axis == 1 else parent.columns == operand.layout.columns
             if axis != stmt.axis or not kept:
                 yield f"`{result.name}` does not lie along axis {stmt.axis} of `{operand.name}`"
-        case ((Blocked() | Along()), Uniform()):
+        case Along(parent, 1, True), Along(other, 1, False) if stmt.combine == "add" and parent.rows == other.rows:
+            pass
+        case ((Blocked() | Along(parts=False)), Uniform()):
             pass
         case _:
             yield f"`{operand.name}` ({operand.layout}) is not reduced to `{result.name}` ({result.layout})"

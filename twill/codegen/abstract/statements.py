@@ -19,6 +19,7 @@ from twill.codegen.aref import (
     Copy,
     Fence,
     Fill,
+    Fragment,
     LoadGlobal,
     LoadShared,
     Multiply,
@@ -38,7 +39,7 @@ from twill.codegen.aref import (
 )
 from twill.codegen.arithmetic import Array, apply, reduce, rounded
 from twill.codegen.arrays import np
-from twill.codegen.layout import Accumulator, Blocked
+from twill.codegen.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 
 BITS = {"i1": 8, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64,
         "f64": 64}  # fmt: skip
@@ -102,8 +103,18 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
     if stmt.scratch is not None:
         _exchange(actor, SlotRef(stmt.scratch))
     axis = stmt.axis if value.ndim > 1 else 0
-    result = reduce(value, axis, stmt.combine, fragments.of[stmt.result].element, {})
+    if is_in_parts(fragments.of[stmt.operand]):
+        result = value * LANES_OF_A_ROW
+    else:
+        result = reduce(value, axis, stmt.combine, fragments.of[stmt.result].element, {})
+    if is_in_parts(fragments.of[stmt.result]):  # what lanes have on an average: all that is done to parts is linear
+        result = (result / LANES_OF_A_ROW).astype(value.dtype)
     fragments.write(stmt.result, np.asarray(result).reshape(fragments.shape(stmt.result)), actor.line)
+
+
+def is_in_parts(fragment: Fragment) -> bool:
+    """Whether lanes have parts of the numbers."""
+    return isinstance(fragment.layout, Along) and fragment.layout.parts
 
 
 def _exchange(actor: Actor, scratch: SlotRef) -> None:

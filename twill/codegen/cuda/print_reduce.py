@@ -42,7 +42,9 @@ def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
     match operand, result:
         case Accumulator(rows, columns), Along(parent, 1) if axis == 1 and parent.rows == rows:
             first = "r * 2" if rows == 64 else f"r / 2 * {columns // 2} + r % 2 * 2"
-            return _Plan(first, "i * 4", columns // 8, 2, _ACROSS_COLUMNS, warps=False)
+            return _Plan(first, "i * 4", columns // 8, 2, () if result.parts else _ACROSS_COLUMNS, warps=False)
+        case Along(_, 1, True), Along(_, 1, False):
+            return _Plan("r", "0", 1, 1, _ACROSS_COLUMNS, warps=False)
         case Accumulator(rows, columns), Along(parent, 0) if axis == 0 and parent.columns == columns:
             offset = f"i / 2 * {columns // 2} + i % 2 * 2"
             return _Plan("r / 2 * 4 + r % 2", offset, rows // 32, 1, _ACROSS_ROWS, warps=True, lane_slots=4)
@@ -65,7 +67,8 @@ def print_reduce(stmt: Reduce, ctx: Context) -> None:
         out.line(f"{kind} whole[{count}];")
         with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
             _over_registers(stmt, plan, element, ctx)
-            out.line(f"{kind} other;")
+            if plan.lanes:
+                out.line(f"{kind} other;")
             for lanes in plan.lanes:
                 out.line(f"other = shuffle_xor(whole[r], {lanes});")  # once, by all lanes: the combination may branch
                 out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
