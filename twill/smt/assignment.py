@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, Value
 from twill.machine import Machine
+from twill.schedule import Objective
 from twill.smt.encoding import Encoding, read_end
 from twill.zlp.residence import Residence
 from twill.zlp.slots import Slot
@@ -110,6 +112,17 @@ class Assignment:
     def registers(self) -> int:
         """Summed budgets of the used slots."""
         return sum(self.budget(s.id) for s in self.used)
+
+    def objective(self, proven: Sequence[str]) -> Objective:
+        """Its objectives, of which `proven` are known to be minimal."""
+        return Objective(
+            ii=self.ii,
+            copies=self.copies,
+            crossing=self.crossing,
+            length=self.length,
+            registers=self.registers,
+            proven=tuple(proven),
+        )
 
 
 def read_assignment(e: Encoding, values: dict[str, int]) -> Assignment:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
-from twill.schedule import Bounds, Certificate, Objective, Step, Verdict
+from twill.schedule import Bounds, Certificate, Step, Verdict
 from twill.smt.assignment import Assignment
 from twill.smt.boolean import SOLVER, solve_boolean
 from twill.smt.limits import Limits
@@ -110,15 +110,7 @@ class _PaperSearch:
         if a.ii == self.lower:
             # A warp-free schedule is never longer than a joint one, so its copies are the fewest.
             proven = ["ii", "copies"] if resource_only.proven_length else ["ii"]
-        objective = Objective(
-            ii=a.ii,
-            copies=a.copies,
-            crossing=a.crossing,
-            length=a.length,
-            registers=a.registers,
-            proven=tuple(proven),
-        )
-        return Outcome(a, objective, certificate, infeasible=False)
+        return Outcome(a, a.objective(proven), certificate, infeasible=False)
 
     def record(self, ii: tuple[int, int], copies: int, question: str, verdict: Verdict, solver: str, s: float) -> None:
         self.steps.append(

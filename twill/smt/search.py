@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twill.graph.costed import CostedGraph
-from twill.graph.unroll import folded
 from twill.machine import Machine
-from twill.schedule import Bounds, Certificate, Objective, Step
-from twill.smt.assignment import Assignment, repeated
+from twill.schedule import Bounds, Certificate, Step
+from twill.smt.assignment import Assignment
 from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session
 from twill.smt.descent import Descent
@@ -39,24 +38,21 @@ from twill.smt.pins import Pin
 from twill.smt.problem import Problem
 from twill.smt.questions import OutOfBudget, Questions
 from twill.smt.relaxation import Relaxation, least_possible
+from twill.smt.warm import heuristic_start, repeated_start
 from twill.zlp.bounds import lower_bounds
-from twill.zlp.grouping import proposals
-from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.largest import largest_ii
-from twill.zlp.sequential import sequential_schedule
-from twill.zlp.slots import slots_of
 
 COPIES_TRIED_FIRST = 3
-HEURISTIC_TRIES = 3
-FIRST_EFFORT = 20_000_000  # z3's resource counter: a few seconds
-QUICK_EFFORT = 1_000_000
+FIRST_EFFORT, QUICK_EFFORT = 20_000_000, 1_000_000  # of z3's resource counter: a few seconds, a part of one
 EFFORT_GROWTH = 4
 FEW = 2  # I of interest are few if the last is less than one part in so many above the first
 AT_ONCE = 8  # one part in so many of a round's effort for all I of interest in one question
 AT_FIRST = 16  # the same, and for a range, where the relaxation has not been asked yet, which may know more for less
 PATIENCE = 16  # neighbourhoods without success before a round goes back to questions
-SMALLER_SHARE = 4  # one part in so many of the time left may go into a smaller loop that this one resembles
-SMALLER_ROUNDS = 2
+SMALLER_SHARE, SMALLER_ROUNDS = (
+    4,
+    2,
+)  # one part in so many of the time left goes into a smaller loop, for so many rounds
 FOR_ROOM = 4  # one part in so many of the budget is kept for the search for room for late products
 IN_RANGE = 4  # the same for a range of I, or for one in the middle of it
 
@@ -121,7 +117,7 @@ class Search:
 
     @property
     def steps(self) -> list[Step]:
-        """What has been asked so far."""
+        """All questions so far."""
         return self._questions.steps
 
     @property
@@ -174,17 +170,21 @@ class Search:
             lower = self.bounds.best
             self._proven.clear()
         proven = len(self._proven) == len(OBJECTIVES) or (self._roomy and bool(self._proven))
-        optimal = self.best is not None and proven
         certificate = Certificate(
             bounds=self.bounds,
             steps=tuple(self.steps),
-            optimal=optimal,
+            optimal=self.best is not None and proven,
             lower_bound=lower,
             seed=self.limits.seed,
             resource_limit=self.limits.resource_limit,
             budget_seconds=self._all.seconds,
         )
-        return Outcome(self.best, self._objective(), certificate, self.state == "infeasible")
+        return Outcome(
+            self.best,
+            None if self.best is None else self.best.objective(self._proven),
+            certificate,
+            self.state == "infeasible",
+        )
 
     def _descend(self) -> None:
         """The objectives behind I. Raises OutOfBudget."""
@@ -318,32 +318,17 @@ class Search:
     def _warm_start(self) -> None:
         """Take the best schedule that can be had without a question as the best so far."""
         self._warmed = True
-        for name, make in (("iterative modulo scheduling", self._heuristic), ("unrolling", self._repeated)):
+        for name in ("iterative modulo scheduling", "unrolling"):
             begun = time.perf_counter()
-            best = make()
+            if name == "unrolling":
+                best = repeated_start(self._problem, self._smaller)
+            else:
+                best = heuristic_start(self._problem, self.lower)
             if best is None or not self._problem.keeps_fixed(best) or (self.upper or best.ii + 1) <= best.ii:
                 continue
             seconds = time.perf_counter() - begun
             self._questions.record((best.ii, best.ii), 0, "feasible", "feasible", name, seconds)
             self._questions.take(best)
-
-    def _heuristic(self) -> Assignment | None:
-        """What the heuristic finds; where it finds nothing in a large loop, what runs one iteration at a time."""
-        found = heuristic_schedule(self.graph, self.machine, self.lower, HEURISTIC_TRIES)
-        if found is None and self._problem.large:
-            choices = proposals(self.graph, self.machine, self.lower)
-            found = sequential_schedule(self.graph, self.machine, choices)
-        if found is None:
-            return None
-        return Assignment(self.graph, self.machine, slots_of(self.machine), found.ii, found.start, found.group)
-
-    def _repeated(self) -> Assignment | None:
-        """The schedule of the loop that this one is an unrolling of, repeated."""
-        small = folded(self.graph) if self._problem.large and not self.fixed and not self.floors else None
-        if small is None:
-            return None
-        best = self._smaller(small.graph)
-        return None if best is None else repeated(best, self.graph, small.times)
 
     def _smaller(self, graph: CostedGraph) -> Assignment | None:
         """A good schedule of a smaller loop, with a share of what is left of the budget."""
@@ -361,10 +346,9 @@ class Search:
 
     def _look_for_any(self, worth_ii: int | None) -> bool:
         """Look for a schedule at single values of I, where the solver has less freedom to wander."""
+        tried = [self.lower + self.lower * k // 16 for k in (1, 2, 4, 8, 16)]
         if self.upper is not None:
             tried = [(self.lower + self.upper) // 2]
-        else:
-            tried = [self.lower + self.lower * k // 16 for k in (1, 2, 4, 8, 16)]
         for ii in tried:
             if ii > self._cap or (worth_ii is not None and ii > worth_ii):
                 return False
@@ -412,19 +396,6 @@ class Search:
     def _tell(self, phase: str, lower: int, upper: int | None) -> None:
         if self.progress is not None:
             self.progress(Progress(phase, lower, upper, time.perf_counter() - self._begun))
-
-    def _objective(self) -> Objective | None:
-        a = self.best
-        if a is None:
-            return None
-        return Objective(
-            ii=a.ii,
-            copies=a.copies,
-            crossing=a.crossing,
-            length=a.length,
-            registers=a.registers,
-            proven=tuple(self._proven),
-        )
 
 
 def _anchored(e: Encoding) -> list[str]:

@@ -1,0 +1,35 @@
+"""Schedules that can be had without a question to a solver, for a search to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twill.graph.costed import CostedGraph
+from twill.graph.unroll import folded
+from twill.smt.assignment import Assignment, repeated
+from twill.smt.problem import Problem
+from twill.zlp.grouping import proposals
+from twill.zlp.heuristic import heuristic_schedule
+from twill.zlp.sequential import sequential_schedule
+from twill.zlp.slots import slots_of
+
+HEURISTIC_TRIES = 3
+
+
+def heuristic_start(problem: Problem, lower: int) -> Assignment | None:
+    """What the heuristic finds from I = `lower` on; if nothing in a large loop, what runs one iteration at a time."""
+    graph, machine = problem.graph, problem.machine
+    found = heuristic_schedule(graph, machine, lower, HEURISTIC_TRIES)
+    if found is None and problem.large:
+        choices = proposals(graph, machine, lower)
+        found = sequential_schedule(graph, machine, choices)
+    if found is None:
+        return None
+    return Assignment(graph, machine, slots_of(machine), found.ii, found.start, found.group)
+
+
+def repeated_start(problem: Problem, solve: Callable[[CostedGraph], Assignment | None]) -> Assignment | None:
+    """The schedule of the loop that a large one is an unrolling of, as `solve` finds it, repeated."""
+    small = folded(problem.graph) if problem.large and not problem.fixed and not problem.floors else None
+    best = None if small is None else solve(small.graph)
+    return None if best is None or small is None else repeated(best, problem.graph, small.times)
