@@ -27,7 +27,7 @@ MACHINE = "h100"
 BUDGET = 120.0  # seconds of each solve
 # Schedules of a certain I, as `--ii` asks for: the search for the least ends out of budget here, with schedules that
 # the compiler serializes; this one has room for late products and ran faster (docs/performance-log.md).
-ASKED = {"attention_full-d64": 1400}
+ASKED = {"attention_full-d64": 1400, "sliding_window_attention_bf16": 3400}
 
 
 @dataclass(frozen=True)

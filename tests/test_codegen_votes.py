@@ -137,7 +137,7 @@ def test_every_online_softmax_votes_once_a_loop_and_no_other_example_does() -> N
     for file, spec, count in (
         ("attention", "full", 1),
         ("attention", "causal", 2),
-        ("sliding_window_attention", "bf16", 1),
+        ("sliding_window_attention", "bf16", 2),  # an iteration with its mask, and one without
         ("gemm", "bf16", 0),
     ):
         example = Example(f"examples/{file}.py", spec)

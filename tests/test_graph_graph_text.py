@@ -8,13 +8,11 @@ from graphlib import TopologicalSorter
 import pytest
 
 from tests.tile_programs import attention, gemm
-from twill.graph.access import resolve_accesses
 from twill.graph.build import dependence_graph
 from twill.graph.canonical import canonical_shape
 from twill.graph.dependence import DependenceGraph
+from twill.graph.extract import extract
 from twill.graph.graph_text import graph_text
-from twill.graph.specialization import resolve
-from twill.graph.translate import tile_program
 
 EXAMPLES = [
     ("gemm", "bf16"),
@@ -36,7 +34,7 @@ EXAMPLES = [
 
 
 def example(name: str, spec: str) -> DependenceGraph:
-    return dependence_graph(resolve_accesses(tile_program(resolve(f"examples/{name}.py", spec=spec))))
+    return extract(f"examples/{name}.py", spec)[1]
 
 
 def test_nodes_say_what_they_read_do_and_make() -> None:

@@ -8,7 +8,7 @@ kept free of tiles. The schedule that comes of it obeys the machine as it is: it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill import exc
 from twill.check import check_or_raise
@@ -22,6 +22,7 @@ from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.lazy_shift import Laziness, lazy_shifts
 from twill.graph.program import TileProgram
+from twill.graph.rewrite import DEFAULT, Rewriting, rewrite
 from twill.graph.specialization import Specialization, resolve
 from twill.graph.translate import from_mlir
 from twill.graph.ttir import generic
@@ -46,24 +47,36 @@ class Extracted:
 
 
 def extract(
-    target: str, spec: str | None = None, sig: Sequence[str] = (), const: Sequence[str] = (), lazy: bool = True
+    target: str,
+    spec: str | None = None,
+    sig: Sequence[str] = (),
+    const: Sequence[str] = (),
+    lazy: bool = True,
+    rewriting: Rewriting = DEFAULT,
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
-    lazy: whether running maxima may move only when they must (`twill.graph.lazy_shift`).
+    lazy: whether running maxima may move only when they must (`twill.graph.lazy_shift`). rewriting: see
+    `twill.graph.rewrite`.
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const)
-    return _extracted(specialization, resolve_accesses(tile_program(specialization)), lazy)
+    return _extracted(specialization, resolve_accesses(tile_program(specialization)), lazy, rewriting)
 
 
 def extract_module(module: str, specialization: Specialization) -> Extracted:
     """The same, from Triton's module of the specialization, as Triton keeps it with a compiled kernel."""
-    return _extracted(specialization, resolve_accesses(from_mlir(generic(module), specialization)), True)
+    return _extracted(specialization, resolve_accesses(from_mlir(generic(module), specialization)), True, DEFAULT)
 
 
-def _extracted(specialization: Specialization, program: TileProgram, lazy: bool) -> Extracted:
-    laziness = lazy_shifts(program) if lazy else Laziness(program)
-    return Extracted(specialization, laziness.program, dependence_graph(program), laziness)
+def _extracted(specialization: Specialization, program: TileProgram, lazy: bool, rewriting: Rewriting) -> Extracted:
+    """What emitted code is compared with is lazy where the code is, but as written otherwise."""
+    rewritten = rewrite(program, rewriting)
+    graph = dependence_graph(rewritten)
+    laziness = lazy_shifts(rewritten) if lazy else Laziness(rewritten)
+    if lazy and rewritten.original is not None:
+        original = lazy_shifts(rewritten.original).program
+        laziness = replace(laziness, program=replace(laziness.program, original=original))
+    return Extracted(specialization, laziness.program, graph, laziness)
 
 
 def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller = lambda text: None) -> Emission:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
 SOLVERS = ("z3", "yices", "cvc5", "portfolio")
+REWRITINGS = ("none", "masks", "all")  # as twill.graph.rewrite has them
 POLICIES = ("lookup", "solve", "require", "off")  # as twill.runtime.policy has them
 BUDGET = 120.0  # seconds; long enough for every example that is proven at all on two cores
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
@@ -88,6 +89,7 @@ def solve(commands: Commands) -> None:
     """`twill solve`."""
     one = new(commands, "solve", "find the provably best schedule of a kernel for a machine")
     kernel(one)
+    rewriting(one)
     options(one)
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     one.add_argument("--json", action="store_true", help="the schedule document on standard output, nothing else")
@@ -104,6 +106,7 @@ def compare(commands: Commands) -> None:
     """`twill compare`."""
     one = new(commands, "compare", "the joint solve beside the strategies of others, on one kernel")
     kernel(one)
+    rewriting(one)
     one.add_argument("--machine", metavar="NAME_OR_FILE", default="h100", help="the machine (default: h100)")
     one.add_argument("--normalize", metavar="U", type=positive, help="normalize the costs of every strategy")
     one.add_argument(
@@ -121,6 +124,7 @@ def extract(commands: Commands) -> None:
     """`twill extract`."""
     one = new(commands, "extract", "the dependence graph of a kernel")
     kernel(one)
+    rewriting(one)
     one.add_argument("--json", action="store_true", help="the graph document instead of text")
     one.set_defaults(command=solving.extract)
 
@@ -129,6 +133,7 @@ def explain(commands: Commands) -> None:
     """`twill explain`."""
     one = new(commands, "explain", "why no better schedule, or none with the given pins, exists")
     kernel(one)
+    rewriting(one)
     options(one)
     one.add_argument("--copies", metavar="N", type=positive, help="ask for at most N iterations in flight")
     one.add_argument("--groups", metavar="N", type=positive, help="ask for at most N warp groups")
@@ -139,6 +144,7 @@ def emit(commands: Commands) -> None:
     """`twill emit`."""
     one = new(commands, "emit", "the kernel in CUDA, compiled, as its schedule says")
     kernel(one)
+    rewriting(one)
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
     one.add_argument("--ir", action="store_true", help="print the warp program")
@@ -208,6 +214,7 @@ def tune(commands: Commands) -> None:
 def trial(one: argparse.ArgumentParser) -> None:
     """What `twill run` and `twill bench` share."""
     kernel(one)
+    rewriting(one)
     options(one, machine="h200")
     one.add_argument("--dir", metavar="DIR", help="what `twill emit` wrote (default: emit it now)")
     one.add_argument("--size", metavar="M=N,...", action="append", default=[], help="sizes other than the sidecar's")
@@ -346,6 +353,12 @@ def kernel(one: argparse.ArgumentParser) -> None:
     one.add_argument("--spec", metavar="NAME", help="a specialization of the sidecar <stem>.twill.toml")
     one.add_argument("--sig", metavar="ARG=TYPE", action="append", default=[], help="an argument's type: 'x=*fp16'")
     one.add_argument("--const", metavar="NAME=VALUE", action="append", default=[], help="value of a constexpr")
+
+
+def rewriting(one: argparse.ArgumentParser) -> None:
+    """How much of the kernel may be rewritten."""
+    text = "put masks that few iterations need under guards (default), join loops that go on, too (all), or neither"
+    one.add_argument("--rewrite", choices=REWRITINGS, default=REWRITINGS[1], help=text)
 
 
 def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:

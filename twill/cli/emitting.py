@@ -31,7 +31,8 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     lazy = not arguments.no_lazy_rescale
-    kernel = extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const), lazy)
+    sig, const = tuple(arguments.sig), tuple(arguments.const)
+    kernel = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.out is None:
@@ -62,7 +63,8 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
     found = tuned.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
-    again = extract(arguments.kernel, arguments.spec, sig, const, not arguments.no_lazy_rescale)
+    lazy = not arguments.no_lazy_rescale
+    again = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite)
     return again, Namespace(**{**vars(arguments), "schedule": found.schedule})
 
 

@@ -100,9 +100,8 @@ def graph_of(arguments: Namespace) -> DependenceGraph:
     """The dependence graph of the kernel that the arguments name."""
     from twill.graph.extract import extract as extract_kernel
 
-    _, graph = extract_kernel(
-        arguments.kernel, spec=arguments.spec, sig=tuple(arguments.sig), const=tuple(arguments.const)
-    )
+    sig, const = tuple(arguments.sig), tuple(arguments.const)
+    _, graph = extract_kernel(arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite)
     return graph
 
 

@@ -66,7 +66,8 @@ def extracted(arguments: Namespace) -> Extracted:
     if not torch.cuda.is_available():
         raise exc.TorchMissing("PyTorch has no CUDA here")
     lazy = not arguments.no_lazy_rescale
-    return extract(arguments.kernel, arguments.spec, tuple(arguments.sig), tuple(arguments.const), lazy)
+    sig, const = tuple(arguments.sig), tuple(arguments.const)
+    return extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite)
 
 
 def chosen(kernel: Extracted, arguments: Namespace, which: str) -> list[Case]:

@@ -165,7 +165,7 @@ def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool 
 
 def _trial(program: WarpProgram, launch: Launch) -> Trial:
     expected = {name: array.copy() for name, array in launch.arrays.items()}
-    run_sequentially(program.program, launch.grid, expected, launch.scalars)
+    run_sequentially(program.program.original or program.program, launch.grid, expected, launch.scalars)
     return Trial(launch, expected)
 
 

@@ -192,6 +192,7 @@ def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
         yield stmt
         if isinstance(stmt, If):
             yield from walk(stmt.body)
+            yield from walk(stmt.otherwise)
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, stmt.steady, *stmt.epilogue):
                 yield from walk(block)

@@ -103,6 +103,8 @@ def _apply(
             return _decode(_encode(operands[0], sources[0]), element)
         case "select":
             return np.where(*operands)
+        case "amend":
+            return operands[1] if operands[2] else operands[0]
         case "compare":
             return _compare(operands[0], operands[1], attributes)
         case "div" | "rem":

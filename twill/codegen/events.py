@@ -69,8 +69,10 @@ class Events:
         return made
 
     def retire(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
-        """What follows the wait for a product: its operands' slots go back, its result goes to other groups."""
+        """What follows the wait for a product: its result is amended, its operands' slots go back, its result goes to
+        other groups."""
         made: list[Stmt] = []
+        self.scope(plan, ("retire", number), task, at, made).amend(task.steps[-1])
         if ("retire", number) in plan.landings:
             made.append(Copy(*plan.landings["retire", number]))
         for use in plan.uses.get(("retire", number), {}).values():

@@ -70,7 +70,7 @@ class Search:
                 written = state.written - set(fragments)
                 return State(state.touched & written, written, True)
             case If():
-                return state.or_else(self.block(stmt.body, state))
+                return self.block(stmt.otherwise, state).or_else(self.block(stmt.body, state))
             case Pipeline():
                 return self.pipeline(stmt, state)
             case Multiply() | WaitGroups():
@@ -109,7 +109,7 @@ def _fences(stmts: Iterable[Stmt]) -> Iterator[Fence]:
         if isinstance(stmt, Fence):
             yield stmt
         elif isinstance(stmt, If):
-            yield from _fences(stmt.body)
+            yield from _fences((*stmt.body, *stmt.otherwise))
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, stmt.steady, *stmt.epilogue):
                 yield from _fences(block)
@@ -120,7 +120,8 @@ def _without(stmts: Iterable[Stmt], fence: Fence) -> Iterator[Stmt]:
         if stmt is fence:
             continue
         if isinstance(stmt, If):
-            yield replace(stmt, body=tuple(_without(stmt.body, fence)))
+            body, otherwise = (tuple(_without(part, fence)) for part in (stmt.body, stmt.otherwise))
+            yield replace(stmt, body=body, otherwise=otherwise)
         elif isinstance(stmt, Pipeline):
             yield replace(
                 stmt,

@@ -31,7 +31,7 @@ def gather(stmts: Iterable[Stmt], layouts: dict[int, Layout]) -> tuple[Stmt, ...
 def inside(stmt: Stmt, layouts: dict[int, Layout]) -> Stmt:
     """The statement with its own blocks gathered."""
     if isinstance(stmt, If):
-        return replace(stmt, body=gather(stmt.body, layouts))
+        return replace(stmt, body=gather(stmt.body, layouts), otherwise=gather(stmt.otherwise, layouts))
     if isinstance(stmt, Pipeline):
         return replace(
             stmt,

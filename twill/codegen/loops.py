@@ -105,7 +105,7 @@ class Loops:
                 read.add(self.result_of(other))
             if read & mine:
                 return True
-        return task.place in self.rings
+        return task.place in self.rings or task.steps[-1] in self.plan.amendments
 
     def receive_events(self, plan: LoopPlan, tasks: list[Task]) -> list[Event]:
         """Register values of other groups in this loop, fetched in front of their first reader here."""

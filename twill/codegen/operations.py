@@ -15,6 +15,7 @@ from twill.codegen.aref import (
     Compute,
     Copy,
     Fill,
+    If,
     LoadGlobal,
     LoadShared,
     Operand,
@@ -88,6 +89,26 @@ class Scope:
                 self.load(number, step)
             else:
                 self.refuse(step, f"`{step.op.kind}` is not emitted", "elementwise operations, reductions, dot")
+            self.amend(number)
+
+    def amend(self, number: int) -> None:
+        """What changes a step's result under a guard: in its registers, which its readers find it in."""
+        for step in self.plan.amendments.get(number, ()):
+            guarded = replace(self, made=[], known=dict(self.known))
+            guarded.become(self.result(number), step)
+            condition = self.scalars.value(step.op.operands[2], self.at)
+            self.made.append(If(condition, tuple(guarded.made), rare=True, line=step.op.line))
+
+    def become(self, result: int, step: Step) -> None:
+        """The variable `result` gets what an "amend" step makes of it."""
+        cell = step.amended
+        maker = self.wired_maker(cell)
+        if maker is not None and maker.guarded and maker.op.kind in ELEMENTWISE:
+            self.compute(maker, result)
+        else:
+            amended = self.shown(cell, step.results[0])
+            into = Compute("cast", (amended,), result) if isinstance(amended, Reg) else Fill(result, amended)
+            self.made.append(into)
 
     def result(self, number: int) -> int:
         """The variable of a step's result."""

@@ -25,6 +25,16 @@ from twill.machine import Machine
 from twill.schedule import Schedule
 
 
+def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
+    """For each step whose result is changed where it is under a guard: by which "amend" steps, in order."""
+    found: dict[int, tuple[Step, ...]] = {}
+    for step in tiles.flat.steps:
+        if step.op.kind == "amend":
+            maker = tiles.wired.wiring.maker[tiles.view(step.results[0]).base]
+            found[maker] = (*found.get(maker, ()), step)
+    return found
+
+
 @dataclass
 class Plan:
     """Tasks by place, and the groups that have them. ctas: that share an SM. hold: whether tiles may stay in registers
@@ -44,6 +54,7 @@ class Plan:
         self.flat = self.wired.flat
         self.home = {step: place for place, steps in self.wired.steps.items() for step in steps}
         self.loops = {r.id for r in self.wired.graph.regions if r.kind == "loop"}
+        self.amendments = amendments(self.tiles)
         self.operand_a = self.schedule.cooperation.operand_a
         self.groups, self.group_of = warp_groups(self.schedule)
         self.assign()

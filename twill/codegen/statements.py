@@ -35,10 +35,12 @@ class Let(Stmt):
 
 @dataclass(frozen=True)
 class If(Stmt):
-    """Run `body` if the condition holds (the same in all threads)."""
+    """Run `body` if the condition holds (the same in all threads), else `otherwise`. rare: it seldom holds."""
 
     condition: Expr
     body: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+    rare: bool = False
 
 
 @dataclass(frozen=True)

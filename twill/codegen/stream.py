@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from twill.codegen.aref import Commit, If, Pipeline, Stmt, WaitGroups
+from twill.codegen.both_ways import both_ways
 from twill.codegen.expression import Apply, Expr, Local, Number, less
 from twill.codegen.scalars import Iteration
 from twill.graph.program import Loop
@@ -111,7 +112,7 @@ class Printer:
                 self.trip,
                 stages,
                 tuple(tuple(self.prologue(k)) for k in range(stages)),
-                tuple(self.steady()),
+                tuple(self.steady() if cost_of_cut(self.stream)[0] else both_ways(self.steady())),
                 tuple(tuple(self.epilogue(j)) for j in range(stages)),
                 self.stream.interval,
                 line=line,

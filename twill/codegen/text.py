@@ -192,8 +192,11 @@ def _block(stmts: Iterable[aref.Stmt], names: _Names, indent: str) -> Iterator[s
 
 def _stmt(stmt: aref.Stmt, names: _Names, indent: str) -> Iterator[str]:
     if isinstance(stmt, aref.If):
-        yield f"{indent}if {names.expr(stmt.condition)}{_remark(stmt)}"
+        yield f"{indent}if {'rarely ' if stmt.rare else ''}{names.expr(stmt.condition)}{_remark(stmt)}"
         yield from _block(stmt.body, names, indent + INDENT)
+        if stmt.otherwise:
+            yield f"{indent}else"
+            yield from _block(stmt.otherwise, names, indent + INDENT)
         return
     if isinstance(stmt, aref.Pipeline):
         yield from _pipeline(stmt, names, indent)

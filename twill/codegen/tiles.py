@@ -76,7 +76,7 @@ class Tiles:
     def infer(self) -> None:
         """Ties first, then what each use says of its class."""
         for step in self.flat.steps:
-            if step.op.kind in ELEMENTWISE or step.op.kind in ("broadcast", "expand_dims", "reshape", "splat"):
+            if step.op.kind in ELEMENTWISE or step.op.kind in ("amend", "broadcast", "expand_dims", "reshape", "splat"):
                 for cell in step.cells():
                     self.tie(cell, step.results[0])
         for carry in self.flat.carries:
@@ -157,7 +157,7 @@ class Tiles:
             return View(cell, axes)
         step = self.flat.steps[maker]
         kind = step.op.kind
-        if kind not in ("broadcast", "expand_dims", "reshape", "transpose", "splat") or not step.cells():
+        if kind not in ("amend", "broadcast", "expand_dims", "reshape", "transpose", "splat") or not step.cells():
             return View(cell, axes)
         inner = self.view(step.operands[0])
         below = self.shape(step.operands[0])
@@ -166,6 +166,8 @@ class Tiles:
             own: tuple[int, ...] = tuple(-1 for _ in here)
         elif kind == "broadcast":
             own = tuple(a if below[a] == here[a] else -1 for a in range(len(here)))
+        elif kind == "amend":
+            own = axes
         elif kind == "transpose":
             order = step.op.attribute("order")
             assert isinstance(order, tuple)

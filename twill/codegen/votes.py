@@ -29,7 +29,7 @@ def outside(stmt: Stmt, layouts: Mapping[int, Layout]) -> Stmt:
     """A statement that is in no steady state."""
     match stmt:
         case If():
-            return replace(stmt, body=with_votes(stmt.body, layouts))
+            return replace(stmt, body=with_votes(stmt.body, layouts), otherwise=with_votes(stmt.otherwise, layouts))
         case Pipeline():
             flying = 0
             while (after := behind(stmt.steady, flying)) > flying:  # the next iteration begins with those
@@ -51,7 +51,8 @@ def steady(body: Iterable[Stmt], flying: int, layouts: Mapping[int, Layout]) -> 
     for stmt in body:
         match stmt:
             case If():
-                made.append(replace(stmt, body=steady(stmt.body, flying, layouts)))
+                body_made, otherwise = (steady(part, flying, layouts) for part in (stmt.body, stmt.otherwise))
+                made.append(replace(stmt, body=body_made, otherwise=otherwise))
             case Compute() if dict(stmt.attributes).get(OFTEN_ONE):
                 voted = replace(stmt, attributes=((VOTE, 1), *plain(stmt).attributes))
                 made.append(voted if not flying and pays(stmt, layouts) else plain(stmt))
@@ -93,7 +94,7 @@ def behind(body: Iterable[Stmt], flying: int) -> int:
             case WaitGroups(pending):
                 flying = min(flying, pending)
             case If():
-                flying = max(flying, behind(stmt.body, flying))
+                flying = max(behind(stmt.body, flying), behind(stmt.otherwise, flying))
     return flying
 
 

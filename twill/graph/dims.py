@@ -215,12 +215,12 @@ def _axis(step: Step) -> int:
 
 
 RULES: dict[str, Callable[[Step, _Finder], None]] = {
-    "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape, "transpose": _transpose,
+    "amend": _broadcast, "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape, "transpose": _transpose,
     "slice": _slice, "join": _join, "splat": _nothing, "constant": _nothing, "range": _nothing,
     "reduce": _reduce, "scan": _scan, "dot": _dot,
 }  # fmt: skip
 
-LINEAR = frozenset({"cast", "neg", *VIEWS}) - {"slice", "join"}
+LINEAR = frozenset({"cast", "neg", *VIEWS}) - {"slice", "join", "amend"}
 
 
 class _Adders:

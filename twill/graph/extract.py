@@ -12,17 +12,25 @@ from twill.graph.between import tile_program
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.program import TileProgram
+from twill.graph.rewrite import DEFAULT, Rewriting, rewrite
 from twill.graph.specialization import resolve
 
 
 def extract(
-    target: str, spec: str | None = None, sig: Sequence[str] = (), const: Sequence[str] = ()
+    target: str,
+    spec: str | None = None,
+    sig: Sequence[str] = (),
+    const: Sequence[str] = (),
+    *,
+    rewriting: Rewriting = DEFAULT,
 ) -> tuple[TileProgram, DependenceGraph]:
     """The tile program (with tile accesses) and the dependence graph of `FILE[::KERNEL]`.
 
     spec: a specialization of the sidecar. sig, const: ARG=TYPE and NAME=VALUE, over the sidecar's.
+    rewriting: see `twill.graph.rewrite`.
     Raises the errors of `twill.exc` that name the kernel file. Importing the file is all that is
     done with it; nothing is launched.
     """
     program = resolve_accesses(tile_program(resolve(target, spec=spec, sig=sig, const=const)))
+    program = rewrite(program, rewriting)
     return program, dependence_graph(program)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twill.graph.program import Carry, Op, TileProgram, TileType
+from twill.graph.program import Carry, Loop, Op, TileProgram, TileType
 from twill.graph.purity import Purity, stretches
 from twill.graph.vocabulary import ELEMENTWISE
 
@@ -37,6 +37,8 @@ class Step:
     stretch: int
     index: bool  # index arithmetic, folded into what uses it
     modifier: bool = False  # a sign that the instructions that read the value apply for nothing
+    guarded: bool = False  # only made where an "amend" needs it
+    amended: int = UNIFORM  # of an "amend": the cell that its value may become; `operands` have the value alone
 
     def cells(self) -> tuple[int, ...]:
         """The operands that are cells."""
@@ -79,6 +81,8 @@ class _Flattener:
         self.carries: list[FlatCarry] = []
         self.shared: dict[int, int] = {}
         self.stretch_of: dict[int, int] = {}
+        self.only_amend = amending(program)  # operations
+        self.guarding = False  # whether what is flattened now is made for an "amend" alone
 
     def run(self) -> Flat:
         all_stretches = tuple(stretches(self.program))
@@ -106,9 +110,16 @@ class _Flattener:
     def _data(self, op: Op) -> None:
         memo: dict[int, int] = {}
         foldable = op.kind in ELEMENTWISE
+        self.guarding = op.id in self.only_amend
         operands = tuple(self._use(o, memo if foldable else {}, not foldable) for o in op.operands)
         results = tuple(self._share(result) for result in op.results)
-        self.steps.append(Step(op, operands, results, self.purity.home[op.id], False))
+        step = Step(op, operands, results, self.purity.home[op.id], False, guarded=self.guarding)
+        if op.kind == "amend":
+            self.guarding = True
+            amended = self._use(op.operands[1], {}, False)
+            step = replace(step, operands=(operands[0], UNIFORM, UNIFORM), amended=amended)
+        self.guarding = False
+        self.steps.append(step)
 
     def _share(self, value: int) -> int:
         self.shared[value] = self._cell(value)
@@ -138,7 +149,8 @@ class _Flattener:
         for result in op.results:
             memo[result] = self._cell(result)
         index = op.results[0] in self.purity.index and not (material and elementwise)
-        self.steps.append(Step(op, operands, tuple(memo[r] for r in op.results), self.purity.home[op.id], index))
+        results = tuple(memo[r] for r in op.results)
+        self.steps.append(Step(op, operands, results, self.purity.home[op.id], index, guarded=self.guarding))
         return memo[value]
 
     def _progression(self, carry: Carry, value: int, memo: dict[int, int]) -> int:
@@ -148,6 +160,24 @@ class _Flattener:
         argument, result = memo[carry.argument], memo[carry.result]
         self.carries.append(FlatCarry(carry.name, stretch, init, argument, yielded, result, True))
         return memo[value]
+
+
+def amending(program: TileProgram) -> set[int]:
+    """Operations that are only read to amend a value."""
+    readers: dict[int, list[int]] = {}  # value -> operations; -1: anything but
+    for op in program.ops():
+        for position, operand in enumerate(op.operands):
+            amends = op.kind == "amend" and position == 1
+            readers.setdefault(operand, []).append(-2 if amends else op.id)
+    for loop in (item for item in program.body if isinstance(item, Loop)):
+        for value in (loop.lower, loop.upper, loop.step, *(v for c in loop.carried for v in (c.init, c.yielded))):
+            readers.setdefault(value, []).append(-1)
+    found = {-2}
+    for op in reversed(list(program.ops())):
+        read = [reader for result in op.results for reader in readers.get(result, ())]
+        if op.kind in ELEMENTWISE and read and found.issuperset(read):
+            found.add(op.id)
+    return found - {-2}
 
 
 def merge(flat: Flat, classes: dict[int, tuple[int, ...]]) -> Flat:
@@ -161,8 +191,9 @@ def merge(flat: Flat, classes: dict[int, tuple[int, ...]]) -> Flat:
     for step in flat.steps:
         operands = tuple(stands_for.get(operand, operand) for operand in step.operands)
         key = (step.op.id, operands, tuple(classes[result] for result in step.results))
-        first = steps.setdefault(key, replace(step, operands=operands))
-        steps[key] = replace(first, index=first.index and step.index)
+        amended = stands_for.get(step.amended, step.amended)
+        first = steps.setdefault(key, replace(step, operands=operands, amended=amended))
+        steps[key] = replace(first, index=first.index and step.index, guarded=first.guarded and step.guarded)
         stands_for.update(zip(step.results, first.results, strict=True))
     carries = dict.fromkeys(_renamed(carry, stands_for) for carry in flat.carries)
     return _with_modifiers(Flat(flat.cells, tuple(steps.values()), tuple(carries)))

@@ -137,7 +137,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class TileProgram:
-    """See the grammar at the top of this file."""
+    """See the grammar at the top of this file. original: the program that this one was made of by a rewriting that
+    must not change what it computes; None: it is as the kernel has it."""
 
     kernel: str
     spec: str
@@ -145,6 +146,7 @@ class TileProgram:
     arguments: tuple[Argument, ...]
     values: tuple[Value, ...]  # values[i].id == i
     body: tuple[Op | Loop, ...]
+    original: TileProgram | None = None
 
     def type_of(self, value: int) -> TileType:
         """The type of a value."""

@@ -148,6 +148,12 @@ def _select(made: Made) -> Law:
     return same(*made.laws[1:])
 
 
+def _amend(made: Made) -> Law:
+    """The value, or what it becomes under a uniform condition."""
+    value, amended, condition = made.laws
+    return same(value, amended) if condition.still else _no("a choice depends on it")
+
+
 def _compare(made: Made) -> Law:
     same(*made.laws)
     return STILL
@@ -211,14 +217,15 @@ def _no(why: str) -> Law:
     raise NotCompensated(why)
 
 
-_JOINS = frozenset({"add", "sub", "max", "min", "select", "dot"})
+_JOINS = frozenset({"add", "amend", "sub", "max", "min", "select", "dot"})
 """Operations that say what an operand must be that is not known yet."""
 
 RULES: Mapping[str, Rule] = {
     "constant": _constant, "splat": _spread, "broadcast": _spread, "expand_dims": _expand, "transpose": _transpose,
     "add": _add, "sub": _sub, "mul": _mul, "fma": _fma, "div": _div, "neg": _neg, "exp2": _power(2.0),
     "exp": _power(math.e), "log2": _logarithm(2.0), "log": _logarithm(math.e), "max": _either, "min": _either,
-    "select": _select, "compare": _compare, "abs": _same_as_operand, "cast": _cast, "reduce": _reduce, "dot": _dot,
+    "amend": _amend, "select": _select, "compare": _compare, "abs": _same_as_operand, "cast": _cast,
+    "reduce": _reduce, "dot": _dot,
 }  # fmt: skip
 
 

@@ -11,8 +11,10 @@ SOURCES = ("constant", "program_id", "num_programs", "range", "splat")
 # constant: attribute value. program_id, num_programs: attribute axis. range: start, end.
 # splat: scalar -> tile (a view of one element).
 
-VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join")
+VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "amend")
 # expand_dims: axis. transpose: order.
+# amend: value amended condition -> `amended` if the uniform condition holds, else `value`. It is the value itself,
+# changed where it is (`twill.graph.join`): `amended` is made of it by elementwise operations that nothing else reads.
 
 # elementwise kind -> operation class without its element type; "" costs nothing.
 ELEMENTWISE: dict[str, str] = {

@@ -17,8 +17,15 @@ KNOWN = frozenset(OPERATION_CLASSES)
 
 
 def is_free(step: Step) -> bool:
-    """Whether the step only shows elements that exist, or that any instruction can make up."""
-    return step.modifier or step.op.kind in SOURCES or step.op.kind in VIEWS or ELEMENTWISE.get(step.op.kind) == ""
+    """Whether the step only shows elements that exist, or that any instruction can make up, or runs under a guard that
+    the steady state does not enter."""
+    return (
+        step.guarded
+        or step.modifier
+        or step.op.kind in SOURCES
+        or step.op.kind in VIEWS
+        or ELEMENTWISE.get(step.op.kind) == ""
+    )
 
 
 def tile_bytes(shape: tuple[int, ...], element: str) -> int:

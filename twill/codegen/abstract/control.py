@@ -54,9 +54,8 @@ def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
         match stmt:
             case Let(name, value):
                 scope.names[name] = evaluate(value, scope)
-            case If(condition, body):
-                if evaluate(condition, scope):
-                    yield from block(actor, body)
+            case If(condition, body, otherwise):
+                yield from block(actor, body if evaluate(condition, scope) else otherwise)
             case Pipeline():
                 yield from pipeline(actor, stmt)
             case Acquire() | Get():

@@ -37,7 +37,7 @@ def registers_of(fragment: Fragment) -> int:
 def peak(group: WarpGroup) -> tuple[int, int]:
     """The most registers that fragments need at once, and the kernel line of that place.
 
-    Backwards over the body with every steady state twice, as if every condition held.
+    Backwards over the body with every steady state twice, as if every condition held, and then did not.
     """
     size = {fragment.id: registers_of(fragment) for fragment in group.fragments}
     live: set[int] = set()
@@ -55,6 +55,7 @@ def _flat(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
     for stmt in stmts:
         if isinstance(stmt, If):
             yield from _flat(stmt.body)
+            yield from _flat(stmt.otherwise)
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, stmt.steady, stmt.steady, *stmt.epilogue):
                 yield from _flat(block)

@@ -17,8 +17,12 @@ def print_let(stmt: Let, ctx: Context) -> None:
 
 def print_if(stmt: If, ctx: Context) -> None:
     """A guard."""
-    with ctx.out.block(f"if ({_bare(ctx.expression(stmt.condition))})"):
+    condition = _bare(ctx.expression(stmt.condition))
+    with ctx.out.block(f"if (__builtin_expect({condition}, 0))" if stmt.rare else f"if ({condition})"):
         ctx.block(stmt.body, ctx.inside())
+    if stmt.otherwise:
+        with ctx.out.block("else"):
+            ctx.block(stmt.otherwise, ctx.inside())
 
 
 def print_pipeline(stmt: Pipeline, ctx: Context) -> None:
