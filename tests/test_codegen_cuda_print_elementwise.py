@@ -22,7 +22,7 @@ FLOATS = ("f32", "bf16", "f8e4m3", "f64")
 INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 
 
-def text(kind: str, element: str, count: int = 2, result: str = "", **attributes: int | str) -> str:
+def text(kind: str, element: str, count: int = 2, result: str = "", **attributes: int | float | str) -> str:
     names = ("a", "b", "c")[:count]
     made = print_elementwise(Operation(kind, names, (element,) * count, result or element, attributes))
     return made.text
