@@ -1,6 +1,6 @@
 """Kernels whose loops follow one another, for `test_graph_join`. X is read, Y is written."""
 
-# mypy: disable-error-code=no-untyped-def
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 import triton
 import triton.language as tl

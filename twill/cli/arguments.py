@@ -11,13 +11,13 @@ from twill.cli import (
     comparing,
     emitting,
     machines,
+    retuning,
     running,
     schedules,
     serving,
     solving,
     stores,
     trying,
-    tuning,
 )
 from twill.cli import ci as continuously
 from twill.cli.values import natural, positive, seconds
@@ -208,7 +208,7 @@ def tune(commands: Commands) -> None:
     one.add_argument("--from", dest="earlier", metavar="DIR", help="solve nothing, measure what --out DIR kept")
     one.add_argument("--json", action="store_true", help="the tuning as a document, nothing else")
     answers(one)
-    one.set_defaults(command=tuning.tune, strategy="joint")
+    one.set_defaults(command=retuning.tune, strategy="joint")
 
 
 def trial(one: argparse.ArgumentParser) -> None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from twill.tune.measure import Measured
 
 
+def tune(arguments: Namespace) -> int:
+    """`twill tune`, of a kernel or of what an earlier one left."""
+    return tuning.tune(arguments) if arguments.earlier is None else again(arguments)
+
+
 def again(arguments: Namespace) -> int:
     """Measure, keep the winner, complete the evidence in the folder, say by how much the winner wins."""
     from twill.cli.output import write_all

@@ -38,10 +38,6 @@ def tune(arguments: Namespace) -> int:
     from twill.machine_file import load_machine
     from twill.tune.explore import explore
 
-    if arguments.earlier is not None:
-        from twill.cli import retuning
-
-        return retuning.again(arguments)
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
