@@ -51,6 +51,13 @@ def test_what_may_not_happen_settles_nothing() -> None:
     assert waits(loop(exchange(0), prologue=(exchange(1),)), Sync(5)) == [False, True]
 
 
+def test_what_is_settled_both_ways_is_settled() -> None:
+    one = less(Local("n"), Number(1))
+    assert waits(exchange(0), If(one, (Sync(5),), (Sync(5),)), exchange(0), Sync(5)) == [False, False]
+    assert waits(exchange(0), If(one, (exchange(1),), (exchange(1),)), exchange(0), Sync(5)) == [False] * 4
+    assert waits(exchange(0), If(one, (Sync(5),), (exchange(0),)), Sync(5)) == [False, True]
+
+
 def test_reductions_without_scratch_are_left_alone() -> None:
     body = (Reduce(0, 1, 1, "max"), Reduce(0, 1, 1, "max"))
     assert with_waits(body) == body

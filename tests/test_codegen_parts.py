@@ -61,6 +61,13 @@ def test_a_carried_sum_of_rows_is_kept_in_parts() -> None:
     assert len(stmts) == 6 and not any(stmt.result == SUM or Reg(SUM) in stmt.operands for stmt in stmts)
 
 
+def test_both_ways_of_a_branch_are_kept_in_parts() -> None:
+    steady = (SCALE, TOTAL, If(less(Local("k"), Number(1)), (ADD,), (ADD,)))
+    (_, inside, _, _), known = changed(Pipeline("l", "k", Local("n"), 0, (), steady, ()), AFTER)
+    written = [stmt.result for stmt in walk((inside,)) if isinstance(stmt, Compute) and stmt.kind == "add"]
+    assert written == [len(known) - 1] * 2
+
+
 @pytest.mark.parametrize(
     "steady",
     [

@@ -47,8 +47,8 @@ Nothing here knows a kernel; everything was decided by the lowering (`twill.code
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from twill.codegen.expression import Expr
 from twill.codegen.resources import (
@@ -110,7 +110,7 @@ __all__ = [
     "Pipeline",
     "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared",
     "Sync", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
-    "WindowAxis", "walk",
+    "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
 
@@ -184,6 +184,21 @@ class WarpProgram:
     ctas: int = 1
     band: int = 0
     order: LongestFirst | None = None
+
+
+def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:
+    """The statement with each of its own blocks made anew; as it is if it has none."""
+    match stmt:
+        case If():
+            return replace(stmt, body=tuple(made(stmt.body)), otherwise=tuple(made(stmt.otherwise)))
+        case Pipeline():
+            return replace(
+                stmt,
+                prologue=tuple(tuple(made(block)) for block in stmt.prologue),
+                steady=tuple(made(stmt.steady)),
+                epilogue=tuple(tuple(made(block)) for block in stmt.epilogue),
+            )
+    return stmt
 
 
 def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:

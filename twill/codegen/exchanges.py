@@ -8,9 +8,8 @@ the work: reductions that take turns between two need one wait each.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
-from twill.codegen.aref import If, Pipeline, Reduce, Stmt, Sync
+from twill.codegen.aref import If, Pipeline, Reduce, Stmt, Sync, with_blocks
 
 Unsettled = frozenset[int]
 """Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
@@ -48,7 +47,7 @@ class Search:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
             case If():
-                return before | self.block(stmt.body, before)
+                return self.block(stmt.body, before) | self.block(stmt.otherwise, before)
             case Pipeline():
                 return self.pipeline(stmt, before)
         return before
@@ -70,14 +69,4 @@ def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
         if id(stmt) in needing:
             assert isinstance(stmt, Reduce) and stmt.barrier is not None
             yield Sync(stmt.barrier, line=stmt.line)
-        if isinstance(stmt, If):
-            yield replace(stmt, body=tuple(_waiting(stmt.body, needing)))
-        elif isinstance(stmt, Pipeline):
-            yield replace(
-                stmt,
-                prologue=tuple(tuple(_waiting(block, needing)) for block in stmt.prologue),
-                steady=tuple(_waiting(stmt.steady, needing)),
-                epilogue=tuple(tuple(_waiting(block, needing)) for block in stmt.epilogue),
-            )
-        else:
-            yield stmt
+        yield with_blocks(stmt, lambda block: _waiting(block, needing))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from twill.codegen.aref import Fence, If, Multiply, Pipeline, Stmt, WaitGroups
+from twill.codegen.aref import Fence, If, Multiply, Pipeline, Stmt, WaitGroups, walk, with_blocks
 
 _FRAGMENTS = ("result", "operand", "source", "mask", "fragment")
 """Fields of statements and what is in them that name fragments, where they hold an integer."""
@@ -49,7 +49,7 @@ class Search:
         start = State()
         while (again := start.or_else(self.block(body, start))) != start:
             start = again
-        for stmt in _fences(body):
+        for stmt in (s for s in walk(body) if isinstance(s, Fence)):
             known = self.before[id(stmt)]
             if known.fenced and not known.touched & set(stmt.fragments):
                 return stmt
@@ -104,30 +104,7 @@ def named(thing: Any) -> Iterator[int]:
                 yield from named(value)
 
 
-def _fences(stmts: Iterable[Stmt]) -> Iterator[Fence]:
-    for stmt in stmts:
-        if isinstance(stmt, Fence):
-            yield stmt
-        elif isinstance(stmt, If):
-            yield from _fences((*stmt.body, *stmt.otherwise))
-        elif isinstance(stmt, Pipeline):
-            for block in (*stmt.prologue, stmt.steady, *stmt.epilogue):
-                yield from _fences(block)
-
-
 def _without(stmts: Iterable[Stmt], fence: Fence) -> Iterator[Stmt]:
     for stmt in stmts:
-        if stmt is fence:
-            continue
-        if isinstance(stmt, If):
-            body, otherwise = (tuple(_without(part, fence)) for part in (stmt.body, stmt.otherwise))
-            yield replace(stmt, body=body, otherwise=otherwise)
-        elif isinstance(stmt, Pipeline):
-            yield replace(
-                stmt,
-                prologue=tuple(tuple(_without(block, fence)) for block in stmt.prologue),
-                steady=tuple(_without(stmt.steady, fence)),
-                epilogue=tuple(tuple(_without(block, fence)) for block in stmt.epilogue),
-            )
-        else:
-            yield stmt
+        if stmt is not fence:
+            yield with_blocks(stmt, lambda block: _without(block, fence))

@@ -8,9 +8,8 @@ register each and not a tile; so vectors move up as far as what they read and wr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from twill.codegen.aref import Compute, Copy, Fill, If, Pipeline, Range, Reg, Stmt
+from twill.codegen.aref import Compute, Copy, Fill, Range, Reg, Stmt, with_blocks
 from twill.codegen.layout import Accumulator, Layout
 
 Elementwise = Compute | Copy | Fill | Range
@@ -30,16 +29,7 @@ def gather(stmts: Iterable[Stmt], layouts: dict[int, Layout]) -> tuple[Stmt, ...
 
 def inside(stmt: Stmt, layouts: dict[int, Layout]) -> Stmt:
     """The statement with its own blocks gathered."""
-    if isinstance(stmt, If):
-        return replace(stmt, body=gather(stmt.body, layouts), otherwise=gather(stmt.otherwise, layouts))
-    if isinstance(stmt, Pipeline):
-        return replace(
-            stmt,
-            prologue=tuple(gather(block, layouts) for block in stmt.prologue),
-            steady=gather(stmt.steady, layouts),
-            epilogue=tuple(gather(block, layouts) for block in stmt.epilogue),
-        )
-    return stmt
+    return with_blocks(stmt, lambda block: gather(block, layouts))
 
 
 def may_pass(matrix: Stmt, vector: Stmt, layouts: dict[int, Layout]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from twill.codegen.aref import Compute, Copy, Fragment, If, Pipeline, Reduce, Reg, Stmt, walk
+from twill.codegen.aref import Compute, Copy, Fragment, If, Pipeline, Reduce, Reg, Stmt, walk, with_blocks
 from twill.codegen.expression import Number
 from twill.codegen.fences import named
 from twill.codegen.layout import LANES_OF_A_ROW, Accumulator, Along, Layout
@@ -128,15 +128,8 @@ def divided(
 def renamed(stmt: Stmt, names: Mapping[int, int]) -> Stmt:
     """A statement with other fragments in place of some."""
     match stmt:
-        case If():
-            return replace(stmt, body=all_renamed(stmt.body, names))
-        case Pipeline():
-            return replace(
-                stmt,
-                prologue=tuple(all_renamed(block, names) for block in stmt.prologue),
-                steady=all_renamed(stmt.steady, names),
-                epilogue=tuple(all_renamed(block, names) for block in stmt.epilogue),
-            )
+        case If() | Pipeline():
+            return with_blocks(stmt, lambda block: all_renamed(block, names))
         case Compute():
             operands = tuple(
                 replace(o, fragment=names.get(o.fragment, o.fragment)) if isinstance(o, Reg) else o

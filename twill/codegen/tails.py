@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from twill.codegen.aref import Compute, Fence, If, Multiply, Operand, Pipeline, Reg, Stmt, WaitGroups, walk
+from twill.codegen.aref import Compute, Fence, If, Multiply, Operand, Pipeline, Reg, Stmt, WaitGroups, walk, with_blocks
 from twill.codegen.expression import Number
 from twill.codegen.fences import named
 
@@ -86,14 +86,4 @@ def _is_one(operand: Operand) -> bool:
 
 def _with(stmts: tuple[Stmt, ...], changed: Mapping[int, Stmt]) -> Iterator[Stmt]:
     for stmt in stmts:
-        if isinstance(stmt, If):
-            yield replace(stmt, body=tuple(_with(stmt.body, changed)))
-        elif isinstance(stmt, Pipeline):
-            yield replace(
-                stmt,
-                prologue=tuple(tuple(_with(block, changed)) for block in stmt.prologue),
-                steady=tuple(_with(stmt.steady, changed)),
-                epilogue=tuple(tuple(_with(block, changed)) for block in stmt.epilogue),
-            )
-        else:
-            yield changed.get(id(stmt), stmt)
+        yield with_blocks(changed.get(id(stmt), stmt), lambda block: _with(block, changed))
