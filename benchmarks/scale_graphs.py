@@ -103,9 +103,9 @@ def _unrolled(name: str, spec: str, times: int, split: int = 1) -> Callable[[Mac
     return lambda machine: unrolled(example(name, spec, machine, split), times)
 
 
-def _narrow(machine: Machine) -> CostedGraph:
+def _narrow(times: int) -> Callable[[Machine], CostedGraph]:
     tiles = [f"{name}=tensordesc<bf16[64, 128]>" for name in ("k_desc", "v_desc")]
-    return unrolled(example("attention", "full", machine, 2, sig=tiles, const=["BLOCK_N=64"]), 5)
+    return lambda machine: unrolled(example("attention", "full", machine, 2, sig=tiles, const=["BLOCK_N=64"]), times)
 
 
 def _attention_and_linear(machine: Machine) -> CostedGraph:
@@ -127,13 +127,15 @@ SUBJECTS = (
             _unrolled("attention_backward", "full", 2, 2)),
     Subject("backward x2", "b200", "attention_backward:full unrolled twice",
             _unrolled("attention_backward", "full", 2)),
-    Subject("attention x5", "h100", "attention:full with keys in blocks of 64, two row blocks, unrolled five times",
-            _narrow),
+    Subject("attention x3", "h100", "attention:full with keys in blocks of 64, two row blocks, unrolled three times",
+            _narrow(3)),
+    Subject("attention x5", "h100", "the same, unrolled five times", _narrow(5)),
     Subject("attention-d64 x2", "h100", "attention:full-d64 in two row blocks, unrolled twice",
             _unrolled("attention", "full-d64", 2, 2)),
     Subject("attention-d64 x5", "h100", "the same, unrolled five times", _unrolled("attention", "full-d64", 5, 2)),
     Subject("linear x3", "h100", "linear_attention:bf16 unrolled three times",
             _unrolled("linear_attention", "bf16", 3)),
+    Subject("linear x5", "h100", "the same, unrolled five times", _unrolled("linear_attention", "bf16", 5)),
     Subject("norm x10", "h100", "layer_norm:bf16 unrolled ten times", _unrolled("layer_norm", "bf16", 10)),
     Subject("row blocks", "h100", "attention:full-d64, two instances of two row blocks each",
             lambda machine: example("attention", "full-d64", machine, 2, 2)),
