@@ -2,7 +2,7 @@
 extern "C" __global__ void __launch_bounds__(256, 1)
 threads_and_barriers(u32* out, u32 n) {
   extern __shared__ __align__(1024) char smem[];
-  u32 bar = smem_u32(smem), v = warp_uniform(opaque(threadIdx.x / 32));
+  u32 bar = smem_u32(smem), v = warp_uniform(threadIdx.x / 32);
   if (v < 4) regs_shrink<40>(); else regs_grow<168>();
   if (elect_one()) { mbar_init(bar, 1); mbar_init_fence(); }
   v += shuffle_xor(v, 1) + shuffle_from(v, 0) + shuffle_up(v, 1) + shuffle_down(v, 1);
@@ -100,7 +100,7 @@ extern "C" __global__ void fragments(u32* out, float x, float y) {
   sum += e4m3_to_f16(sum) ^ e5m2_to_f16(sum) ^ round_tf32(x) ^ byte_permute(a, b, 0x5410);
   x = low_bf16(sum) + high_bf16(sum) + low_f16(sum) + high_f16(sum);
   x += ex2(x) + lg2(x) + rcp(x) + rsqrt_fast(x) + sqrt_fast(x) + sin_fast(x) + cos_fast(x) + tanh_fast(x);
-  x += div_full(x, y) + max_nan(x, y) + min_nan(x, y) + truncate_f16(x);
+  x += div_full(x, y) + max_nan(x, y) + erfc_short(x) + min_nan(x, y) + truncate_f16(x);
   out[threadIdx.x] = sum ^ __float_as_uint(x);
 }
 
