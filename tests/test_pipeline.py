@@ -329,8 +329,6 @@ def test_a_budget_that_runs_out_gives_a_bound_and_never_an_optimum(options: dict
     assert error.value.exit_code == 4
     assert 1 <= error.value.lower_bound <= optimum.ii
     left = error.value.schedule
-    if left is None:
-        return
     assert isinstance(left, Schedule)
     assert check(left, H100) == ()
     assert not left.certificate.optimal
@@ -338,6 +336,16 @@ def test_a_budget_that_runs_out_gives_a_bound_and_never_an_optimum(options: dict
     assert left.certificate.lower_bound <= left.ii
     assert not any(s.verdict == "infeasible" and s.ii <= optimum.ii <= s.ii_to and not s.copies
                    for s in left.certificate.steps if s.question == "feasible")  # fmt: skip
+
+
+def test_a_budget_that_ends_before_the_first_schedule_leaves_the_heuristics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every loop, and in the warp groups that the main loop has."""
+    monkeypatch.setattr("twill.smt.search.heuristic_start", lambda problem, lower: None)
+    with pytest.raises(BudgetExhausted) as error:
+        solve(example("attention", "causal"), H100, SolveOptions(budget=0.01))
+    found = error.value.schedule
+    assert isinstance(found, Schedule) and len(found.loops) == 2 and check(found, H100) == ()
+    assert not found.certificate.optimal and found.certificate.lower_bound <= found.ii
 
 
 def test_a_budget_is_recorded() -> None:

@@ -20,6 +20,7 @@ from twill.job import Job, Searching
 from twill.schedule import Bounds, Candidate
 from twill.smt.explain import Request, explain
 from twill.smt.pins import select
+from twill.smt.search import Search
 from twill.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
@@ -50,6 +51,8 @@ class Contest:
                 file=self.job.graph.file,
             )
         self._compete()
+        if all(s.best is None for s in self.searches):
+            self._fall_back()
         scheduled = [s for s in self.searches if s.best is not None]
         if not scheduled:
             self._give_up()
@@ -69,6 +72,12 @@ class Contest:
                 return
             search = min(contenders, key=lambda s: (s.effort, _promise(s), -s.graph.cooperation.blocks))
             search.advance(self._worth(search))
+
+    def _fall_back(self) -> None:
+        """The budget ended without a schedule: take what can be had without a question."""
+        for search in self._contenders("out of budget"):
+            if isinstance(search, Search):
+                search.fall_back()
 
     def _graphs(self) -> list[CostedGraph]:
         asked = self.job.options.blocks

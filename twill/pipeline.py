@@ -26,6 +26,7 @@ from twill.regions import schedulable as schedulable
 from twill.schedule import Candidate, Objective, Schedule
 from twill.smt.alternatives import alternatives
 from twill.smt.questions import OutOfBudget
+from twill.smt.search import Search
 from twill.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
 
@@ -144,6 +145,9 @@ def _follow(job: Job, region: Region, main: Solved) -> Solved:
     fixed = carried_links(job.graph, main.graph, graph, main.assignment.slot)
     search = job.other_search(graph, bounds, region, fixed, main.budgets())
     outcome = search.run()
+    if isinstance(search, Search) and search.state == "out of budget":
+        search.fall_back()
+        outcome = search.finish()
     if outcome.assignment is not None:
         return Solved(region, graph, outcome)
     if outcome.infeasible:

@@ -17,6 +17,7 @@ from typing import Literal
 from twill.graph.costed import CostedGraph
 from twill.machine import Machine
 from twill.schedule import Bounds, Certificate, Step
+from twill.smt import spending
 from twill.smt.assignment import Assignment
 from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session
@@ -38,21 +39,9 @@ from twill.smt.pins import Pin
 from twill.smt.problem import Problem
 from twill.smt.questions import OutOfBudget, Questions
 from twill.smt.relaxation import Relaxation, least_possible
-from twill.smt.warm import heuristic_start, repeated_start
+from twill.smt.warm import heuristic_start, patient_start, repeated_start
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
-
-COPIES_TRIED_FIRST = 3
-FIRST_EFFORT, QUICK_EFFORT = 20_000_000, 1_000_000  # of z3's resource counter: a few seconds, a part of one
-EFFORT_GROWTH = 4
-FEW = 2  # I of interest are few if the last is less than one part in so many above the first
-AT_ONCE = 8  # one part in so many of a round's effort for all I of interest in one question
-AT_FIRST = 16  # the same, and for a range, where the relaxation has not been asked yet, which may know more for less
-PATIENCE = 16  # neighbourhoods without success before a round goes back to questions
-SMALLER_SHARE = 4  # one part in so many of the time left goes into a smaller loop,
-SMALLER_ROUNDS = 2  # for so many rounds
-FOR_ROOM = 4  # one part in so many of the budget is kept for the search for room for late products
-IN_RANGE = 4  # the same for a range of I, or for one in the middle of it
 
 State = Literal["open", "found", "infeasible", "out of budget"]
 
@@ -81,18 +70,18 @@ class Search:
     margin: bool = False
     state: State = "open"
     lower: int = 1
-    effort: int = FIRST_EFFORT
+    effort: int = spending.FIRST_EFFORT
 
     def __post_init__(self) -> None:
         self._begun = time.perf_counter()
         self._all = self.limits = self.limits.counting()
         self._makes_room = self.margin and not self.pins
         if self._makes_room:
-            self.limits = self.limits.sparing(FOR_ROOM)
+            self.limits = self.limits.sparing(spending.FOR_ROOM)
         self._problem = Problem(self.graph, self.machine, self.pins, self.fixed, self.floors)
         self._questions = Questions(self._problem, self.limits, self.open_session)
         self._neighbourhoods = Neighbourhoods(self._questions, self.limits.seed)
-        self._middle_effort = FIRST_EFFORT // IN_RANGE
+        self._middle_effort = spending.FIRST_EFFORT // spending.IN_RANGE
         self._undecided: dict[int, int] = {}
         self._proven: list[str] = []
         self._roomy = False  # the objectives behind the margin were minimized
@@ -151,7 +140,14 @@ class Search:
         elif self.lower > self._cap:
             self.state = "infeasible"
         elif before == (self.lower, self.upper):
-            self.effort *= EFFORT_GROWTH
+            self.effort *= spending.EFFORT_GROWTH
+
+    def fall_back(self) -> None:
+        """Where the budget ended without a schedule: one that the heuristic finds if it takes its time."""
+        if self.best is None and self.warm and not (self.ii or self.pins):
+            begun, found = time.perf_counter(), patient_start(self._problem, self.lower)
+            if found is not None and self._problem.keeps_fixed(found):
+                self._start_from(found, "iterative modulo scheduling", begun)
 
     def finish(self) -> Outcome:
         """The outcome, after minimizing the objectives behind I if I was found."""
@@ -235,9 +231,9 @@ class Search:
         if self._problem.large and ((not self._relaxed and self._relax(last)) or self._improve()):
             return
         at_once: Answered = "unsat"
-        led = self.lower == self._relaxed_to and self.effort == FIRST_EFFORT  # to an I that is probably feasible
-        if self.lower < last <= self.lower + self.lower // FEW and not led:
-            at_once = self._range(last, self.effort // (AT_ONCE if self._relaxed else AT_FIRST))
+        led = self.lower == self._relaxed_to and self.effort == spending.FIRST_EFFORT  # I is probably feasible
+        if self.lower < last <= self.lower + self.lower // spending.FEW and not led:
+            at_once = self._range(last, self.effort // (spending.AT_ONCE if self._relaxed else spending.AT_FIRST))
             if at_once == "unsat":
                 self.lower = last + 1
             if at_once != "unknown":
@@ -254,11 +250,11 @@ class Search:
         top = min(self._cap, self.lower + self._width) if self.upper is None else (self.lower + self.upper - 1) // 2
         if worth_ii is not None:
             top = max(self.lower, min(top, worth_ii))
-        closed = self._range(top, self.effort // (IN_RANGE if self._relaxed else AT_FIRST))
+        closed = self._range(top, self.effort // (spending.IN_RANGE if self._relaxed else spending.AT_FIRST))
         if closed == "unknown" and not self._relaxed:
             if self._relax(last):
                 return
-            closed = self._range(top, self.effort // IN_RANGE)
+            closed = self._range(top, self.effort // spending.IN_RANGE)
         if closed == "unsat":
             self.lower = top + 1
             self._width *= 4
@@ -299,7 +295,7 @@ class Search:
         """What can be done while all of [lower, top] is too hard: a part of it, and better schedules."""
         nearer = self.lower + (top - self.lower) // 4
         if self.upper is not None and nearer < top:
-            closed = self._range(nearer, self.effort // IN_RANGE)
+            closed = self._range(nearer, self.effort // spending.IN_RANGE)
             if closed == "unsat":
                 self.lower = nearer + 1
             if closed == "sat":
@@ -311,7 +307,7 @@ class Search:
         """Whether there is a better schedule near the best one."""
         if self.upper is None or self.pins:
             return False
-        return self._neighbourhoods.improve(self.lower, PATIENCE * self.effort // FIRST_EFFORT)
+        return self._neighbourhoods.improve(self.lower, spending.PATIENCE * self.effort // spending.FIRST_EFFORT)
 
     def _warm_start(self) -> None:
         """Take the best schedule that can be had without a question as the best so far."""
@@ -324,15 +320,18 @@ class Search:
                 best = heuristic_start(self._problem, self.lower)
             if best is None or not self._problem.keeps_fixed(best) or (self.upper or best.ii + 1) <= best.ii:
                 continue
-            seconds = time.perf_counter() - begun
-            self._questions.record((best.ii, best.ii), 0, "feasible", "feasible", name, seconds)
-            self._questions.take(best)
+            self._start_from(best, name, begun)
+
+    def _start_from(self, a: Assignment, name: str, begun: float) -> None:
+        """A schedule that was had without a question is the best so far."""
+        self._questions.record((a.ii, a.ii), 0, "feasible", "feasible", name, time.perf_counter() - begun)
+        self._questions.take(a)
 
     def _smaller(self, graph: CostedGraph) -> Assignment | None:
         """A good schedule of a smaller loop, with a share of what is left of the budget."""
-        limits, bounds = self.limits.share(SMALLER_SHARE), lower_bounds(graph, self.machine)
+        limits, bounds = self.limits.share(spending.SMALLER_SHARE), lower_bounds(graph, self.machine)
         inner = Search(graph, self.machine, bounds, limits, open_session=self.open_session)
-        for _ in range(SMALLER_ROUNDS):
+        for _ in range(spending.SMALLER_ROUNDS):
             if inner.state == "open":
                 inner.advance()
         return inner.finish().assignment
@@ -374,16 +373,16 @@ class Search:
         q = self._questions
         e = q.about((ii, ii))
         if ii != self._relaxed_to:
-            quick = q.probe("feasible", 0, _anchored(e), min(QUICK_EFFORT, effort) if effort else QUICK_EFFORT)
+            quick = q.probe("feasible", 0, _anchored(e), min(spending.QUICK_EFFORT, effort or spending.QUICK_EFFORT))
             if quick != "unknown":
                 return quick
         fewest = max(1, -(-shortest_length(e) // ii))
         aligned = crossing_at_most(e, self._least_crossing(e))
-        for copies in range(fewest, fewest + COPIES_TRIED_FIRST):
+        for copies in range(fewest, fewest + spending.COPIES_TRIED_FIRST):
             bound = length_at_most(e, copies * ii)
             if q.probe("feasible without avoidable crossing", copies, [bound, aligned], effort) == "sat":
                 return "sat"
-        for copies in range(fewest, fewest + COPIES_TRIED_FIRST):
+        for copies in range(fewest, fewest + spending.COPIES_TRIED_FIRST):
             answer = q.probe("feasible", copies, [length_at_most(e, copies * ii)], effort)
             if answer != "unsat":
                 return answer

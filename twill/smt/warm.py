@@ -12,6 +12,7 @@ from twill.zlp.grouping import proposals
 from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
+from twill.zlp.ties import renamed, tied
 
 HEURISTIC_TRIES = 3
 
@@ -26,6 +27,16 @@ def heuristic_start(problem: Problem, lower: int) -> Assignment | None:
     if found is None:
         return None
     return Assignment(graph, machine, slots_of(machine), found.ii, found.start, found.group)
+
+
+def patient_start(problem: Problem, lower: int) -> Assignment | None:
+    """What the heuristic finds if it takes its time, in the warp groups that are given."""
+    graph, machine = problem.graph, problem.machine
+    found, slots = heuristic_schedule(tied(graph, problem.fixed), machine, lower), slots_of(machine)
+    groups = None if found is None else renamed(found.group, slots, problem.fixed)
+    if found is None or groups is None:
+        return None
+    return Assignment(graph, machine, slots, found.ii, found.start, groups)
 
 
 def repeated_start(problem: Problem, solve: Callable[[CostedGraph], Assignment | None]) -> Assignment | None:
