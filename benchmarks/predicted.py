@@ -71,6 +71,14 @@ def attention(step: int, heads: int = 4) -> Loop:
     return Loop((sizes[0], sizes[1]), (short // step, long // step), ((1, 1), (1, 1)), (full, full))
 
 
+def any_length(step: int) -> Loop:
+    """The same in query blocks of 192 rows."""
+    short, long, heads = 3840, 11520, 6
+    sizes = tuple({"Z": 1, "H": heads, "N_CTX": n} for n in (short, long))
+    full = (20, heads)
+    return Loop((sizes[0], sizes[1]), (short // step, long // step), ((1, 1), (1, 1)), (full, full))
+
+
 def causal(step: int) -> Loop:
     """The last query block decides: it has an unmasked loop over all keys before it."""
     short, long = 32, 96  # query blocks
@@ -89,8 +97,10 @@ def rows_of(step: int) -> Loop:
 LOOPS: Mapping[str, Loop] = {
     "gemm-bf16": flat(product()),
     "gemm-bf16-wide": flat(product(256)),
+    "gemm-bf16-192": flat(product(192)),
     "gemm_fp8-e4m3": flat(product(step=128)),
     "gemm_fp8-e4m3-wide": flat(product(256, step=128)),
+    "gemm_fp8-e4m3-192": flat(product(192, step=128)),
     "gemm_pointers-bf16": flat(product()),
     "gemm_pointers-bf16-wide": flat(product(256)),
     "gemm_bias_gelu-bf16": product(),
@@ -99,6 +109,8 @@ LOOPS: Mapping[str, Loop] = {
     "attention-full": attention(128),
     "attention-full-d64": attention(128),
     "attention-full-d256": attention(64),
+    "attention_any_length-full": any_length(80),
+    "attention_any_length-full-d64": any_length(128),
     "attention_pointers-full": attention(128),
     "attention-causal": causal(128),
     "attention-causal-d64": causal(128),
