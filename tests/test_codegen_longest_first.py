@@ -123,7 +123,27 @@ START = _times(ProgramId(0), 128)
     ],
 )
 def test_which_way_an_expression_goes(expr: Expr, way: int | None) -> None:
-    assert growth(expr, 0) == way
+    assert growth([(expr, 1)], 0) == way
+
+
+WHOLE = _times(Apply("div", (_times(ProgramId(0), 192), Number(80)), "i32"), 80)  # rows in whole blocks of 80
+END = Apply("min", (add(_times(ProgramId(0), 192), Number(192)), Symbol(0, "N", "i32")), "i32")
+
+
+def _trip(begin: Expr, end: Expr) -> Expr:
+    return Apply("div", (add(subtract(end, begin), Number(79)), Number(80)), "i32")
+
+
+@pytest.mark.parametrize("sizes, way", [((1, 1), 1), ((3, 2), 1), ((1, 2), None)])
+def test_loops_that_follow_each_other_are_as_long_as_their_sum(sizes: tuple[int, int], way: int | None) -> None:
+    masked = _trip(WHOLE, END)  # three or four iterations: no growth of its own
+    assert growth([(masked, 1)], 0) is None
+    assert growth([(_trip(Number(0), WHOLE), sizes[0]), (masked, sizes[1])], 0) == way
+
+
+def test_the_sum_of_a_division_s_parts_is_that_of_the_whole() -> None:
+    split = add(_trip(Number(0), WHOLE), _trip(WHOLE, END))
+    assert terms(split) == terms(_trip(Number(0), END))
 
 
 def test_what_cancels_is_no_term() -> None:

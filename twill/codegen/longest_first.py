@@ -11,7 +11,7 @@ with the shortest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -30,14 +30,11 @@ AXES = 3
 def longest_first(plan: Plan) -> LongestFirst | None:
     """The order for a kernel; None if the trip counts do not say which instances are the longest."""
     trips = [(trip(plan, loop), loop_bytes(plan, loop)) for loop in plan.wired.program.body if isinstance(loop, Loop)]
-    found = {axis: [growth(expr, axis) for expr, _ in trips] for axis in range(AXES)}
-    if any(way is None for ways in found.values() for way in ways):
+    ways = [growth(trips, axis) for axis in range(AXES)]
+    varying = [axis for axis, way in enumerate(ways) if way]
+    if None in ways or len(varying) != 1:
         return None
-    varying = [axis for axis, ways in found.items() if any(ways)]
-    ways = {way for axis in varying for way in found[axis] if way}
-    if len(varying) != 1 or len(ways) != 1:
-        return None
-    axis, grows = varying[0], 1 in ways
+    axis, grows = varying[0], ways[varying[0]] == 1
     longest = subtract(NumPrograms(axis), Number(1)) if grows else Number(0)
     total: Expr = Number(0, "i64")
     for expr, size in trips:
@@ -65,17 +62,24 @@ def loop_bytes(plan: Plan, loop: Loop) -> int:
     return sum(prod(kind.shape) * element_bytes(kind.element) for kind in types)
 
 
-def growth(expr: Expr, axis: int) -> int | None:
-    """1 if the expression never falls along an axis of the grid, -1 if it never grows, 0 if it does not depend on it;
-    None if that is not known."""
-    ways: set[int] = set()
-    for term, factor in terms(expr).items():
+def growth(trips: Sequence[tuple[Expr, int]], axis: int) -> int | None:
+    """1 if loops with these trip counts never load less along an axis of the grid, -1 if never more, 0 if always the
+    same; None if that is not known. trips: with the bytes of an iteration."""
+    total: dict[Expr, int] = {}
+    for expr, size in trips:
+        total = _sum(total, terms(expr), max(1, size))
+    return _growth_of_sum(total, axis)
+
+
+def _growth_of_sum(total: Mapping[Expr, int], axis: int) -> int | None:
+    signs: set[int] = set()
+    for term, factor in total.items():
         way = _growth_of_term(term, axis)
         if way is None:
             return None
-        ways.add(way * factor)
-    signs = {(way > 0) - (way < 0) for way in ways} - {0}
-    return signs.pop() if len(signs) == 1 else None if signs else 0
+        if way:
+            signs.add(1 if way * factor > 0 else -1)
+    return None if len(signs) > 1 else next(iter(signs), 0)
 
 
 def _growth_of_term(term: Expr, axis: int) -> int | None:
@@ -84,7 +88,7 @@ def _growth_of_term(term: Expr, axis: int) -> int | None:
         case ProgramId(of):
             return int(of == axis)
         case Apply(kind, operands):
-            ways = [growth(operand, axis) for operand in operands]
+            ways = [_growth_of_sum(terms(operand), axis) for operand in operands]
             if all(way == 0 for way in ways):
                 return 0
             divided = kind == "div" and isinstance(operands[1], Number) and operands[1].value > 0
@@ -97,20 +101,50 @@ def _growth_of_term(term: Expr, axis: int) -> int | None:
 
 
 def terms(expr: Expr) -> dict[Expr, int]:
-    """A sum as what is added and how often; what cancels is left out, constants too."""
+    """A sum as what is added and how often; what cancels is left out, constants too.
+
+    (x + n * c) / c is x / c + n: rows of whole blocks and what is left of a block add up to the rows. That holds where
+    nothing is negative, as in trip counts; elsewhere instances come in another order, which is no less right.
+    """
     match expr:
         case Number():
             return {}
         case Apply("add" | "sub", (left, right)):
-            sign = 1 if expr.kind == "add" else -1
-            found = dict(terms(left))
-            for term, factor in terms(right).items():
-                found[term] = found.get(term, 0) + sign * factor
-            return {term: factor for term, factor in found.items() if factor}
+            return _sum(terms(left), terms(right), 1 if expr.kind == "add" else -1)
         case Apply("mul", (left, Number(int(factor)))) | Apply("mul", (Number(int(factor)), left)):
-            return {term: count * factor for term, count in terms(left).items() if factor}
+            return _sum({}, terms(left), factor)
+        case Apply("div", (over, Number(int(by)))) if by > 0:
+            parts = terms(over)
+            whole = {term: factor // by for term, factor in parts.items() if factor % by == 0}
+            if not whole:
+                return {expr: 1}
+            rest: Expr = Number(constant(over))
+            for term, factor in parts.items():
+                rest = rest if term in whole else add(multiply(term, Number(factor)), rest)
+            divided = Apply("div", (rest, Number(by)), expr.element, expr.attributes)
+            return whole if isinstance(rest, Number) else _sum(whole, {divided: 1}, 1)
         case _:
             return {expr: 1}
+
+
+def _sum(left: Mapping[Expr, int], right: Mapping[Expr, int], times: int) -> dict[Expr, int]:
+    found = dict(left)
+    for term, factor in right.items():
+        found[term] = found.get(term, 0) + times * factor
+    return {term: factor for term, factor in found.items() if factor}
+
+
+def constant(expr: Expr) -> int:
+    """What a sum adds to its terms."""
+    match expr:
+        case Number(int(value)):
+            return value
+        case Apply("add" | "sub", (left, right)):
+            return constant(left) + (1 if expr.kind == "add" else -1) * constant(right)
+        case Apply("mul", (left, Number(int(factor)))) | Apply("mul", (Number(int(factor)), left)):
+            return constant(left) * factor
+        case _:
+            return 0
 
 
 def at(expr: Expr, axis: int, index: Expr) -> Expr:
