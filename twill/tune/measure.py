@@ -1,4 +1,7 @@
-"""Times of emitted candidates on this GPU, in turns; each is first compared with the Triton kernel as specialized."""
+"""Times of emitted candidates on this GPU, in turns; each is first compared with the Triton kernel.
+
+That has the tiles of the default, or where Triton cannot have those, of the first candidate whose tiles it can.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +49,13 @@ def measure(
     found = Measured({name: [] for name in kernels})
     for index, case in enumerate(cases[default]):
         data = make_data(kernels[default].manifest, case)
-        wanted = _triton(triton_kernel, data)
+        held = {name: Data(kernel.manifest, cases[name][index], data.held) for name, kernel in kernels.items()}
+        wanted = _wanted(triton_kernel, [held[default], *(one for name, one in held.items() if name != default)])
         launches = {}
         for name, kernel in kernels.items():
             if name in found.wrong:
                 continue
-            launch = emitted(kernel, Data(kernel.manifest, cases[name][index], data.held))
+            launch = emitted(kernel, held[name])
             data.clear()
             launch()
             worst = max(relative(tensor, wanted[output]) for output, tensor in data.outputs.items())
@@ -67,8 +71,26 @@ def measure(
     return found
 
 
+def _wanted(kernel: Any, candidates: Sequence[Data]) -> dict[str, Any]:
+    """What the Triton kernel makes of the inputs, with the constants of the first candidate that it can have.
+
+    Errors: NothingToCompareWith.
+    """
+    first: Exception | None = None
+    for data in candidates:
+        try:
+            return _triton(kernel, data)
+        except Exception as error:  # tiles that Triton cannot spell, or has no shared memory for
+            first = first or error
+    manifest = candidates[0].manifest
+    why = (
+        f"has nothing beside it: the Triton kernel fails with every candidate's tiles ({type(first).__name__}: {first})"
+    )
+    raise NothingToCompareWith(manifest.kernel, why, file=manifest.file)
+
+
 def _triton(kernel: Any, data: Data) -> dict[str, Any]:
-    """What the Triton kernel makes of the same inputs, with its own constants."""
+    """The same, with the constants of one."""
     import torch
 
     for warps in WARPS:
