@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cuda.bindings import driver as real
 
-from twill.runtime import device, driver, launch, module, plan, tensor_map
+from twill.runtime import device, driver, launch, module, plan, tensor_map, workspace
 
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
@@ -42,7 +42,9 @@ class Launch:
 
 @dataclass
 class FakeDriver:
-    """sizes: of the kernel's parameters, in bytes. moved: addresses that tensor maps were given; immovable: none is."""
+    """sizes: of the kernel's parameters, in bytes. moved: addresses that tensor maps were given; immovable: none is.
+    capturing: streams that a graph is captured on. allocated: (device, bytes). mode: of captures, for this thread.
+    calls: what was asked of memory and streams."""
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
@@ -53,6 +55,10 @@ class FakeDriver:
     moved: list[int] = field(default_factory=list)
     immovable: bool = False
     loaded: int = 0
+    capturing: set[int] = field(default_factory=set)
+    allocated: list[tuple[int, int]] = field(default_factory=list)
+    mode: Any = real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
     pushed: list[int] = field(default_factory=list)
 
     def namespace(self) -> Any:
@@ -118,6 +124,34 @@ class FakeDriver:
         ctypes.c_uint64.from_address(int(tensor_map.getPtr())).value = pointer
         return (OK,)
 
+    def cuStreamIsCapturing(self, stream: int) -> tuple[Code, int]:
+        return OK, int(stream in self.capturing)
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: Any) -> tuple[Code, Any]:
+        before, self.mode = self.mode, mode
+        return OK, before
+
+    def cuStreamCreate(self, flags: int) -> tuple[Code, int]:
+        self.calls.append(("stream", flags))
+        return OK, 0x5000
+
+    def cuMemAlloc(self, size: int) -> tuple[Code, int]:
+        self.calls.append(("alloc", size, self.mode))
+        self.allocated.append((self.pushed[-1] if self.pushed else self.current, size))
+        return OK, len(self.allocated) << 32
+
+    def cuMemsetD8Async(self, address: int, value: int, size: int, stream: int) -> tuple[Code]:
+        self.calls.append(("set", address, value, size, stream))
+        return (OK,)
+
+    def cuStreamSynchronize(self, stream: int) -> tuple[Code]:
+        self.calls.append(("synchronize", stream))
+        return (OK,)
+
+    def cuStreamDestroy(self, stream: int) -> tuple[Code]:
+        self.calls.append(("destroy", stream))
+        return (OK,)
+
     def cuLaunchKernelEx(self, config: Any, kernel: int, parameters: int, extra: int) -> tuple[Code]:
         pointers = (ctypes.c_void_p * len(self.sizes)).from_address(parameters)
         values = tuple(ctypes.string_at(address or 0, size) for address, size in zip(pointers, self.sizes, strict=True))
@@ -130,7 +164,7 @@ class FakeDriver:
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Every module of the runtime talks to `fake`; nothing is remembered from another."""
     namespace = fake.namespace()
-    for user in (driver, device, module, launch, plan, tensor_map):
+    for user in (driver, device, module, launch, plan, tensor_map, workspace):
         monkeypatch.setattr(user, "bindings", lambda: namespace)
     forget()
     return fake
@@ -138,7 +172,8 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
 
 def forget() -> None:
     """The runtime remembers nothing of a driver."""
-    for remembered in (device.device, module.prepare, module._attribute, tensor_map.encode, driver._primary_context):
+    for remembered in (device.device, module.prepare, module._attribute, tensor_map.encode, driver._primary_context,
+                       workspace.zeros):  # fmt: skip
         remembered.cache_clear()
 
 

@@ -28,6 +28,7 @@ from twill.codegen.aref import (
     Consumed,
     Expect,
     Get,
+    Learn,
     LoadShared,
     Multiply,
     ProxyFence,
@@ -37,6 +38,7 @@ from twill.codegen.aref import (
     Stmt,
     StoreShared,
     Sync,
+    Tell,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -228,7 +230,7 @@ class History:
                     self.clocks[thread]["fenced", thread] = self.clocks[thread][thread]
             case Reduce() if step.areas:
                 self.exchange(step, threads)
-            case LoadShared() | StoreShared():
+            case LoadShared() | StoreShared() | Learn() | Tell():
                 self.access(step, threads, "generic", None)
         return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twill.runtime.evaluate import Operation
 from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
 
@@ -32,3 +34,7 @@ KERNEL = Manifest(
     grid=("cdiv(M, BLOCK)",), loads=("a_desc",), stores=("x",), reduces=(), schedule="key", cubin=sha256(CODE),
 )  # fmt: skip
 SIZES = [128, 128, 4, 8, 4, 8, 4, 4, 4]
+# The same with a counter of program instances.
+COUNTING = replace(
+    KERNEL, parameters=(*KERNEL.parameters, KernelParameter("workspace", "claims", "u32", 0)), workspace=4
+)

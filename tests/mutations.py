@@ -16,6 +16,7 @@ from twill.codegen.aref import (
     Arrive,
     BulkCommit,
     BulkWait,
+    Claim,
     Commit,
     Compute,
     Consumed,
@@ -25,6 +26,7 @@ from twill.codegen.aref import (
     Fill,
     Get,
     If,
+    Learn,
     LoadShared,
     Multiply,
     Pipeline,
@@ -37,6 +39,7 @@ from twill.codegen.aref import (
     StoreGlobal,
     StoreShared,
     Sync,
+    Tell,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -77,7 +80,7 @@ def other(thing: Any, **changes: Any) -> Any:
 def places(program: WarpProgram) -> Iterator[Place]:
     """Every statement."""
     for group in program.groups:
-        for part in ("start", "body", "skip", "finish"):
+        for part in ("start", "next", "body", "skip", "finish"):
             yield from _places(group.id, (), part, getattr(group, part))
 
 
@@ -159,6 +162,7 @@ def _dropped(place: Place, program: WarpProgram) -> Faults:
     dropped = (
         Acquire, Get, Consumed, Publish, Expect, Advance, Skip, Fence, Commit, WaitGroups, ProxyFence, Sync, Arrive,
         BulkCommit, BulkWait, TmaLoad, TmaStore, StoreShared, LoadShared, StoreGlobal, Multiply, Fill, Reduce, Copy,
+        Claim, Tell, Learn,
     )  # fmt: skip
     if isinstance(place.stmt, dropped):
         yield f"dropped {type(place.stmt).__name__}", "left out", instead()
@@ -182,6 +186,7 @@ def _late(place: Place, program: WarpProgram) -> Faults:
     """What must come before comes after: the neighbour that it is there for."""
     block, index = block_of(program, place)
     pairs = {Fence: Multiply, ProxyFence: Sync, Acquire: TmaLoad, Get: Multiply, BulkWait: Sync, Commit: WaitGroups}
+    pairs |= {Get: Learn, Learn: Consumed, Acquire: Tell, Tell: Publish} if isinstance(block[-1], Advance) else {}
     wanted = pairs.get(type(place.stmt))
     after = [at for at in range(index + 1, min(index + 4, len(block))) if wanted and isinstance(block[at], wanted)]
     if after:
@@ -208,6 +213,8 @@ def _counts(place: Place, program: WarpProgram) -> Faults:
             yield "Consumed twice", "", instead(place.stmt, place.stmt)
         case Arrive():
             yield "Arrive twice", "", instead(place.stmt, place.stmt)
+        case Claim():
+            yield "Claim twice", "", instead(place.stmt, place.stmt)
         case Multiply(accumulate=accumulate):
             yield "wrong accumulate flag", "", instead(replace(place.stmt, accumulate=not accumulate))
 

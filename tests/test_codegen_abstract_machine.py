@@ -15,8 +15,9 @@ from tests.effects import effects
 from tests.golden_schedules import examples, kernel, machine, schedule
 from tests.happens import order
 from tests.mutations import Mutant, edit, instead, move, mutants, places
-from tests.warp_programs import gemm, registers
+from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.abstract.coverage import choose, wanted
+from twill.codegen.abstract.deal import WAYS, Way
 from twill.codegen.abstract.derive import derived_problem
 from twill.codegen.abstract.extent import trips_of
 from twill.codegen.abstract.inputs import launches
@@ -27,12 +28,14 @@ from twill.codegen.aref import (
     Advance,
     Arrive,
     BulkWait,
+    Claim,
     Compute,
     Consumed,
     Expect,
     Fence,
     Fill,
     Get,
+    Learn,
     Multiply,
     ProxyFence,
     Publish,
@@ -40,6 +43,7 @@ from twill.codegen.aref import (
     Stmt,
     StoreGlobal,
     Sync,
+    Tell,
     TmaLoad,
     WaitGroups,
     WarpProgram,
@@ -58,6 +62,11 @@ def pair() -> WarpProgram:
 @cache
 def ring() -> WarpProgram:
     return registers()
+
+
+@cache
+def dynamic() -> WarpProgram:
+    return claiming(gemm(2, 1))
 
 
 @cache
@@ -98,6 +107,19 @@ def test_the_launches_reach_every_corner() -> None:
     assert max(x * y for x, y, *_ in grids) >= 5, texts
 
 
+@pytest.mark.parametrize("ctas", [1, 2, 3])
+@pytest.mark.parametrize("way", ["in turn", *WAYS])
+def test_results_do_not_depend_on_who_claims_what(ctas: int, way: Way) -> None:
+    trial = max(launched(dynamic), key=lambda trial: trial.launch.grid)
+    trace = run(dynamic(), trial.launch, ctas, way=way)
+    assert not trace.violations and trace.steps > 0
+    np.testing.assert_array_equal(trace.arrays["c_desc"], run(pair(), trial.launch).arrays["c_desc"])
+
+
+def test_a_program_whose_instances_are_claimed_passes() -> None:
+    assert verify(dynamic()) == ()
+
+
 def test_results_do_not_depend_on_the_number_of_ctas() -> None:
     trial = max(launched(pair), key=lambda trial: trial.launch.grid)
     for ctas in (1, 2, 5):
@@ -107,6 +129,21 @@ def test_results_do_not_depend_on_the_number_of_ctas() -> None:
 
 
 LOAD, FILL = 2, 1  # warp groups of the two programs
+
+
+def of_next(
+    program: WarpProgram, kind: type[Stmt], change: Callable[[Any], tuple[Stmt, ...]], made: WarpProgram | None = None,
+    group: int = 0,
+) -> WarpProgram:  # fmt: skip
+    """`made`, or the program, with the statement of that kind changed by which a group comes to know its instance."""
+    made = made or program
+    place = next(p for p in places(made) if p.group == group and p.path[0][0] == "next" and isinstance(p.stmt, kind))
+    return edit(made, place, instead(*change(place.stmt)))
+
+
+def claims_at_the_end(program: WarpProgram) -> WarpProgram:
+    return replace(program, groups=tuple(replace(g, finish=(Claim(),)) if g.issuer else g for g in program.groups))
+
 
 FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], WarpProgram], str]] = [
     ("a slot never given back", "deadlock", pair, lambda p: without(p, Consumed), "Acquire: the empty barrier of slot"),
@@ -167,6 +204,29 @@ FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], 
     ("8-bit operands across", "layout", pair,
      lambda p: changed(p, Multiply, lambda s: (replace(s, operand="f8e4m3"),)),
      "only 16-bit operands may be transposed"),
+    ("no Get of an instance", "order", dynamic, lambda p: of_next(p, Get, lambda s: ()), "no barrier orders the two"),
+    ("an instance never given back", "deadlock", dynamic, lambda p: of_next(p, Consumed, lambda s: ()),
+     "Acquire: the empty barrier of slot"),
+    ("an instance given back before it is read", "order", dynamic,
+     lambda p: of_next(p, Learn, lambda s: (Consumed(s.source.cursor), s), of_next(p, Consumed, lambda s: ())),
+     "no barrier orders the two"),
+    ("no Acquire before an instance", "deadlock", dynamic, lambda p: of_next(p, Acquire, lambda s: (), group=LOAD),
+     "Get: the full barrier of slot"),
+    ("a parity of instances too far", "phase", dynamic,
+     lambda p: of_next(p, Get, lambda s: (*[Advance(s.cursor)] * 2, s)), "without knowing that phase"),
+    ("the slot of the instance before", "walk", dynamic,
+     lambda p: of_next(p, Learn, lambda s: (Advance(s.source.cursor), s, Advance(s.source.cursor))), "learns of"),
+    ("always the first slot of instances", "walk", dynamic,
+     lambda p: of_next(p, Learn, lambda s: (replace(s, source=SlotRef(s.source.buffer)),)), "at no slot of the ring"),
+    ("an instance not learnt", "walk", dynamic, lambda p: of_next(p, Learn, lambda s: ()), "does not come to know"),
+    ("an instance not told", "walk", dynamic, lambda p: of_next(p, Tell, lambda s: (), group=LOAD), "learns of"),
+    ("an instance not claimed", "walk", dynamic, lambda p: without(p, Claim, LOAD), "tells an instance once more"),
+    ("two claims", "walk", dynamic, lambda p: changed(p, Claim, lambda s: (s, s), LOAD), "not all instances that"),
+    ("two who claim", "walk", dynamic, lambda p: changed(p, Fill, lambda s: (s, Claim())), "which is not there for it"),
+    ("a claim behind the last", "walk", dynamic, claims_at_the_end, "the counter is not 0"),
+    ("a group that is left out", "walk", dynamic, lambda p: aref(p, which=1, consumers=(0,)), "has no part in the"),
+    ("one of a share alone", "counts", dynamic, lambda p: aref(p, which=1, empty_count=4), "its warp groups make 8"),
+    ("instances through another ring", "walk", dynamic, lambda p: replace(p, told=0), "filled by tma"),
     ("no bound where the tensor ends", "bounds", ring,
      lambda p: changed(p, StoreGlobal, lambda s: (replace(s, window=unbounded(s.window)),)), "outside of a tensor"),
 ]  # fmt: skip
@@ -182,8 +242,9 @@ def with_barrier(program: WarpProgram) -> WarpProgram:
     )
 
 
-def aref(program: WarpProgram, **changes: Any) -> WarpProgram:
-    return replace(program, arefs=(replace(program.arefs[0], **changes), *program.arefs[1:]))
+def aref(program: WarpProgram, which: int = 0, **changes: Any) -> WarpProgram:
+    made = tuple(replace(ring, **changes) if ring.id == which else ring for ring in program.arefs)
+    return replace(program, arefs=made)
 
 
 def buffer(program: WarpProgram, number: int, **changes: Any) -> WarpProgram:

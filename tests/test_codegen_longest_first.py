@@ -12,6 +12,7 @@ from tests.kernels import H100
 from tests.lowered import planned, scheduled
 from tests.tile_programs import Programs, gemm
 from twill.codegen.aref import LongestFirst
+from twill.codegen.claims import Order
 from twill.codegen.cuda.printer import print_cuda
 from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
 from twill.codegen.longest_first import growth, longest_first, ordered, rank, terms
@@ -78,11 +79,13 @@ def test_ctas_get_nearly_the_same(blocks: int, together: int) -> None:
     assert now < most(list(ordered((blocks, 64), None, 1)), False)
 
 
-def test_the_printed_order_is_this_one() -> None:
-    program = triangle()
-    text = print_cuda(lower(program, scheduled(program), H100), H100).text
-    begin = text.index("const u32 begin")
-    lines = text[begin : text.index(";", text.index("const i32 program_id_1", begin))].replace("\n", ";")
+@pytest.mark.parametrize("order", ["static", "dynamic"])
+def test_the_printed_order_is_this_one(order: Order) -> None:
+    program, dynamic = triangle(), order == "dynamic"
+    text = print_cuda(lower(program, scheduled(program), H100, order=order), H100).text
+    begin = text.index("const u32 ranked" if dynamic else "const u32 begin")
+    last = "told = " if dynamic else "const i32 program_id_1"
+    lines = text[begin : text.index(";", text.index(last, begin))].replace("\n", ";")
     names = dict(re.findall(r"(?:const [ui]32|,) (\w+) = ((?:[^,;(]|\([^()]*\))+)", lines))
     blocks, heads, ctas, together = 5, 6, 4, 4
     common = {"others": heads, "together": together, "grid0": blocks}
@@ -91,11 +94,15 @@ def test_the_printed_order_is_this_one() -> None:
     expected = list(ordered((blocks, heads), GROWS, together))
     for instance in range(blocks * heads):
         known = {"grid0": blocks, "grid1": heads, "ctas": ctas, "instance": instance, "cta": instance % ctas,
-                 "instances": blocks * heads, "odd": instance // ctas % 2, "walk": walk}  # fmt: skip
+                 "instances": blocks * heads, "odd": instance // ctas % 2, "walk": walk, "place": instance}  # fmt: skip
         for name, expr in names.items():
             said = expr.replace("gridDim.x", "ctas").replace("blockIdx.x", "cta").replace("/", "//")
             said = re.sub(r"^(.*) \? (.*) : (.*)$", r"(\2) if (\1) else (\3)", said)
             known[name] = eval(said, {"min": min}, known)
+        if dynamic:
+            told = re.findall(r"told = {(.*)}", lines)[0].replace("/", "//")
+            assert eval(f"[{told}]", {}, known)[:2] == list(expected[instance][:2])
+            continue
         assert (known["program_id_0"], known["program_id_1"]) == expected[rank(instance, ctas, len(expected))][:2]
 
 

@@ -47,6 +47,9 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Skip(10, N),
     aref.BulkCommit(),
     aref.BulkWait(0, read=True),
+    aref.Claim(),
+    aref.Tell(aref.SlotRef(0, 10)),
+    aref.Learn(aref.SlotRef(0, 10)),
 )  # fmt: skip
 
 PROGRAM = aref.WarpProgram(
@@ -126,6 +129,9 @@ group consumer: 128 threads, 240 registers
     advance x_read by N
     bulk commit
     bulk wait 0 pending read
+    claim
+    tell x[x_read]
+    learn x[x_read]
   finish
     bulk wait 0 pending
 """

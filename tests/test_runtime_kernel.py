@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
-from tests.manifests import CODE, KERNEL, SIZES
+from tests.manifests import CODE, COUNTING, KERNEL, SIZES
 from twill import exc
 from twill.runtime.kernel import CUBIN, MANIFEST, EmittedKernel
 from twill.runtime.plans import MOST_PLANS
@@ -272,3 +272,49 @@ def test_a_directory_is_loaded_if_its_files_belong_together(tmp_path: Path) -> N
     (tmp_path / CUBIN).write_bytes(CODE)
     loaded = EmittedKernel.load(tmp_path)
     assert replace(loaded.manifest, digest="") == KERNEL
+
+
+@pytest.fixture
+def counting(driver: FakeDriver) -> EmittedKernel:
+    driver.sizes = [*SIZES, 8]
+    return EmittedKernel(COUNTING, CODE)
+
+
+def counters(driver: FakeDriver) -> list[int]:
+    """Where each launch so far counts its program instances."""
+    return [struct.unpack("<Q", launch.values[-1])[0] for launch in driver.launches]
+
+
+def test_launches_count_in_one_place_for_each_stream(driver: FakeDriver, counting: EmittedKernel) -> None:
+    other = EmittedKernel(COUNTING, CODE)
+    for kernel, stream in ((counting, 7), (counting, 8), (counting, 7), (other, 7)):
+        kernel[(4, 3)](descriptor(), vector(), 1000, 512, stream=stream)
+    first, second, again, others = counters(driver)
+    assert first == again and len({first, second, others}) == 3 and 0 not in counters(driver)
+
+
+def test_a_launch_that_moved_counts_in_the_place_of_its_stream(driver: FakeDriver, counting: EmittedKernel) -> None:
+    def run(pointer: int, stream: int) -> None:
+        counting[(4, 3)](descriptor(pointer), vector(), 1000, 512, stream=stream)
+
+    run(0x10000, 7)
+    run(0x20000, 8)
+    run(0x10000, 7)
+    run(0x20000, 7)
+    seven, eight, *rest = counters(driver)
+    assert seven != eight and rest == [seven, seven]
+    assert len(driver.encoded) == 2  # the second was moved, not made anew
+
+
+def test_launches_of_a_graph_count_apart(driver: FakeDriver, counting: EmittedKernel) -> None:
+    def run() -> None:
+        counting[(4, 3)](descriptor(), vector(), 1000, 512, stream=7)
+
+    run()
+    driver.capturing.add(7)
+    run()
+    run()
+    driver.capturing.clear()
+    run()
+    eager, one, two, again = counters(driver)
+    assert eager == again and len({eager, one, two}) == 3

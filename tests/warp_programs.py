@@ -3,7 +3,9 @@ two-group pipeline whose ring is filled from registers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from itertools import count
 
 from tests.conftest import ROOT
 from twill.codegen.aref import (
@@ -45,12 +47,15 @@ from twill.codegen.aref import (
     Window,
     WindowAxis,
 )
+from twill.codegen.claims import claimed
 from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
 from twill.codegen.layout import Accumulator, Blocked
+from twill.codegen.memory import Memory
 from twill.graph.extract import extract
 from twill.graph.program import TileProgram
 
 K_STEP, DEPTH = 64, 3
+MOST_SHARED = 232448
 
 
 def number(value: int) -> Number:
@@ -125,6 +130,17 @@ def gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
     barriers = tuple(NamedBarrier(g, f"epilogue {g}", (g,), 128) for g in groups)
     shared = DEPTH * slot + consumers * c_bytes + 1024
     return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (*made, producer), shared)
+
+
+def claiming(program: WarpProgram) -> WarpProgram:
+    """The program with a dynamic order of its instances."""
+    memory = Memory(program.program.file, [*program.buffers], [*program.arefs], [*program.maps], [*program.barriers])
+    taken = [cursor.id for group in program.groups for cursor in group.cursors]
+    groups, ring = claimed(program.groups, memory, count(max(taken) + 1))
+    buffers, shared = memory.place(MOST_SHARED)
+    return replace(
+        program, buffers=buffers, arefs=tuple(memory.arefs), groups=tuple(groups), shared=shared, told=ring.id
+    )
 
 
 def _consumer(group: int, rows: int, wait: int, trip: Expr) -> WarpGroup:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from twill import exc
 from twill.check import check_or_raise
+from twill.codegen.claims import Order
 from twill.codegen.cuda.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
 from twill.graph.access import resolve_accesses
@@ -38,12 +39,14 @@ Teller = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Extracted:
-    """A kernel as far as no machine matters. graph: of the program as it was written, lazy or not."""
+    """A kernel as far as no machine matters. graph: of the program as it was written, lazy or not. order: in which its
+    program instances are to be worked on."""
 
     specialization: Specialization
     program: TileProgram
     graph: DependenceGraph
     laziness: Laziness
+    order: Order = "chosen"
 
 
 def extract(
@@ -53,14 +56,16 @@ def extract(
     const: Sequence[str] = (),
     lazy: bool = True,
     rewriting: Rewriting = DEFAULT,
+    order: Order = "chosen",
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
     lazy: whether running maxima may move only when they must (`twill.graph.lazy_shift`). rewriting: see
-    `twill.graph.rewrite`.
+    `twill.graph.rewrite`. order: see `twill.codegen.claims`.
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const)
-    return _extracted(specialization, resolve_accesses(tile_program(specialization)), lazy, rewriting)
+    found = _extracted(specialization, resolve_accesses(tile_program(specialization)), lazy, rewriting)
+    return replace(found, order=order)
 
 
 def extract_module(module: str, specialization: Specialization) -> Extracted:
@@ -93,7 +98,7 @@ def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller
                 raise
             break  # nothing that fits was found: what the compiler said is the answer
         try:
-            return emit(kernel.program, kernel.specialization, schedule, machine, tell)
+            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order)
         except exc.BuildRejected as rejected:
             if not rejected.wants_registers:
                 raise
@@ -110,7 +115,7 @@ def emit_scheduled(
     """The kernel, emitted with a given schedule. Errors: ScheduleMismatch, InvalidSchedule, those of `emit`."""
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.program, kernel.specialization, schedule, machine, tell)
+    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order)
 
 
 def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:

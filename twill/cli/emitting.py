@@ -32,7 +32,7 @@ def emit(arguments: Namespace) -> int:
     machine = load_machine(arguments.machine)
     lazy = not arguments.no_lazy_rescale
     sig, const = tuple(arguments.sig), tuple(arguments.const)
-    kernel = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite)
+    kernel = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.out is None:
@@ -64,7 +64,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     found = tuned.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
     lazy = not arguments.no_lazy_rescale
-    again = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite)
+    again = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
     return again, Namespace(**{**vars(arguments), "schedule": found.schedule})
 
 
@@ -79,7 +79,7 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     else:
         schedule = given(arguments)
         refuse_foreign(schedule, kernel.graph, machine)
-    return text(lower(kernel.program, schedule, machine))
+    return text(lower(kernel.program, schedule, machine, order=kernel.order))
 
 
 def given(arguments: Namespace) -> Schedule:

@@ -8,6 +8,7 @@ from twill.cli.values import natural, positive, seconds
 
 SOLVERS = ("z3", "yices", "cvc5", "portfolio")
 REWRITINGS = ("none", "masks", "all")  # as twill.graph.rewrite has them
+ORDERS = ("static", "dynamic")  # as twill.codegen.claims has them
 BUDGET = 120.0  # seconds; long enough for every example that is proven at all on two cores
 
 
@@ -64,6 +65,10 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
 def emission(one: argparse.ArgumentParser) -> None:
     """What directs an emission beside its schedule."""
     one.add_argument("--no-lazy-rescale", action="store_true", help="running maxima move in every iteration")
+    text = (
+        "program instances: every n-th to a CTA, or claimed one by one (default: claimed if their trip counts differ)"
+    )
+    one.add_argument("--order", choices=ORDERS, default="chosen", help=text)
 
 
 def outputs(one: argparse.ArgumentParser) -> None:

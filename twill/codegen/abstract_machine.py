@@ -4,7 +4,8 @@ Every warp group is an actor that steps through its statements; TMA copies and w
 program allows, so that a missing wait shows in the values. Beside the values, vector clocks say which accesses of
 shared memory are ordered, through which proxy (`twill.codegen.abstract.order`). Rings are blocking queues with one
 producer, so the program is determinate: one interleaving decides deadlock for all, and the clocks find what another
-interleaving would do.
+interleaving would do. What several CTAs claim in a dynamic order depends on who is faster; launches are run with
+instances dealt in several ways (`twill.codegen.abstract.deal`).
 
 `run` runs one launch; `verify` makes up launches and compares their results with the sequential tile program;
 `RULES` says what can be found.
@@ -12,12 +13,15 @@ interleaving would do.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.abstract import control
 from twill.codegen.abstract.actor import Actor, Machine, Ring, Waiting
 from twill.codegen.abstract.barriers import Named
+from twill.codegen.abstract.deal import WAYS, Deal, Way, deals
 from twill.codegen.abstract.inputs import Launch, launches
 from twill.codegen.abstract.memory import Global, Shared
 from twill.codegen.abstract.results import compare
@@ -33,6 +37,7 @@ from twill.graph.problem import Problem
 
 __all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
+CTAS = 2  # among which claimed instances are dealt in several ways
 ENOUGH = 20  # violations after which a run is not continued
 
 
@@ -51,20 +56,22 @@ def run(
     ctas: int = 1,
     enough: int = ENOUGH,
     watch: Callable[[Actor, Stmt], None] | None = None,
+    way: Way = "in turn",
 ) -> Trace:
     """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays.
 
-    enough: violations after which it ends. watch: is told of every statement before it is executed.
+    enough: violations after which it ends. watch: is told of every statement before it is executed. way: in which
+    instances are dealt to the CTAs; a static order knows one.
     """
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
-    grid = (*launch.grid, 1, 1, 1)[:3]
-    indices = list(walked(grid, program.band))
-    if program.order is not None:
-        ranked = list(ordered(grid, program.order, TOGETHER))
-        indices = [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
+    rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
+    grid = (rows, columns, layers)
+    indices = in_order(program, grid, ctas)
     steps = 0
-    for cta in range(ctas):
+    for dealt in deals(len(indices), ctas, way if program.told is not None else "in turn"):
+        if program.told is not None and not dealt:
+            continue  # no more CTAs are launched than there are instances
         machine = Machine(
             program,
             Shared.of(program.buffers, findings),
@@ -73,19 +80,30 @@ def run(
             [Named(barrier.name, barrier.groups) for barrier in program.barriers],
             findings,
             launch.scalars,
-            (grid[0], grid[1], grid[2]),
+            grid,
             {group.id: group.role for group in program.groups},
+            Deal([indices[place] for place in dealt]),
             watch,
         )
         with np.errstate(all="ignore"):  # infinities are values like others
-            steps += _run_cta(machine, indices[cta::ctas], enough)
+            steps += _run_cta(machine, enough)
     return Trace(arrays, findings.all(), steps)
 
 
-def _run_cta(machine: Machine, indices: Sequence[tuple[int, int, int]], enough: int) -> int:
+def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:
+    """All instances in the order in which CTAs get them."""
+    if program.order is None:
+        return list(walked(grid, program.band))
+    ranked = list(ordered(grid, program.order, TOGETHER))
+    if program.told is not None:
+        return ranked
+    return [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
+
+
+def _run_cta(machine: Machine, enough: int) -> int:
     """All warp groups until they end or none can go on; the statements that they executed."""
     actors = [Actor(machine, group) for group in machine.program.groups]
-    running = {actor: control.run(actor, indices) for actor in actors}
+    running = {actor: control.run(actor) for actor in actors}
     waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
     try:
         while running and len(machine.findings.found) < enough:
@@ -126,6 +144,10 @@ def _deadlock(machine: Machine, waiting: Mapping[Actor, Waiting]) -> None:
 
 def _end(machine: Machine, actors: Sequence[Actor]) -> None:
     """What may not be left over, and what completes by itself."""
+    deal = machine.deal
+    if machine.program.told is not None and deal.claims != len(deal.given):
+        text = f"{deal.claims} claims of a CTA that has {len(deal.given)} instances: one after its last must find none"
+        machine.findings.add("walk", f"{text}, so that the counter is 0 at the end of the launch")
     for actor in actors:
         actor.leave()
     for barrier in machine.barriers:
@@ -178,11 +200,25 @@ def verify(
     the search ends.
     """
     found = dict.fromkeys(static_violations(program))
-    for trial in () if len(found) >= enough else given or trials(program, problem):
-        trace = run(program, trial.launch, trial.launch.ctas, enough)
-        found.update(dict.fromkeys(trace.violations))
-        if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
-            found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, trial.expected)))
+    if len(found) >= enough:
+        return tuple(found)
+    given = given or trials(program, problem)
+    for trial in given:
+        _found_by(found, program, trial, trial.launch.ctas, "in turn", enough)
         if len(found) >= enough:
-            break
+            return tuple(found)
+    if program.told is not None:
+        several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
+        for way, trial in zip(WAYS, itertools.cycle(several), strict=False):
+            _found_by(found, program, trial, CTAS, way, enough)
     return tuple(found)
+
+
+def _found_by(
+    found: dict[Violation, None], program: WarpProgram, trial: Trial, ctas: int, way: Way, enough: int
+) -> None:
+    """Adds what a run breaks."""
+    trace = run(program, trial.launch, ctas, enough, way=way)
+    found.update(dict.fromkeys(trace.violations))
+    if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
+        found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, trial.expected)))

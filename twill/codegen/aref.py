@@ -2,8 +2,9 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst?
-    WarpGroup   ::= role threads registers Fragment* Cursor* start body skip finish share
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst? told
+    WarpGroup   ::= role threads registers Fragment* Cursor* start next body skip finish share
+    next        ::= Stmt*            (where instances are claimed: run in front of each to learn which it is)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
     skip        ::= Stmt*            (run instead for instances that another group of the same share has)
     start, finish ::= Stmt*          (run once, before the first and after the last instance)
@@ -12,6 +13,7 @@ Grammar::
     Stmt ::= Let | If | Pipeline                                              control
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
            | Advance | Skip                                                   cursors
+           | Claim | Tell | Learn                                             which program instance is next
            | Fence | Multiply | Commit | WaitGroups                           wgmma
            | Fill | Range | Compute | Reduce | Copy                           registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
@@ -39,8 +41,11 @@ instances in turn. A slot of a ring that they consume is consumed by the one tha
 their cursors past it (`Skip`). `INSTANCES` is a Local that counts: in `body` and `skip` the instances of the CTA
 before this one, in `finish` all of them.
 
-Program instances are independent of one another. A CTA of G has instances t, t + G, ... of the launch grid, in the
-order that `band` says (`twill.codegen.grid_walk`).
+Program instances are independent of one another. In a static order CTA t of G has instances t, t + G, ... of the launch
+grid, in the order that `band` and the LongestFirst say (`twill.codegen.grid_walk`). In a dynamic one (`told` is a
+ring) it begins with instance t of that order, and then takes the first that nobody has taken: one group, the producer
+of the ring, claims it when it has issued its part of the one before, and tells the others through the ring. Every group
+comes by each instance of its CTA, and by the message that there is none left, which ends it.
 
 Nothing here knows a kernel; everything was decided by the lowering (`twill.codegen.lower`).
 """
@@ -74,6 +79,7 @@ from twill.codegen.statements import (
     Attributes,
     BulkCommit,
     BulkWait,
+    Claim,
     Commit,
     Compute,
     Consumed,
@@ -83,6 +89,7 @@ from twill.codegen.statements import (
     Fill,
     Get,
     If,
+    Learn,
     Let,
     LoadGlobal,
     LoadShared,
@@ -97,6 +104,7 @@ from twill.codegen.statements import (
     StoreGlobal,
     StoreShared,
     Sync,
+    Tell,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -104,13 +112,12 @@ from twill.codegen.statements import (
 from twill.graph.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Commit", "Compute",
-    "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If", "Let",
-    "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
-    "Pipeline",
-    "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared",
-    "Sync", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
-    "WindowAxis", "walk", "with_blocks",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim", "Commit",
+    "Compute", "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If",
+    "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "ORDER_BYTES",
+    "Operand", "Pipeline", "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt",
+    "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups",
+    "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
 
@@ -129,12 +136,13 @@ class WarpGroup:
     finish: tuple[Stmt, ...] = ()
     start: tuple[Stmt, ...] = ()
     skip: tuple[Stmt, ...] = ()
+    next: tuple[Stmt, ...] = ()
     share: tuple[int, int] = (0, 1)
 
     @property
     def stmts(self) -> Iterator[Stmt]:
         """Every statement, nested ones included."""
-        for block in (self.start, self.body, self.skip, self.finish):
+        for block in (self.start, self.next, self.body, self.skip, self.finish):
             yield from walk(block)
 
     def fragment(self, number: int) -> Fragment:
@@ -152,6 +160,7 @@ class WarpGroup:
         raise KeyError(number)
 
 
+TOLD = "instance"  # the transport of a ring through which program instances are told
 ORDER_BYTES = 16  # of shared memory, for what all instances of an order have in common
 
 
@@ -171,7 +180,8 @@ class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
     fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
     ctas: that share an SM. band: rows of the launch grid that are walked together (0: instances in its order).
-    order: of program instances, in place of all that (None: there is none)."""
+    order: of program instances, in place of all that (None: there is none). told: the ring through which groups learn
+    which instance is next (None: each CTA knows its own)."""
 
     program: TileProgram
     machine: str
@@ -184,6 +194,7 @@ class WarpProgram:
     ctas: int = 1
     band: int = 0
     order: LongestFirst | None = None
+    told: int | None = None
 
 
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:

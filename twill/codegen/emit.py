@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.abstract_machine import verify
 from twill.codegen.aref import WarpProgram
+from twill.codegen.claims import Order
 from twill.codegen.cuda.build import Build, compile_cubin
 from twill.codegen.cuda.facts import KernelFacts
 from twill.codegen.cuda.printer import Printed, print_cuda
@@ -59,8 +60,9 @@ def emit(
     schedule: Schedule,
     machine: Machine,
     told: Callable[[str], None] = lambda step: None,
+    order: Order = "chosen",
 ) -> Emission:
-    """The kernel of `schedule`, compiled. told: gets the name of each step before it begins.
+    """The kernel of `schedule`, compiled. told: gets the name of each step before it begins. order: of instances.
 
     Operands that stay in registers (`twill.codegen.resident`) are read from shared memory instead if the compiler
     has no room for them.
@@ -69,11 +71,11 @@ def emit(
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     told("lowering")
-    warp_program = lower(program, schedule, machine)
+    warp_program = lower(program, schedule, machine, order=order)
     try:
         return _emitted(warp_program, specialization, schedule, machine, told)
     except exc.BuildRejected as rejected:
-        smaller = lower(program, schedule, machine, hold=False)
+        smaller = lower(program, schedule, machine, hold=False, order=order)
         if not rejected.wants_registers or smaller == warp_program:
             raise
         told(f"{rejected.message}: again with all operands in shared memory")

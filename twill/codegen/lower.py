@@ -8,6 +8,7 @@ from twill import exc
 from twill.codegen.alternate import alternate
 from twill.codegen.aref import ORDER_BYTES, WarpProgram
 from twill.codegen.bands import band_of
+from twill.codegen.claims import Order, claimed, is_dynamic
 from twill.codegen.emitter import Emitter
 from twill.codegen.longest_first import longest_first
 from twill.codegen.memory import Memory
@@ -21,9 +22,11 @@ from twill.machine import Machine
 from twill.schedule import Schedule
 
 
-def lower(program: TileProgram, schedule: Schedule, machine: Machine, hold: bool = True) -> WarpProgram:
+def lower(
+    program: TileProgram, schedule: Schedule, machine: Machine, hold: bool = True, order: Order = "chosen"
+) -> WarpProgram:
     """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
-    in registers.
+    in registers. order: of program instances; dynamic where they have unequal trip counts, unless said otherwise.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
@@ -32,13 +35,15 @@ def lower(program: TileProgram, schedule: Schedule, machine: Machine, hold: bool
     ctas = most_ctas(schedule, machine)
     while ctas > 1:
         try:
-            return lower_resident(wired, schedule, machine, ctas, hold)
+            return lower_resident(wired, schedule, machine, ctas, hold, order)
         except exc.SharedMemoryFull:
             ctas -= 1
-    return lower_resident(wired, schedule, machine, 1, hold)
+    return lower_resident(wired, schedule, machine, 1, hold, order)
 
 
-def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int, hold: bool) -> WarpProgram:
+def lower_resident(
+    wired: Wired, schedule: Schedule, machine: Machine, ctas: int, hold: bool, asked: Order
+) -> WarpProgram:
     """The warp program of which `ctas` CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
     program = wired.program
     memory = Memory(program.file)
@@ -49,12 +54,16 @@ def lower_resident(wired: Wired, schedule: Schedule, machine: Machine, ctas: int
     groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]
     if any(group.like >= 0 for group in plan.groups):
         groups = alternate(groups, memory, program.file)
+    told = None
+    if is_dynamic(plan, asked):
+        groups, ring = claimed(groups, memory, cursors)
+        told = ring.id
     order = longest_first(plan)
     buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
     return WarpProgram(
         program=program, machine=machine.name, maps=tuple(memory.maps), buffers=buffers, arefs=tuple(memory.arefs),
         barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band_of(plan),
-        order=order,
+        order=order, told=told,
     )  # fmt: skip
 
 

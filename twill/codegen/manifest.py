@@ -15,6 +15,7 @@ from twill.runtime.evaluate import Operation, Scalar, evaluable
 from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
 from twill.runtime.tensor_map import Swizzle
 
+COUNTER = 4  # bytes that instances are counted in
 SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
 
 # Triton's names of element types -> the runtime's; the others are the same.
@@ -58,6 +59,7 @@ def make_manifest(
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,
+        workspace=COUNTER if program.told is not None else 0,
     )
 
 

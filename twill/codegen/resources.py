@@ -38,8 +38,9 @@ class Aref:
     """A ring. buffers: the buffers that share this pair of barriers (a tuple aref), all of `depth` slots.
 
     transport: how it is filled: "tma" (full completes by one arrive.expect_tx and the bytes of its loads),
-    "registers" (each warp of the producer arrives after its stores). full_count, empty_count: arrivals that complete
-    a phase of the full and the empty barrier. Every warp of a consumer group arrives once at Consumed.
+    "registers" (each warp of the producer arrives after its stores), "instance" (the same by one thread, with which
+    program instance is next; every group that takes instances in turn is a consumer). full_count, empty_count: arrivals
+    that complete a phase of the full and the empty barrier. Every warp of a consumer group arrives once at Consumed.
     """
 
     id: int

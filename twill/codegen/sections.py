@@ -27,7 +27,7 @@ _NUMBERED = {
 
 Ids = dict[int, tuple[int, ...]]
 """An id of the first group -> the id that each group has in its place."""
-_PARTS = ("start", "body", "skip", "finish")
+_PARTS = ("start", "next", "body", "skip", "finish")
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ class _Merge:
 
     def section(self) -> Section:
         """All of it."""
+        following = self.merged(tuple(m.next for m in self.members))
         body = self.merged(tuple(m.body for m in self.members))
         skip = self.merged(tuple(m.skip for m in self.members))
         start, finish = (self.ends(name) for name in ("start", "finish"))
@@ -179,6 +180,7 @@ class _Merge:
             first,
             role=", ".join(m.role for m in self.members),
             start=start,
+            next=following,
             body=body,
             skip=skip,
             finish=finish,

@@ -31,11 +31,14 @@ def text(program: aref.WarpProgram) -> str:
     lines += [_aref(entry, names) for entry in program.arefs]
     lines += [_barrier(entry, names) for entry in program.barriers]
     if program.order is not None:
+        rounds = "" if program.told is not None else "every other round backwards, "
         end = "last" if program.order.grows else "first"
         lines.append(
-            f"order: axis {program.order.axis} of the grid from its {end} index, every other round backwards, "
+            f"order: axis {program.order.axis} of the grid from its {end} index, {rounds}"
             f"{names.expr(program.order.bytes)} bytes each of {program.order.cached} together"
         )
+    if program.told is not None:
+        lines.append(f"instances are claimed one by one, and told through {names.arefs[program.told]}")
     for group in program.groups:
         lines += ["", *_group(group, names)]
     return "\n".join(lines) + "\n"
@@ -172,6 +175,9 @@ def _group(group: aref.WarpGroup, names: _Names) -> Iterator[str]:
     if group.start:
         yield f"{INDENT}start"
         yield from _block(group.start, names, INDENT * 2)
+    if group.next:
+        yield f"{INDENT}next"
+        yield from _block(group.next, names, INDENT * 2)
     yield f"{INDENT}body"
     yield from _block(group.body, names, INDENT * 2)
     if group.skip:
@@ -296,6 +302,9 @@ _PRINTERS: dict[type[aref.Stmt], Callable[[Any, _Names], str]] = {
     aref.StoreShared: _store_shared,
     aref.LoadGlobal: _load_global,
     aref.StoreGlobal: _store_global,
+    aref.Claim: lambda s, n: "claim",
+    aref.Tell: lambda s, n: f"tell {n.slot(s.target)}",
+    aref.Learn: lambda s, n: f"learn {n.slot(s.source)}",
     aref.ProxyFence: lambda s, n: "proxy fence",
     aref.Sync: lambda s, n: f"sync {n.barriers[s.barrier]}",
     aref.Arrive: lambda s, n: f"arrive {n.barriers[s.barrier]}",

@@ -24,6 +24,7 @@ from twill.runtime.module import Kernel, load_module
 from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps, open_ended
 from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
+from twill.runtime.workspace import Workspaces
 
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"
 
@@ -46,6 +47,7 @@ class EmittedKernel:
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
         self._in_maps = fixed
         self._plans = Plans()
+        self._workspaces = Workspaces(manifest.workspace) if manifest.workspace else None
         self._kernel: Kernel | None = None
 
     @classmethod
@@ -83,16 +85,18 @@ class EmittedKernel:
             call = Call(key, self._key(sizes, values, stream, addresses=False))
             plan = self._plans.moved(call, values, stream)
         if plan is None or not plan.start(values, stream):
-            runtime, in_maps = self._calls.runtime, self._in_maps
-            plan = make_plan(self.manifest, runtime, values, sizes, stream, self._loaded, in_maps)
+            plan = self._prepared(values, sizes, stream)
             plan.launch(stream)
             self._plans.add(call or Call(key, self._key(sizes, values, stream, addresses=False)), plan)
 
     def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> Plan:
         """A launch prepared for these arguments, by name, and not started. Errors: those of `make_plan`."""
         values = [arguments[argument.name] for argument in self._calls.runtime]
-        runtime, sizes = self._calls.runtime, _grid(tuple(grid))
-        return make_plan(self.manifest, runtime, values, sizes, stream, self._loaded, self._in_maps)
+        return self._prepared(values, _grid(tuple(grid)), stream)
+
+    def _prepared(self, values: Sequence[Any], grid: Grid, stream: int) -> Plan:
+        runtime, in_maps, zeros = self._calls.runtime, self._in_maps, self._workspaces
+        return make_plan(self.manifest, runtime, values, grid, stream, self._loaded, in_maps, zeros)
 
     @property
     def runtime_names(self) -> tuple[str, ...]:

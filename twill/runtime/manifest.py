@@ -16,7 +16,7 @@ from twill import exc
 from twill.runtime.evaluate import Scalar
 from twill.runtime.record import Misfit, from_json, to_json
 
-SCHEMA = "twill.manifest/3"
+SCHEMA = "twill.manifest/4"
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
 Constant = int | float | bool | str | None
@@ -69,9 +69,10 @@ class MapEntry:
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """A parameter of the compiled kernel. kind "map": `maps[index]`; "grid": grid size along axis `index`."""
+    """A parameter of the compiled kernel. kind "map": `maps[index]`; "grid": grid size along axis `index`; "workspace":
+    the address of the zeros that the kernel asks for (`twill.runtime.workspace`)."""
 
-    kind: Literal["map", "scalar", "pointer", "grid"]
+    kind: Literal["map", "scalar", "pointer", "grid", "workspace"]
     name: str
     element: str
     index: int
@@ -82,7 +83,7 @@ class Manifest:
     """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
     the sidecar writes it, for people. loads, stores, reduces: tensor arguments that are read, written, combined with
     (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal.
-    ctas: that share an SM."""
+    ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros."""
 
     schema: str
     kernel: str
@@ -104,6 +105,7 @@ class Manifest:
     schedule: str
     cubin: str
     ctas: int = 1
+    workspace: int = 0
     digest: str = ""
 
     def text(self) -> str:

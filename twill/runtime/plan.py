@@ -22,6 +22,7 @@ from twill.runtime.manifest import CallArgument, Manifest, MapEntry
 from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, joined, tensor_map
+from twill.runtime.workspace import Workspaces
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
 
@@ -65,7 +66,8 @@ class FreeNumber:
 class Plan:
     """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
 
-    cells: those of the free numbers. addresses: what depends on where tensors are.
+    cells: those of the free numbers. addresses: what depends on where tensors are. workspaces: zeros, if the kernel
+    asks for some; their address is written to the parameter of number `workspace`.
     """
 
     device: int
@@ -77,6 +79,8 @@ class Plan:
     free: tuple[FreeNumber, ...]
     cells: tuple[Any, ...]
     addresses: tuple[Address, ...]
+    workspaces: Workspaces | None = None
+    workspace: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def positioned(self, positions: Sequence[int]) -> Plan:
@@ -98,6 +102,8 @@ class Plan:
         for number, cell in zip(self.free, cells, strict=True):
             if number.slot is not None:
                 slots[number.slot] = cell
+        if self.workspaces is not None:
+            slots[self.workspace] = type(self.packed.storage[self.workspace])()
         return replace(
             self,
             config=launch_config(self.shape, stream),
@@ -121,6 +127,8 @@ class Plan:
         if stream != self.stream:
             self.config.hStream = stream
             self.stream = stream
+        if self.workspaces is not None:
+            self.packed.storage[self.workspace].value = self.workspaces.of(self.device, stream)
         driver = bindings()
         code, current = driver.cuCtxGetDevice()
         if code or int(current) != self.device:
@@ -141,6 +149,8 @@ def kernel_parameters(manifest: Manifest) -> tuple[Parameter, ...]:
             kind = "tensor_map"
         elif parameter.kind == "pointer":
             kind = "pointer"
+        elif parameter.kind == "workspace":
+            kind = "u64"
         else:
             kind = "u32" if parameter.kind == "grid" else _SCALARS[parameter.element]
         found.append(Parameter(parameter.name, kind))
@@ -155,11 +165,12 @@ def make_plan(
     stream: int,
     load: Callable[[int], Kernel],
     in_maps: frozenset[str] | None = None,
+    workspaces: Workspaces | None = None,
 ) -> Plan:
     """Everything that can be checked is checked, then the parameters are packed.
 
     arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded. in_maps: what
-    `needed_by_maps` says, where it is known already.
+    `needed_by_maps` says, where it is known already. workspaces: the kernel's.
     Errors: WrongArgument, BrokenPromise, MisalignedTensor, BadBox, WrongArchitecture, LaunchTooLarge, DriverMissing,
     DriverFailed.
     """
@@ -184,6 +195,8 @@ def make_plan(
         free=free,
         cells=tuple(_Nowhere() if number.slot is None else packed.storage[number.slot] for number in free),
         addresses=addresses(manifest, [argument.name for argument in arguments], bound.tensors, maps),
+        workspaces=workspaces,
+        workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
     )
 
 
@@ -240,6 +253,8 @@ def _value(kind: str, name: str, index: int, bound: Bound, maps: Sequence[Tensor
         return maps[index]
     if kind == "grid":
         return grid[index]
+    if kind == "workspace":
+        return 0  # every launch writes its own
     return bound.tensors[name] if kind == "pointer" else bound.scalars[name]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.codegen.abstract.barriers import Mbarrier, Named
+from twill.codegen.abstract.deal import Deal
 from twill.codegen.abstract.memory import Global, Shared
 from twill.codegen.abstract.order import Access, Clock, Event, Knowledge
 from twill.codegen.abstract.registers import Fragments, Multiplies
@@ -68,6 +69,7 @@ class Machine:
     scalars: Mapping[str, int | float]
     grid: tuple[int, int, int]
     roles: dict[int, str]
+    deal: Deal
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
 
@@ -100,6 +102,8 @@ class Actor:
         self.bulk_groups: list[list[BulkStore]] = []
         self.bulk_read = self.bulk_done = 0
         self.arrivals = 1 if group.issuer else group.threads // 32
+        self.number = 0  # of instances before this one
+        self.told: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
         self.scope = Scope(machine.scalars, machine.grid, (0, 0, 0), self._element)
         self.line = 0
 

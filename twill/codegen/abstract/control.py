@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from twill.codegen.abstract.actor import Actor, Waiting
 from twill.codegen.abstract.scalars import evaluate, integer
@@ -28,18 +28,42 @@ from twill.codegen.aref import (
 )
 
 
-def run(actor: Actor, instances: Iterable[tuple[int, int, int]]) -> Iterator[Waiting]:
+def run(actor: Actor) -> Iterator[Waiting]:
     """The start, the body for each program instance, then the finish."""
     group, scope = actor.group, actor.scope
     yield from block(actor, group.start)
     mine, of = group.share
-    number = 0
-    for number, index in enumerate(instances, 1):
-        scope.index, scope.names = index, {INSTANCES: number - 1}
+    following = told_one_by_one(actor) if actor.machine.program.told is not None else known(actor)
+    for wait in following:
+        if wait is not None:
+            yield wait
+            continue
+        scope.names = {INSTANCES: actor.number}
         actor.fragments.forget()
-        yield from block(actor, group.body if (number - 1) % of == mine else group.skip)
-    scope.names = {INSTANCES: number}
+        yield from block(actor, group.body if actor.number % of == mine else group.skip)
+        actor.number += 1
+    scope.names = {INSTANCES: actor.number}
     yield from block(actor, group.finish)
+
+
+def known(actor: Actor) -> Iterator[None]:
+    """Instances that each group knows by itself; the scope has the one that is worked on."""
+    for index in actor.machine.deal.given:
+        actor.scope.index = index
+        yield None
+
+
+def told_one_by_one(actor: Actor) -> Iterator[Waiting | None]:
+    """Instances that are claimed: what the group waits for to learn of one, then None for the instance itself."""
+    while True:
+        actor.told = ()
+        yield from block(actor, actor.group.next)
+        if not actor.told:
+            actor.report("walk", f"{actor.role} does not come to know which instance is next")
+        if not actor.told or not actor.told[-1]:
+            return
+        actor.scope.index = (actor.told[0], actor.told[1], actor.told[2])
+        yield None
 
 
 def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
-from twill.codegen.aref import If, Pipeline, Skip, WarpGroup, WarpProgram, walk
+from twill.codegen.aref import TOLD, If, Pipeline, Skip, WarpGroup, WarpProgram, walk
 from twill.codegen.sequential import descriptor_scalars
 from twill.graph.problem import Problem
 from twill.graph.program import Loop, TileProgram
@@ -61,7 +61,7 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     """What the launches of a warp program shall reach."""
     pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
     stages = max((pipeline.stages for pipeline in pipelines), default=0)
-    depths = frozenset(aref.depth for aref in program.arefs)
+    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != TOLD)
     deepest = max(depths, default=1)
     trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
     if thorough:

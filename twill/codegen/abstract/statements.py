@@ -14,12 +14,14 @@ from twill.codegen.aref import (
     VOTE,
     BulkCommit,
     BulkWait,
+    Claim,
     Commit,
     Compute,
     Copy,
     Fence,
     Fill,
     Fragment,
+    Learn,
     LoadGlobal,
     LoadShared,
     Multiply,
@@ -32,6 +34,7 @@ from twill.codegen.aref import (
     Stmt,
     StoreGlobal,
     StoreShared,
+    Tell,
     TensorMap,
     TmaLoad,
     TmaStore,
@@ -302,6 +305,36 @@ def _bulk_wait(actor: Actor, stmt: BulkWait) -> None:
         actor.clock.elected[("bulk", actor.group.id)] = actor.bulk_done
 
 
+# ---------------------------------------------------------------- program instances
+def _claim(actor: Actor, stmt: Claim) -> None:
+    deal = actor.machine.deal
+    if deal.claims >= len(deal.given):
+        actor.report("walk", f"{actor.role} claims again after a claim that found no instance: the counter is not 0 at "
+                             "the end of the launch")  # fmt: skip
+    deal.claims += 1
+
+
+def _tell(actor: Actor, stmt: Tell) -> None:
+    deal, number = actor.machine.deal, actor.number
+    slot = _generic(actor, stmt.target, True, "what tells an instance", None)
+    actor.machine.shared.view(stmt.target, slot)[...] = deal.message(deal.claims)
+    if deal.claims == number:
+        actor.told = deal.message(number)
+        return
+    wrong = "an instance once more" if deal.claims < number else "not all instances that it claimed"
+    actor.report("walk", f"{actor.role} tells {wrong}: {deal.claims} claims before its instance {number}")
+    actor.told = deal.message(len(deal.given))  # an end, whatever was claimed
+
+
+def _learn(actor: Actor, stmt: Learn) -> None:
+    slot = _generic(actor, stmt.source, False, "the look at the next instance", None)
+    found = tuple(int(word) for word in actor.machine.shared.view(stmt.source, slot))
+    actor.told = actor.machine.deal.message(actor.number)
+    if found != actor.told:
+        actor.report("walk", f"{actor.role} learns of instance {found} where instance {actor.number} of its CTA is "
+                             f"{actor.told} (the last number: whether there is one)")  # fmt: skip
+
+
 def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
     actor.clock.fence()
 
@@ -310,5 +343,6 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Copy: _copy, LoadShared: _load_shared,
     StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
     Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
-    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence,
+    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, Claim: _claim,
+    Tell: _tell, Learn: _learn,
 }  # fmt: skip

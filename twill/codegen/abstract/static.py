@@ -11,18 +11,22 @@ from twill.codegen.abstract.statements import BITS
 from twill.codegen.abstract.violation import Violation
 from twill.codegen.aref import (
     ORDER_BYTES,
+    TOLD,
     Acquire,
     Advance,
     Aref,
     Arrive,
     Buffer,
+    Claim,
     Consumed,
     Expect,
     Get,
+    Learn,
     Publish,
     Skip,
     Stmt,
     Sync,
+    Tell,
     TmaLoad,
     WarpGroup,
     WarpProgram,
@@ -42,7 +46,7 @@ def static_violations(program: WarpProgram) -> tuple[Violation, ...]:
         machine: Machine | None = load_machine(program.machine)
     except TwillError:  # a machine file of the user's; its name is all that a warp program has
         machine = None
-    found = [*_rings(program), *_buffers(program, machine), *_barriers(program)]
+    found = [*_rings(program), *_walk(program), *_buffers(program, machine), *_barriers(program)]
     for group in program.groups:
         found += _sides(program, group)
         found += operand_violations(program, group)
@@ -60,7 +64,8 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
     for aref in program.arefs:
         full = 1 if aref.transport == "tma" else arrivals(program.groups[aref.producer])
         consumers = [program.groups[consumer] for consumer in aref.consumers]
-        empty = sum(arrivals(consumer) // consumer.share[1] for consumer in consumers)  # one of a share has the slot
+        of = [1 if aref.transport == TOLD else consumer.share[1] for consumer in consumers]  # that share a slot
+        empty = sum(arrivals(consumer) // share for consumer, share in zip(consumers, of, strict=True))
         for name, count, right in (("full", aref.full_count, full), ("empty", aref.empty_count, empty)):
             if count != right:
                 yield Violation("counts", f"the {name} barriers of ring `{aref.name}` count {count} arrivals, its warp "
@@ -70,6 +75,27 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
                 yield Violation(
                     "slots", f"`{buffer.name}` has {buffer.slots} slots, its ring `{aref.name}` {aref.depth}"
                 )
+
+
+def _walk(program: WarpProgram) -> Iterator[Violation]:
+    """One group claims and tells, all others learn, through the ring that is there for it."""
+    told = None if program.told is None else program.arefs[program.told]
+    if told is not None and told.transport != TOLD:
+        yield Violation("walk", f"instances are told through ring `{told.name}`, filled by {told.transport}")
+    for group in program.groups:
+        cursors = {cursor.id for cursor in group.cursors if told is not None and cursor.aref == told.id}
+        for stmt in group.stmts:
+            if not isinstance(stmt, Claim | Tell | Learn):
+                continue
+            name = type(stmt).__name__
+            mine = told is not None and (group.id in told.consumers if name == "Learn" else group.id == told.producer)
+            slot = stmt.target if isinstance(stmt, Tell) else stmt.source if isinstance(stmt, Learn) else None
+            if not mine:
+                yield _of(stmt, group, "walk", f"{name} by {group.role}, which is not there for it")
+            elif slot is not None and slot.cursor not in cursors:
+                yield _of(stmt, group, "walk", f"{name} by {group.role} at no slot of the ring of instances")
+        if told is not None and group.id not in (told.producer, *told.consumers):
+            yield Violation("walk", f"{group.role} has no part in the ring of instances", 0, group.role)
 
 
 def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:

@@ -38,6 +38,7 @@ RULES: dict[str, str] = {
     "bulk": "a bulk store's source is written, given back or lost before it was read",
     "undefined": "a fragment is read before anything is written to it",
     "bounds": "an access outside of a tensor or a tile",
+    "walk": "program instances: claimed and not told, told twice, learnt wrongly, or a counter that is not left at 0",
     "values": "other results than the sequential program has",
     "shared": "shared memory: size, overlap, alignment, swizzle",
     "registers": "register budgets, or fragments beyond them",

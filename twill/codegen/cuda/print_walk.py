@@ -6,15 +6,17 @@ cycles between two instances, and registers that held the results would be missi
 
 from __future__ import annotations
 
-from twill.codegen.aref import LongestFirst
+from twill.codegen.aref import INSTANCES, Claim, Learn, LongestFirst, Tell, WarpGroup
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.writer import Writer
 from twill.codegen.expression import ProgramId
 from twill.codegen.parameters import nodes
 
 _KIB = 10  # a shift
+_AXES = 3
 _PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
 _BANDED_ID = ("first_row + in_band % rows", "in_band / rows", "instance / (grid0 * grid1)")
+_WORDS = ("x", "y", "z")  # of a message that tells an instance; w: whether there is one
 
 
 def print_common(order: LongestFirst, at: str, ctx: Context) -> None:
@@ -26,34 +28,53 @@ def print_common(order: LongestFirst, at: str, ctx: Context) -> None:
     out.line(f"store_shared4({at}, {{others, together, together * {grid}, (others - 1) / together}});")
 
 
-def print_loop(order: LongestFirst | None) -> tuple[str, str]:
-    """C of further variables of the loop over instances, and of their steps."""
-    return (", odd = 0", ", odd ^= 1") if order is not None else ("", "")
+def used_axes(group: WarpGroup) -> list[int]:
+    """Axes of the launch grid that a warp group asks for."""
+    parts = (group.body, group.skip, group.finish)
+    return sorted({node.axis for node in nodes(parts) if isinstance(node, ProgramId)})
+
+
+# ---------------------------------------------------------------- a static order
+def print_static_loop(order: LongestFirst | None, counted: bool) -> str:
+    """C of the loop over the instances of a CTA. counted: whether it counts them."""
+    more, step = (", odd = 0", ", odd ^= 1") if order is not None else ("", "")
+    if counted:
+        more, step = f", {INSTANCES} = 0{more}", f", ++{INSTANCES}{step}"
+    return f"for (u32 instance = blockIdx.x{more}; instance < instances; instance += gridDim.x{step})"
 
 
 def print_instance(order: LongestFirst | None, band: int, at: str, ctx: Context) -> None:
     """Where in the launch grid `instance` is, along the axes that the warp group asks for."""
-    out, group = ctx.out, ctx.group
-    used = {node.axis for node in nodes((group.body, group.skip, group.finish)) if isinstance(node, ProgramId)}
-    ids = _BANDED_ID if band else _PROGRAM_ID
+    used = used_axes(ctx.group)
     if order is not None and used:
-        ids = _longest_ids(order)
-        _longest_first(order, at, out)
-    elif band and used & {0, 1}:
+        ctx.out.line(f"const Vec4 walk = load_shared4({at});  // {_COMMON}")
+        ctx.out.line("const u32 begin = instance - blockIdx.x;")
+        backwards = "begin + min(gridDim.x, instances - begin) - 1 - blockIdx.x"
+        ctx.out.line(f"const u32 ranked = odd ? {backwards} : instance;")
+    ids = _place(order, band, used, ctx.out)
+    for axis in used:
+        ctx.out.line(f"const i32 program_id_{axis} = {ids[axis]};")
+
+
+_COMMON = "others, together, instances of a band, the last band"
+
+
+def _place(order: LongestFirst | None, band: int, used: list[int], out: Writer) -> tuple[str, str, str]:
+    """C of the grid indices of `instance`, or of `ranked` in an order, after the lines that they need."""
+    if order is not None and used:
+        _longest_first(order, out)
+        return _longest_ids(order)
+    if band and {0, 1} & set(used):
         out.line("const u32 in_layer = instance % (grid0 * grid1);")
         out.line(f"const u32 first_row = in_layer / ({band} * grid1) * {band};")
         out.line(f"const u32 in_band = in_layer - first_row * grid1, rows = min(grid0 - first_row, {band}u);")
-    for axis in sorted(used):
-        out.line(f"const i32 program_id_{axis} = {ids[axis]};")
+    return _BANDED_ID if band else _PROGRAM_ID
 
 
-def _longest_first(order: LongestFirst, at: str, out: Writer) -> None:
-    """The rank of the instance, and where it is within the band of instances that are walked together."""
+def _longest_first(order: LongestFirst, out: Writer) -> None:
+    """Where the instance of a rank is within the band of instances that are walked together."""
     grid = f"grid{order.axis}"
     for line in (
-        f"const Vec4 walk = load_shared4({at});  // others, together, instances of a band, the last band",
-        "const u32 begin = instance - blockIdx.x;",
-        "const u32 ranked = odd ? begin + min(gridDim.x, instances - begin) - 1 - blockIdx.x : instance;",
         "const u32 nth = ranked / walk.z, before = nth * walk.y;  // the band, and others before it",
         f"const u32 width = min(walk.y, walk.x - before), inside = ranked - before * {grid};",
         "const u32 along = inside / width, other = before + inside - along * width;",
@@ -64,7 +85,48 @@ def _longest_first(order: LongestFirst, at: str, out: Writer) -> None:
 
 def _longest_ids(order: LongestFirst) -> tuple[str, str, str]:
     """The grid indices of an instance, from `step` and `other`."""
-    first, second = (axis for axis in range(len(_PROGRAM_ID)) if axis != order.axis)
+    first, second = (axis for axis in range(_AXES) if axis != order.axis)
     ids = {first: f"other % grid{first}", second: f"other / grid{first}"}
     ids[order.axis] = f"grid{order.axis} - 1 - step" if order.grows else "step"
     return ids[0], ids[1], ids[2]
+
+
+# ---------------------------------------------------------------- a dynamic order
+def print_claim(stmt: Claim, ctx: Context) -> None:
+    """`place` is read at the next Tell only, so the thread goes on while the atomic operation is under way.
+
+    The counter counts the claims of a launch. CTA t has place t without one; a CTA claims until one claim finds no
+    place, so that there are as many claims as instances: those that find one, instances - CTAs, and one of each CTA
+    that does not. `atomic_count` makes the counter 0 after that many: each launch leaves it as it found it.
+    """
+    ctx.out.line("place = gridDim.x + atomic_count(claims, instances - 1);")
+
+
+def print_tell(stmt: Tell, ctx: Context) -> None:
+    """The grid indices at `place`, in a scope of their own; those of the last place if there is none there."""
+    out, program = ctx.out, ctx.program
+    out.line("Vec4 told;  // the place in the grid, and whether there is one")
+    with out.block(""):
+        used = sorted({axis for group in program.groups for axis in used_axes(group)})
+        last = "min(place, instances - 1)"
+        if program.order is not None and used:
+            out.line(f"const Vec4 walk = load_shared4(smem + {ctx.shared.walk});  // {_COMMON}")
+            out.line(f"const u32 ranked = {last};")
+        else:
+            out.line(f"const u32 instance = {last};")
+        ids = _place(program.order, program.band, used, out)
+        words = [ids[axis] if axis in used else "0" for axis in range(_AXES)]
+        out.line(f"told = {{{', '.join(words)}, place < instances}};")
+    out.line(f"store_shared4({ctx.slot(stmt.target)}, told);")
+
+
+def print_learn(stmt: Learn, ctx: Context) -> None:
+    """By all threads."""
+    ctx.out.line(f"const Vec4 told = load_shared4({ctx.slot(stmt.source)});")
+
+
+def print_told(ctx: Context) -> None:
+    """The end of the loop over instances, or where in the launch grid the one is that was told."""
+    ctx.out.line("if (!told.w) break;")
+    for axis in used_axes(ctx.group):
+        ctx.out.line(f"const i32 program_id_{axis} = told.{_WORDS[axis]};")

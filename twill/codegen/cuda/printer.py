@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import INSTANCES, Buffer, Cursor, WarpGroup, WarpProgram
+from twill.codegen.aref import INSTANCES, TOLD, Buffer, Claim, Cursor, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
 from twill.codegen.cuda.index_fragments import find_index_fragments
 from twill.codegen.cuda.names import Names, identifier
-from twill.codegen.cuda.print_walk import print_common, print_instance, print_loop
+from twill.codegen.cuda.print_walk import print_common, print_instance, print_static_loop, print_told
 from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section, walk_at
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
@@ -97,7 +97,7 @@ class _Kernel:
             self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {_describe(buffer)}")
         at = barriers_at(self.program)
         for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
-            filled = "TMA" if ring.transport == "tma" else "registers"
+            filled = {"tma": "TMA", TOLD: "the group that claims instances"}.get(ring.transport, ring.transport)
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
             self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
         if self.program.order is not None:
@@ -113,6 +113,8 @@ class _Kernel:
                 return f"{memory_type(parameter.element)}* {self.arguments[parameter.name]}"
             case "grid":
                 return f"u32 {parameter.name}"
+            case "workspace":
+                return f"u32* {parameter.name}"
 
     def _setup(self) -> None:
         out = self.out
@@ -212,15 +214,21 @@ class _Kernel:
         if group.start:
             out.line("// ---- before the first instance")
             print_block(group.start, ctx.inside())
-        out.line("#pragma unroll 1")
         shares = tuple(self.program.groups[number].share for number in section.groups)
         mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
-        number = f", {INSTANCES} = 0" if of > 1 else ""
-        step = f", ++{INSTANCES}" if of > 1 else ""
-        more, further = print_loop(self.program.order)
-        begin, step = f"u32 instance = blockIdx.x{number}{more}", f"instance += gridDim.x{step}{further}"
-        with out.block(f"for ({begin}; instance < instances; {step})"):
-            print_instance(self.program.order, self.program.band, f"smem + {self.shared.walk}", ctx)
+        claims, told = any(isinstance(stmt, Claim) for stmt in group.stmts), self.program.told is not None
+        if claims:
+            out.line("u32 place = blockIdx.x;  // in the order of instances")
+        if told and of > 1:
+            out.line(f"i32 {INSTANCES} = 0;")
+        out.line("#pragma unroll 1")
+        dynamic = f"for (;;{f' ++{INSTANCES}' if of > 1 else ''})"
+        with out.block(dynamic if told else print_static_loop(self.program.order, of > 1)):
+            if told:
+                print_block(group.next, ctx.inside())
+                print_told(ctx)
+            else:
+                print_instance(self.program.order, self.program.band, f"smem + {self.shared.walk}", ctx)
             if of > 1:
                 with out.block(f"if ({INSTANCES} % {of} != {mine})"):
                     print_block(group.skip, ctx.inside())
@@ -233,10 +241,17 @@ class _Kernel:
             out.line("// ---- after the last instance")
             after = ctx.inside()
             if any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.finish)):
-                name = after.define(INSTANCES)
-                past = "(instances - blockIdx.x + gridDim.x - 1) / gridDim.x"
-                out.line(f"const i32 {name} = blockIdx.x < instances ? {past} : 0;")
+                self._past(after)
             print_block(group.finish, after)
+
+    def _past(self, ctx: Context) -> None:
+        """How many instances the CTA had."""
+        if self.program.told is not None:
+            ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
+            return
+        name = ctx.define(INSTANCES)
+        past = "(instances - blockIdx.x + gridDim.x - 1) / gridDim.x"
+        self.out.line(f"const i32 {name} = blockIdx.x < instances ? {past} : 0;")
 
     def _cursor(self, cursor: Cursor, ctx: Context) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"

@@ -229,6 +229,12 @@ TWILL_ATOMIC_ADD(i32, "s32", "r")
 TWILL_ATOMIC_ADD(u64, "u64", "l")
 TWILL_ATOMIC_ADD(float, "f32", "f")
 TWILL_ATOMIC_ADD(double, "f64", "d")
+// "atom", .inc: 0 after `last`, else one more.
+DEV u32 atomic_count(u32* p, u32 last) {
+  u32 old;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(last) : "memory");
+  return old;
+}
 // "red", .noftz: two packed 16-bit floats at once.
 DEV void reduce_add_bf16x2(void* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.noftz.bf16x2 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }
 DEV void reduce_add_f16x2(void* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.noftz.f16x2 [%0], %1;" :: "l"(p), "r"(v) : "memory"); }

@@ -14,6 +14,7 @@ from twill.codegen.cuda import (
     print_reduce,
     print_registers,
     print_shared,
+    print_walk,
     print_wgmma,
 )
 from twill.codegen.cuda.context import Context
@@ -30,6 +31,9 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, Context], None]] = {
     aref.Consumed: print_order.print_consumed,
     aref.Advance: print_order.print_advance,
     aref.Skip: print_order.print_skip,
+    aref.Claim: print_walk.print_claim,
+    aref.Tell: print_walk.print_tell,
+    aref.Learn: print_walk.print_learn,
     aref.ProxyFence: print_order.print_proxy_fence,
     aref.Sync: print_order.print_sync,
     aref.Arrive: print_order.print_arrive,
