@@ -27,8 +27,9 @@ from twill.codegen.aref import (
     WarpProgram,
     walk,
 )
-from twill.codegen.claims import Order, is_dynamic, unequal
+from twill.codegen.claims import Order, is_dynamic
 from twill.codegen.cuda.printer import print_cuda
+from twill.codegen.longest_first import unequal
 from twill.codegen.lower import lower
 from twill.codegen.parameters import parameters
 from twill.codegen.sections import sections

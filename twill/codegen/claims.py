@@ -32,10 +32,9 @@ from twill.codegen.aref import (
     Tell,
     WarpGroup,
 )
-from twill.codegen.longest_first import AXES, growth, trip
+from twill.codegen.longest_first import unequal
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
-from twill.graph.program import Loop
 
 Order = Literal["chosen", "static", "dynamic"]
 """What may be asked for. "chosen": dynamic where program instances have unequal trip counts."""
@@ -49,12 +48,6 @@ def is_dynamic(plan: Plan, asked: Order) -> bool:
     if asked == "static" or not any(group.issuer for group in plan.groups):
         return False
     return asked == "dynamic" or unequal(plan)
-
-
-def unequal(plan: Plan) -> bool:
-    """Whether instances may have unequal trip counts."""
-    loops = [item for item in plan.wired.program.body if isinstance(item, Loop)]
-    return any(growth(trip(plan, loop), axis) != 0 for loop in loops for axis in range(AXES))
 
 
 def claimed(groups: Sequence[WarpGroup], memory: Memory, cursors: Iterator[int]) -> tuple[list[WarpGroup], Aref]:

@@ -29,7 +29,7 @@ AXES = 3
 
 def longest_first(plan: Plan) -> LongestFirst | None:
     """The order for a kernel; None if the trip counts do not say which instances are the longest."""
-    trips = [(trip(plan, loop), loop_bytes(plan, loop)) for loop in plan.wired.program.body if isinstance(loop, Loop)]
+    trips = all_trips(plan)
     ways = [growth(trips, axis) for axis in range(AXES)]
     varying = [axis for axis, way in enumerate(ways) if way]
     if None in ways or len(varying) != 1:
@@ -40,6 +40,18 @@ def longest_first(plan: Plan) -> LongestFirst | None:
     for expr, size in trips:
         total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
     return LongestFirst(axis, grows, total, CACHED)
+
+
+def unequal(plan: Plan) -> bool:
+    """Whether some program instances may load more than others."""
+    trips = all_trips(plan)
+    return any(growth(trips, axis) != 0 for axis in range(AXES))
+
+
+def all_trips(plan: Plan) -> list[tuple[Expr, int]]:
+    """The trip count of each loop, with the bytes of an iteration."""
+    loops = [item for item in plan.wired.program.body if isinstance(item, Loop)]
+    return [(trip(plan, loop), loop_bytes(plan, loop)) for loop in loops]
 
 
 class _Inlined(ScalarTable):
