@@ -15,7 +15,7 @@ from twill.codegen.aref import LongestFirst
 from twill.codegen.claims import Order
 from twill.codegen.cuda.printer import print_cuda
 from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
-from twill.codegen.longest_first import growth, longest_first, ordered, rank, terms
+from twill.codegen.longest_first import evenly, growth, longest_first, ordered, rank, terms
 from twill.codegen.lower import lower
 from twill.graph.affine import Polynomial
 from twill.graph.program import TileProgram
@@ -56,6 +56,10 @@ def test_every_instance_comes_once(axis: int, grows: bool, together: int) -> Non
     assert sorted(found) == sorted(product(*map(range, grid)))
 
 
+def test_bands_are_as_wide_as_one_another() -> None:
+    assert [evenly(64, most) for most in (100, 64, 56, 30, 3, 1, 0)] == [64, 64, 32, 22, 3, 1, 1]
+
+
 @pytest.mark.parametrize("ctas, count", [(1, 7), (4, 16), (4, 18), (132, 100), (132, 1000)])
 def test_every_rank_is_some_cta_s(ctas: int, count: int) -> None:
     assert sorted(rank(i, ctas, count) for i in range(count)) == list(range(count))
@@ -90,6 +94,9 @@ def test_the_printed_order_is_this_one(order: Order) -> None:
     blocks, heads, ctas, together = 5, 6, 4, 4
     common = {"others": heads, "together": together, "grid0": blocks}
     (kept,) = re.findall(r"store_shared4\(smem \+ walk_at, {(.*)}\)", text)
+    for name, value in re.findall(r"const u32 (most|together) = (.*);  //", text):
+        common[name] = common["together"] if name == "most" else eval(value.replace("/", "//"), dict(common))
+    assert common["together"] == evenly(heads, together) == 3
     walk = SimpleNamespace(**dict(zip("xyzw", eval(kept.replace("/", "//"), common), strict=True)))
     expected = list(ordered((blocks, heads), GROWS, together))
     for instance in range(blocks * heads):

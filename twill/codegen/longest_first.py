@@ -170,14 +170,21 @@ def at(expr: Expr, axis: int, index: Expr) -> Expr:
             return expr
 
 
+def evenly(count: int, most: int) -> int:
+    """The width of bands that are as wide as one another, so many that none is wider than `most`: a narrow last band
+    would begin with long instances when most CTAs are nearly done."""
+    bands = -(-count // max(1, most))
+    return -(-count // max(1, bands))
+
+
 def ordered(grid: Sequence[int], order: LongestFirst | None, together: int) -> Iterator[tuple[int, int, int]]:
-    """Grid indices from the first to the last rank. together: instances along the other axes that are walked together.
-    Without an order: axis 0 is the fastest."""
+    """Grid indices from the first to the last rank. together: the most instances along the other axes that are walked
+    together. Without an order: axis 0 is the fastest."""
     sizes = (*grid, 1, 1, 1)[:AXES]
     axis = order.axis if order is not None else AXES - 1
     others = [a for a in range(AXES) if a != axis]
     count = sizes[others[0]] * sizes[others[1]]
-    together = together if order is not None else count
+    together = evenly(count, together) if order is not None else count
     bands = list(range(0, count, max(1, together)))
     for number, first in enumerate(bands):
         upwards = (order is not None and order.grows) != bool((len(bands) - 1 - number) % 2)
