@@ -28,6 +28,7 @@ TOTAL = Reduce(P, PART, 1, "add")
 SCALE = Compute("mul", (Reg(SUM), Reg(ALPHA)), SCALED)
 ADD = Compute("add", (Reg(SCALED), Reg(PART)), SUM)
 AFTER = Compute("log2", (Reg(SUM),), OUT)
+LAST = replace(AFTER, operands=(Reg(M),))
 
 
 def fragments() -> list[Fragment]:
@@ -37,6 +38,11 @@ def fragments() -> list[Fragment]:
 
 def loop(*steady: Stmt) -> Pipeline:
     return Pipeline("l", "k", Local("n"), 1, (steady,), steady, ((If(less(Local("n"), Number(1)), steady),),))
+
+
+def all_on(carried: int) -> tuple[Stmt, ...]:
+    """SCALE, TOTAL, ADD with another vector that is carried."""
+    return replace(SCALE, operands=(Reg(carried), Reg(ALPHA))), TOTAL, replace(ADD, result=carried)
 
 
 def changed(*body: Stmt) -> tuple[tuple[Stmt, ...], list[Fragment]]:
@@ -85,8 +91,21 @@ def test_what_is_not_linear_in_sums_is_left_alone(steady: tuple[Stmt, ...]) -> N
     assert changed(*body) == (body, fragments())
 
 
-def test_several_loops_are_left_alone() -> None:
-    body = (loop(SCALE, TOTAL, ADD), loop(SCALE, TOTAL, ADD), AFTER)
+def test_sums_that_go_from_loop_to_loop_meet_behind_the_last() -> None:
+    start = Compute("add", (Number(0.0), Number(0.0)), SUM)
+    handed = (Copy(SUM, M), loop(*all_on(M)))
+    (_, before, first, copy, second, after, last), known = changed(start, loop(SCALE, TOTAL, ADD), *handed, LAST)
+    one, other = len(known) - 2, len(known) - 1
+    assert isinstance(before, Compute) and before.operands[0] == Reg(SUM) and before.result == one
+    assert copy == Copy(one, other) and last == LAST
+    assert isinstance(after, Reduce) and (after.operand, after.result) == (other, M)
+    assert known[one].layout == known[other].layout == PARTS
+    assert not {stmt.result for stmt in walk((first, second)) if isinstance(stmt, Compute)} & {SUM, M}
+
+
+def test_sums_that_are_used_between_loops_are_left_alone() -> None:
+    used = Compute("max", (Reg(SUM), Reg(ALPHA)), OUT)
+    body = (loop(SCALE, TOTAL, ADD), used, loop(SCALE, TOTAL, ADD), AFTER)
     assert changed(*body) == (body, fragments())
 
 
@@ -104,6 +123,20 @@ def test_the_steady_state_of_attention_has_no_meeting_of_lanes_for_its_sums() ->
     steady = text[text.index("steady state") : text.index("epilogue 0")]
     assert steady.count("other = shuffle_xor(") == 2  # of the maximum
     assert text.count("other = shuffle_xor(") == 2 + 2 + 2  # prologue, steady state, behind the loop
+
+
+def test_sums_go_from_loop_to_loop_in_parts_if_there_are_registers() -> None:
+    example = Example("examples/attention.py", "causal")
+    program, tight = (lower(kernel(example).program, schedule(example), machine(), hold) for hold in (True, False))
+    assert [len([f for f in g.fragments if f.name.endswith("_parts")]) for g in program.groups] == [2, 2, 0]
+    assert not any(f.name.endswith("_parts") for g in tight.groups for f in g.fragments)
+    assert not any(isinstance(s, Reduce) for s in between_loops(program.groups[0].body))
+
+
+def between_loops(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """What stands behind the first loop and in front of the last."""
+    first, *_, last = (place for place, stmt in enumerate(body) if isinstance(stmt, Pipeline))
+    return body[first + 1 : last]
 
 
 def test_parts_that_are_not_joined_are_found() -> None:

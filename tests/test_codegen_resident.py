@@ -130,4 +130,4 @@ def test_a_build_without_room_reads_from_shared_memory(
             make()
         return
     assert make() == "kernel" and built == [lowered(FULL), lowered(FULL, hold=False)]
-    assert any("in shared memory" in text for text in told)
+    assert any("with less in registers" in text for text in told)

@@ -25,8 +25,9 @@ from twill.smt.margin import PARTS, with_margin
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
+THREE = "attention_any_length_full"  # three warp groups share the tensor core
 QUIET = settings(deadline=None, max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
-KEPT = ("attention_full", "attention_causal", "attention_full-d256")
+KEPT = ("attention_full", "attention_causal", "attention_full-d256", THREE)
 
 
 @QUIET
@@ -64,6 +65,20 @@ def test_products_of_attention_may_be_late(kept: Schedule) -> None:
     ]
     longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
     assert min(late) >= longest // PARTS
+
+
+def test_the_more_groups_share_the_tensor_core_the_later_products_may_be() -> None:
+    schedule = load_schedule(next(e.path for e in examples() if e.name == THREE))
+    graph, start = schedule.loops[0].graph, starts(schedule)
+    late = [start[e.dst] + e.distance * schedule.ii - start[e.src] - e.delay for e in graph.edges if awaited(graph, e)]
+    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    assert min(late) >= (len(issuers(schedule)) - 1) * longest > longest
+
+
+def issuers(schedule: Schedule) -> set[int]:
+    """Warp groups of the main loop's products."""
+    graph = schedule.loops[0].graph
+    return {op.warp_group for op in schedule.ops if op.loop == 1 and is_product(graph.instructions[op.id])}
 
 
 def test_nothing_writes_registers_of_products_while_one_is_in_flight(kept: Schedule) -> None:

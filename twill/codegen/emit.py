@@ -64,8 +64,8 @@ def emit(
 ) -> Emission:
     """The kernel of `schedule`, compiled. told: gets the name of each step before it begins. order: of instances.
 
-    Operands that stay in registers (`twill.codegen.resident`) are read from shared memory instead if the compiler
-    has no room for them.
+    If the compiler has no room for them, operands that stay in registers (`twill.codegen.resident`) are read from
+    shared memory instead, and sums that go from loop to loop are whole (`twill.codegen.parts`).
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
@@ -78,7 +78,7 @@ def emit(
         smaller = lower(program, schedule, machine, hold=False, order=order)
         if not rejected.wants_registers or smaller == warp_program:
             raise
-        told(f"{rejected.message}: again with all operands in shared memory")
+        told(f"{rejected.message}: again with less in registers")
         return _emitted(smaller, specialization, schedule, machine, told)
 
 

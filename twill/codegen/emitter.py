@@ -82,7 +82,8 @@ class Emitter:
         """The body with tails, vectors in front, without needless fences, with sums in parts, votes and waits."""
         elements = {f.id: f.element for f in self.registers.fragments}
         gathered = gather(with_tails(tuple(body), elements), self.registers.layouts())
-        parts = in_parts(without_needless_fences(gathered), self.registers.fragments, self.registers.new)
+        made = without_needless_fences(gathered)
+        parts = in_parts(made, self.registers.fragments, self.registers.new, several=self.plan.hold)
         return with_waits(with_votes(parts, self.registers.layouts()))
 
     # -- rings that straight-line code fills --------------------------------------------------

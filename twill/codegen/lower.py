@@ -26,7 +26,8 @@ def lower(
     program: TileProgram, schedule: Schedule, machine: Machine, hold: bool = True, order: Order = "chosen"
 ) -> WarpProgram:
     """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
-    in registers. order: of program instances; dynamic where they have unequal trip counts, unless said otherwise.
+    in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
+    counts, unless said otherwise.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """

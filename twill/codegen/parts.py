@@ -1,5 +1,5 @@
 """Sums of rows that a loop carries are kept in parts: each lane adds up its own elements, and the lanes of a row meet
-once, behind the loop, instead of in every iteration.
+once, behind the loop, or behind the last of several, instead of in every iteration.
 
 That is right for what only such sums are added to, and what is multiplied by numbers that all lanes of a row have
 alike: both are linear. What enters the loop is divided among the four lanes, which is exact.
@@ -18,40 +18,41 @@ from twill.codegen.layout import LANES_OF_A_ROW, Accumulator, Along, Layout
 Maker = Callable[[str, str, Layout], int]
 
 
-def in_parts(body: Iterable[Stmt], fragments: list[Fragment], new: Maker) -> tuple[Stmt, ...]:
+def in_parts(body: Iterable[Stmt], fragments: list[Fragment], new: Maker, several: bool = True) -> tuple[Stmt, ...]:
     """The body of a warp group. fragments: its own, of which some change; new: makes one of a name, element, layout.
+    several: whether also where there are several loops.
 
-    Nothing changes where there are several loops: the lanes would meet between them, where registers are scarcest
-    (causal attention with D = 256 spilled)."""
+    Loops of one body, and what stands between them, are one stretch: sums that go from loop to loop meet once, behind
+    the last."""
     block = tuple(body)
-    if sum(isinstance(stmt, Pipeline) for stmt in block) > 1:
+    loops = [place for place, stmt in enumerate(block) if isinstance(stmt, Pipeline)]
+    if not loops or (len(loops) > 1 and not several):
         return block
-    for place, stmt in enumerate(block):
-        if not isinstance(stmt, Pipeline):
-            continue
-        outside = {f for i, s in enumerate(block) if i != place for f in touched(s)}
-        known = {fragment.id: fragment for fragment in fragments}
-        for total in (s for s in stmt.steady if isinstance(s, Reduce)):
-            linear = together(stmt, total, known)
-            carried = linear & outside
-            if linear and carried == carried_by(stmt, linear) and carried:
-                return in_parts(divided(block, place, linear, carried, fragments, new), fragments, new)
+    before, inside, after = block[: loops[0]], block[loops[0] : loops[-1] + 1], block[loops[-1] + 1 :]
+    known = {fragment.id: fragment for fragment in fragments}
+    for total in (s for loop in inside if isinstance(loop, Pipeline) for s in loop.steady if isinstance(s, Reduce)):
+        linear = together(inside, total, known)
+        entering, leaving = linear & touched(before), linear & touched(after)
+        carried = carried_by(inside, linear)
+        if linear and leaving and carried <= entering | leaving:
+            made = divided((before, inside, after), linear, entering | carried, leaving, fragments, new)
+            return in_parts(made, fragments, new, several)
     return block
 
 
-def touched(stmt: Stmt) -> set[int]:
-    """Fragments that a statement, or one within it, reads or writes."""
-    return {fragment for inner in walk((stmt,)) if not isinstance(inner, If | Pipeline) for fragment in named(inner)}
+def touched(block: tuple[Stmt, ...]) -> set[int]:
+    """Fragments that statements, or those within them, read or write."""
+    return {fragment for stmt in leaves(block) for fragment in named(stmt)}
 
 
-def leaves(loop: Pipeline) -> list[Stmt]:
-    """Statements of a loop that are no control."""
-    return [s for s in walk((loop,)) if not isinstance(s, If | Pipeline)]
+def leaves(block: tuple[Stmt, ...]) -> list[Stmt]:
+    """Statements of a block that are no control."""
+    return [s for s in walk(block) if not isinstance(s, If | Pipeline)]
 
 
-def together(loop: Pipeline, total: Reduce, known: Mapping[int, Fragment]) -> set[int]:
+def together(block: tuple[Stmt, ...], total: Reduce, known: Mapping[int, Fragment]) -> set[int]:
     """The vectors that must be in parts if that sum is; none if they cannot be."""
-    inside = leaves(loop)
+    inside = leaves(block)
     found: set[int] = set()
     pending = {total.result}
     while pending:
@@ -59,15 +60,15 @@ def together(loop: Pipeline, total: Reduce, known: Mapping[int, Fragment]) -> se
         pending = set()
         for stmt in inside:
             match stmt:
-                case Compute("add" | "sub", operands, result) if touched(stmt) & found:
+                case Compute("add" | "sub", operands, result) if touched((stmt,)) & found:
                     pending |= {o.fragment for o in operands if isinstance(o, Reg)} | {result}
-                case Compute("mul", operands, result) if touched(stmt) & found:
+                case Compute("mul", operands, result) if touched((stmt,)) & found:
                     pending.add(result)
-                case Copy(source, result) if touched(stmt) & found:
+                case Copy(source, result) if touched((stmt,)) & found:
                     pending |= {source, result}
         pending -= found
     if all(is_row_vector(known[f].layout) and known[f].element == "f32" for f in found) and all(
-        is_linear(stmt, found, known) for stmt in inside if touched(stmt) & found
+        is_linear(stmt, found, known) for stmt in inside if touched((stmt,)) & found
     ):
         return found
     return set()
@@ -92,11 +93,11 @@ def is_linear(stmt: Stmt, found: set[int], known: Mapping[int, Fragment]) -> boo
     return False
 
 
-def carried_by(loop: Pipeline, linear: set[int]) -> set[int]:
+def carried_by(block: tuple[Stmt, ...], linear: set[int]) -> set[int]:
     """Those that are read before they are written."""
     carried: set[int] = set()
     written: set[int] = set()
-    for stmt in leaves(loop):
+    for stmt in leaves(block):
         result = getattr(stmt, "result", -1)
         read = {o.fragment for o in stmt.operands if isinstance(o, Reg)} if isinstance(stmt, Compute) else set()
         carried |= (read | ({stmt.source} if isinstance(stmt, Copy) else set())) & linear - written
@@ -105,24 +106,25 @@ def carried_by(loop: Pipeline, linear: set[int]) -> set[int]:
 
 
 def divided(
-    block: tuple[Stmt, ...], place: int, linear: set[int], carried: set[int], fragments: list[Fragment], new: Maker
-) -> tuple[Stmt, ...]:
-    """The block with the vectors of one loop in parts."""
-    loop = block[place]
+    blocks: tuple[tuple[Stmt, ...], tuple[Stmt, ...], tuple[Stmt, ...]], linear: set[int], entering: set[int],
+    leaving: set[int], fragments: list[Fragment], new: Maker,
+) -> tuple[Stmt, ...]:  # fmt: skip
+    """What stands before loops, they themselves, and what stands behind them, with vectors of the loops in parts."""
+    before, inside, after = blocks
     number = {fragment.id: index for index, fragment in enumerate(fragments)}
     names: dict[int, int] = {}
     for fragment in sorted(linear):
         old = fragments[number[fragment]]
         assert isinstance(old.layout, Along)
         parts = replace(old.layout, parts=True)
-        if fragment in carried:
+        if fragment in entering | leaving:
             names[fragment] = new(f"{old.name}_parts", old.element, parts)
         else:
             fragments[number[fragment]] = replace(old, layout=parts)
     share = Number(1 / LANES_OF_A_ROW, "f32")
-    before = [Compute("mul", (Reg(old), share), made, note="parts of a sum") for old, made in names.items()]
-    after = [Reduce(made, old, 1, "add", note="the sum of the parts") for old, made in names.items()]
-    return (*block[:place], *before, renamed(loop, names), *after, *block[place + 1 :])
+    divide = [Compute("mul", (Reg(f), share), names[f], note="parts of a sum") for f in sorted(entering)]
+    join = [Reduce(names[f], f, 1, "add", note="the sum of the parts") for f in sorted(leaving)]
+    return (*before, *divide, *all_renamed(inside, names), *join, *after)
 
 
 def renamed(stmt: Stmt, names: Mapping[int, int]) -> Stmt:

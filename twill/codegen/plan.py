@@ -38,7 +38,7 @@ def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
 @dataclass
 class Plan:
     """Tasks by place, and the groups that have them. ctas: that share an SM. hold: whether tiles may stay in registers
-    as operands of products; resident: those that do."""
+    as operands of products, and sums in parts from loop to loop; resident: the tiles that do."""
 
     wired: Wired
     schedule: Schedule

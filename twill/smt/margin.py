@@ -5,9 +5,10 @@ limit, the arrival of an operand. A schedule that reads its result in the very c
 cycle of every iteration for each cycle that it is late. Of the schedules of equal I, copies and crossing, those are
 looked for in which products may be late by the same number of cycles, as many as possible: the margin. They are the
 schedules of a graph in which every instruction that waits for a product waits so much longer. A product that shares
-the tensor core with another takes twice its time: no larger margin is looked for. And the products of a warp group
-follow one another, so that the tensor core goes from group to group once in every I: an order that emitted code can
-keep (`twill.codegen.turns`), and in which no result has to wait for products of another group.
+the tensor core with those of n other warp groups takes n + 1 times its time: no larger margin is looked for. And the
+products of a warp group follow one another, so that the tensor core goes from group to group once in every I: an
+order that emitted code can keep (`twill.codegen.turns`), and in which no result has to wait for products of another
+group.
 
 The more warp groups share the tensor core, the later the last of them has its turn: where the fewest copies leave no
 margin, one more copy may (three row blocks of attention, whose products of two iterations make one run).
@@ -40,6 +41,12 @@ def longest(graph: CostedGraph, edge: CostedEdge) -> int:
     return max((u.cycles for u in graph.instructions[edge.src].uses), default=0) if awaited(graph, edge) else 0
 
 
+def largest(graph: CostedGraph, found: Assignment) -> int:
+    """The largest margin that is looked for: the longest product, as often as other groups share its unit."""
+    groups = {found.slot[i.id] for i in graph.instructions if is_product(i)}
+    return max(longest(graph, e) for e in graph.edges) * max(1, len(groups) - 1)
+
+
 @dataclass(frozen=True)
 class Room:
     """What was found. questions: about the graph with the largest margin, with a schedule of it as their best; None if
@@ -55,7 +62,7 @@ def widest(questions: Questions, more: int = 0) -> Room:
     graph, found = questions.problem.graph, questions.found
     if not any(awaited(graph, edge) for edge in graph.edges):
         return Room(None)
-    most = max(longest(graph, e) for e in graph.edges)
+    most = largest(graph, found)
     best: Questions | None = None
     low, high = 0, PARTS + 1  # low is possible, high is not
     while high - low > 1:
