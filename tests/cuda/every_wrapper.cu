@@ -69,6 +69,7 @@ extern "C" __global__ void copies(const __grid_constant__ TensorMap map, char* g
   store_shared_u8(dst, load_shared_u8(dst));
   u32* counter = (u32*)global;
   *counter = atomic_add(counter, 1u) + atomic_add((i32*)global, 1) + (u32)atomic_add((u64*)global, (u64)1);
+  *counter += atomic_count(counter, 3u);
   *(float*)global = atomic_add((float*)global, 1.f) + (float)atomic_add((double*)global, 1.);
   reduce_add(counter, 1u);
   reduce_add((i32*)global, 1);
