@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tests.gpu.check_overlap import overlap
 from tests.gpu.examples import LAUNCHES, ROOT, Row
 from tests.gpu.references import EXAMPLES, Example
 from twill.exc import MalformedSidecar, TwillError
@@ -35,6 +36,8 @@ def rows(folder: Path, quick: bool) -> Iterator[Row]:
             yield from one(name, kernel, triton_kernel, example, case, 10 if quick else LAUNCHES)
         except TwillError as refused:  # before anything ran: the other sizes can be tried
             yield Row(name, "launches", words(case), False, note=str(refused))
+    first = cases(kernel.manifest.file, kernel.manifest.spec, example, quick=True)[-1]
+    yield overlap(name, kernel, example, first, words(first))
 
 
 def one(
