@@ -171,10 +171,12 @@ def at(expr: Expr, axis: int, index: Expr) -> Expr:
 
 
 def evenly(count: int, most: int) -> int:
-    """The width of bands that are as wide as one another, so many that none is wider than `most`: a narrow last band
-    would begin with long instances when most CTAs are nearly done."""
+    """The width of bands that are about as wide as one another, none wider than `most`: a narrow last band would begin
+    with long instances when most CTAs are nearly done. If it has not half of that width all the same, one less."""
     bands = -(-count // max(1, most))
-    return -(-count // max(1, bands))
+    width = max(1, -(-count // max(1, bands)))
+    last = (count - 1) % width + 1
+    return width - (2 * last < width)
 
 
 def ordered(grid: Sequence[int], order: LongestFirst | None, together: int) -> Iterator[tuple[int, int, int]]:

@@ -25,7 +25,8 @@ def print_common(order: LongestFirst, at: str, ctx: Context) -> None:
     size = f"max(1u, (u32)(({ctx.expression(order.bytes)}) >> {_KIB}))"
     out.line(f"const u32 others = instances / {grid};  // the rest of the grid")
     out.line(f"const u32 most = max(1u, min(others, {order.cached >> _KIB} / {size}));  // of these that are cached")
-    out.line("const u32 together = (others - 1) / ((others - 1) / most + 1) + 1;  // as many in every band")
+    out.line("const u32 wide = (others - 1) / ((others - 1) / most + 1) + 1;  // bands as wide as one another")
+    out.line("const u32 together = wide - (u32)((others - 1) % wide * 2 + 2 < wide);  // no narrow last one")
     out.line(f"store_shared4({at}, {{others, together, together * {grid}, (others - 1) / together}});")
 
 
@@ -122,8 +123,16 @@ def print_tell(stmt: Tell, ctx: Context) -> None:
 
 
 def print_learn(stmt: Learn, ctx: Context) -> None:
-    """By all threads."""
-    ctx.out.line(f"const Vec4 told = load_shared4({ctx.slot(stmt.source)});")
+    """By one lane of each warp, which passes it on: the compiler then knows that all lanes have the same, and the lane
+    that gives the slot back is the one that read it."""
+    at = ctx.slot(stmt.source)
+    if ctx.group.issuer:
+        ctx.out.line(f"const Vec4 told = load_shared4({at});")
+        return
+    ctx.out.line("Vec4 told = {0, 0, 0, 0};")
+    ctx.out.line(f"if (lane == 0) told = load_shared4({at});")
+    for word in (*(_WORDS[axis] for axis in used_axes(ctx.group)), "w"):
+        ctx.out.line(f"told.{word} = warp_uniform(told.{word});")
 
 
 def print_told(ctx: Context) -> None:
