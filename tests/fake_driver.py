@@ -31,13 +31,15 @@ OK = Code(0)
 
 @dataclass
 class Launch:
-    """What cuLaunchKernelEx was given. values: the parameters' bytes; a tensor map begins with its address."""
+    """What cuLaunchKernelEx was given. values: the parameters' bytes; a tensor map begins with its address. cluster:
+    of its attribute, if there is one."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
     stream: int
     values: tuple[bytes, ...]
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass
@@ -157,7 +159,11 @@ class FakeDriver:
         values = tuple(ctypes.string_at(address or 0, size) for address, size in zip(pointers, self.sizes, strict=True))
         grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
         block = (config.blockDimX, config.blockDimY, config.blockDimZ)
-        self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream), values))
+        cluster = (1, 1, 1)
+        for attribute in config.attrs if config.numAttrs else ():
+            dims = attribute.value.clusterDim
+            cluster = (dims.x, dims.y, dims.z)
+        self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream), values, cluster))
         return (OK,)
 
 

@@ -46,7 +46,8 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
-from twill.codegen.expression import Apply, Number, add, subtract
+from twill.codegen.expression import Apply, Number, ProgramId, add, subtract
+from twill.codegen.parameters import nodes
 
 Path = tuple[tuple[str, int], ...]
 """(field, index) at every level; blocks of prologue and epilogue are ("prologue", k), then ("", index)."""
@@ -200,7 +201,9 @@ def _counts(place: Place, program: WarpProgram) -> Faults:
             yield "WaitGroups pending + 1", "", instead(replace(place.stmt, pending=pending + 1))
         case BulkWait(pending=pending):
             yield "BulkWait pending + 1", "", instead(replace(place.stmt, pending=pending + 1))
-        case Expect(bytes=size):
+        case Expect(cursor=cursor, bytes=size):
+            if program.arefs[program.groups[place.group].cursor(cursor).aref].shared:
+                yield "Expect half the bytes", "those that the CTA sends", instead(replace(place.stmt, bytes=size // 2))
             yield "Expect too many bytes", "", instead(replace(place.stmt, bytes=size + 16))
             yield "Expect too few bytes", "", instead(replace(place.stmt, bytes=size - 16))
         case Advance(cursor=cursor):
@@ -209,8 +212,10 @@ def _counts(place: Place, program: WarpProgram) -> Faults:
             depth = program.arefs[program.groups[place.group].cursor(cursor).aref].depth
             turns = (Advance(cursor),) * depth
             yield f"wrong parity of {type(place.stmt).__name__}", "", instead(*turns, place.stmt)
-        case Consumed():
+        case Consumed(everywhere=everywhere):
             yield "Consumed twice", "", instead(place.stmt, place.stmt)
+            if everywhere:
+                yield "dropped remote Consumed", "", instead(replace(place.stmt, everywhere=False))
         case Arrive():
             yield "Arrive twice", "", instead(place.stmt, place.stmt)
         case Claim():
@@ -279,8 +284,21 @@ def _pipelines(place: Place, program: WarpProgram) -> Faults:
                 yield f"{name} one step short", f"step {number}", instead(other(stmt, **{name: shorter}))
 
 
+def _halves(place: Place, program: WarpProgram) -> Faults:
+    """Of tiles that the CTAs of a cluster load together."""
+    stmt = place.stmt
+    if not isinstance(stmt, TmaLoad) or stmt.sender < 0:
+        return
+    block, _ = block_of(program, place)
+    others = [s for s in block if isinstance(s, TmaLoad) and s.map == stmt.map and s.sender not in (-1, stmt.sender)]
+    for one in others[:1]:
+        yield "half loaded twice", "", instead(replace(one, sender=stmt.sender))
+    yield "half sent by both", "", instead(stmt, replace(stmt, sender=1 - stmt.sender))
+    yield "half sent to oneself, too", "", instead(stmt, replace(stmt, sender=-1))
+
+
 RULES: tuple[Callable[[Place, WarpProgram], Faults], ...] = (
-    _dropped, _early, _late, _counts, _addresses, _operands, _pipelines,
+    _dropped, _early, _late, _counts, _addresses, _operands, _pipelines, _halves,
 )  # fmt: skip
 
 
@@ -301,6 +319,14 @@ def _of_the_whole(program: WarpProgram) -> Iterator[Mutant]:
             for change in (-1, 1):
                 wrong = other(aref, **{name: getattr(aref, name) + change})
                 yield _whole(f"wrong {name}", f"{aref.name} {change:+}", program, "arefs", number, wrong)
+    if program.cluster is not None:
+        for end in ("meets_first", "meets_last"):
+            apart = other(program.cluster, **{end: False})
+            yield Mutant("missing cluster sync", None, end, replace(program, cluster=apart))
+        used = {n.axis for n in nodes(tuple(g.body for g in program.groups)) if isinstance(n, ProgramId)}
+        for axis in used - {program.cluster.axis}:
+            elsewhere = replace(program.cluster, axis=axis)
+            yield Mutant("cluster along another axis", None, f"{axis}", replace(program, cluster=elsewhere))
     for group in program.groups:
         for neighbour in program.groups:
             yield from _swapped(program, group, neighbour)

@@ -42,6 +42,25 @@ def test_the_warp_program_is_printed_without_a_compiler(
     assert capsys.readouterr().out == (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
 
 
+def test_clusters_are_emitted_if_asked_and_refused_where_nothing_is_shared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["emit", GEMM.file, *GIVEN, "--schedule", str(GEMM.path), "--cluster", "2", "--ir"]
+    assert main([*words, "--out", str(tmp_path / "o")]) == 0
+    assert capsys.readouterr().out == (GOLDEN / f"warp_{GEMM.name}-cluster.txt").read_text()
+    manifest = EmittedKernel.load(tmp_path / "o").manifest
+    assert (manifest.cluster, manifest.cluster_axis) == (2, 0)
+    assert "__cluster_dims__(2, 1, 1)" in (tmp_path / "o" / "kernel.cu").read_text()
+    causal = Example("examples/attention.py", "causal")
+    words = ["emit", causal.file, "--spec", causal.spec, *GIVEN, "--schedule", str(causal.path), "--ir"]
+    assert main([*words, "--cluster", "2"]) == 2
+    told = capsys.readouterr().err
+    assert "share no tile" in told and "`k` along axis 0: the bounds of its loop are others" in told
+    words = ["emit", GEMM.file, *GIVEN, "--schedule", str(GEMM.path), "--cluster", "2", "--ir", "--order", "dynamic"]
+    assert main(words) == 2
+    assert "clusters have a static order of program instances" in capsys.readouterr().err
+
+
 def test_running_maxima_move_in_every_iteration_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
     full = Example("examples/attention.py", "full")
     words = ["emit", full.file, "--spec", full.spec, *GIVEN, "--schedule", str(full.path), "--ir"]

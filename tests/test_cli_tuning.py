@@ -25,7 +25,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Nothing is compiled; names of what was to be."""
     names: list[str] = []
 
-    def emit_solved(kernel: Any, machine: Any, solve: Any) -> Any:
+    def emit_solved(kernel: Any, machine: Any, solve: Any, cluster: int) -> Any:
         schedule = solve(kernel.graph, machine)
         names.append(dict(kernel.specialization.constexprs)["BLOCK_N"])
         return SimpleNamespace(schedule=schedule, files=lambda: {"manifest.json": "{}"})
@@ -70,6 +70,21 @@ def test_the_winner_is_kept_and_emitted_from_the_store(
     assert "64x256" in capsys.readouterr().out
 
 
+def test_clusters_that_win_are_emitted_from_the_store(
+    builds: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured_here(explored: Any, built: Any, machine: Any) -> Measured:
+        return Measured({name: [0.5 if "clusters of 2" in name else 1.0] for name in built})
+
+    monkeypatch.setattr(tuning, "measured_here", measured_here)
+    monkeypatch.setattr(tuning, "device_name", lambda: "a GPU")
+    store = ["--store", str(tmp_path / "s")]
+    assert main(["tune", *WORDS, *TILES, *store]) == 0
+    assert "clusters of 2 is 2.000 times as fast as the default" in capsys.readouterr().out
+    assert main(["emit", *WORDS, "--tuned", "--ir", *store]) == 0
+    assert "cluster: 2 CTAs, neighbours along axis 0" in capsys.readouterr().out
+
+
 def test_the_default_stays_if_nothing_is_faster(
     builds: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,8 +99,8 @@ def explored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "gpu_here", lambda machine: False)
     emit_solved = emission.emit_solved
 
-    def with_schedule(kernel: Any, machine: Any, solve: Any) -> Any:
-        made = emit_solved(kernel, machine, solve)
+    def with_schedule(kernel: Any, machine: Any, solve: Any, cluster: int) -> Any:
+        made = emit_solved(kernel, machine, solve, cluster=cluster)
         files = {**made.files(), "schedule.json": made.schedule.canonical() + "\n"}
         return SimpleNamespace(schedule=made.schedule, files=lambda: files)
 
@@ -111,7 +126,8 @@ def test_what_was_explored_elsewhere_is_measured_here_and_kept(
     assert main(["tune", *WORDS, "--from", str(tmp_path / "o"), *store]) == 0
     assert "2.000 times as fast as the default" in capsys.readouterr().out
     ((names, grids, default),) = seen
-    assert default == names[0] and len(names) == len(grids) == 2 and grids[0] == [(4096,)] and grids[1] == [(2048,)]
+    assert default == names[0] and names[2] == f"{names[1]}, clusters of 2"
+    assert grids == [[(4096,)], [(2048,)], [(2048,)]]
     assert len(builds) == count  # nothing is solved or emitted again
     found = Tuning.parse((tmp_path / "o" / "tuning.json").read_text())
     assert (found.gain, found.device, found.schedule.kernel) == (2.0, "a GPU", "gemm")

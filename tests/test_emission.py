@@ -52,7 +52,9 @@ class Builds:
         self.endings = list(endings)
         self.schedules: list[Schedule] = []
 
-    def __call__(self, program: object, spec: object, given: Schedule, on: Machine, tell: object, order: str) -> Any:
+    def __call__(
+        self, program: object, spec: object, given: Schedule, on: Machine, tell: object, order: str, ctas: int
+    ) -> Any:
         self.schedules.append(given)
         if self.endings:
             raise self.endings.pop(0)

@@ -73,6 +73,15 @@ def test_ctas_that_share_an_sm_are_launched_together(driver: FakeDriver) -> None
     assert driver.launches[1].grid == (200, 1, 1)
 
 
+def test_clusters_are_whole_and_work_on_pairs(driver: FakeDriver) -> None:
+    pairs = EmittedKernel(replace(KERNEL, cluster=2, cluster_axis=1), CODE)
+    for grid, ctas in (((3, 5), 2 * 9), ((1, 1), 2), ((100, 100), 132), ((5, 0), 0)):
+        before = len(driver.launches)
+        pairs[grid](descriptor(), vector(), 1000, 512)
+        assert [launch.grid for launch in driver.launches[before:]] == ([(ctas, 1, 1)] if ctas else [])
+    assert driver.launches[-1].cluster == (2, 1, 1)
+
+
 def test_names_defaults_and_grids_of_functions_work_as_in_triton(driver: FakeDriver, kernel: EmittedKernel) -> None:
     kernel[lambda meta: (meta["M"] // meta["BLOCK"],)](descriptor(), vector(), N=512, M=1280, BLOCK=128)
     assert numbers(driver) == (1280, 0x20000, 0.5, 512, (10, 1, 1))

@@ -30,6 +30,8 @@ def test_the_default_is_first_and_wider_tiles_follow_with_their_types() -> None:
     scores = [score(one, default) for one in others]
     assert scores == sorted(scores)
     assert {one.schedule.cooperation.blocks for one in found.candidates} >= {1, 2}
+    twins = [number for number, one in enumerate(found.candidates) if one.cluster == 2]
+    assert twins == [2] and found.candidates[1].schedule == found.candidates[2].schedule
 
 
 def test_tiles_that_cannot_be_scheduled_or_compiled_are_told_and_left_out() -> None:

@@ -35,6 +35,13 @@ def test_the_text_is_the_golden_one(example: Example, golden: Callable[[str, str
     golden(f"warp_{example.name}.txt", warp_text.text(program(example)))
 
 
+@pytest.mark.parametrize("name", ["gemm_bf16", "attention_full"])
+def test_the_text_in_clusters_is_the_golden_one(name: str, golden: Callable[[str, str], None]) -> None:
+    example = next(one for one in EXAMPLES if one.name == name)
+    made = lower(kernel(example).program, schedule(example), machine(), cluster=2)
+    golden(f"warp_{name}-cluster.txt", warp_text.text(made))
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
 def test_it_compiles_without_spills_and_multiplies_as_the_schedule_says(example: Example) -> None:
     lowered, read = program(example), kernel(example)

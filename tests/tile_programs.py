@@ -142,16 +142,16 @@ class OpenLoop:
         return Polynomial.symbol(self.induction)
 
 
-def gemm() -> TileProgram:
-    """C[128,128] = A[128,K] B[K,128], 64 of K an iteration, one grid index along m, one along n."""
+def gemm(rows: int = 128, columns: int = 128) -> TileProgram:
+    """C[rows,columns] = A[rows,K] B[K,columns], 64 of K an iteration, one grid index along m, one along n."""
     p = Programs()
     trips = p.argument("trips")
     pid_m, pid_n = p.op("program_id", axis=0), p.op("program_id", axis=1)
-    m, n = Polynomial.symbol(pid_m) * 128, Polynomial.symbol(pid_n) * 128
-    zeros = p.constant(0.0, (128, 128), "f32")
+    m, n = Polynomial.symbol(pid_m) * rows, Polynomial.symbol(pid_n) * columns
+    zeros = p.constant(0.0, (rows, columns), "f32")
     with p.loop(trips, [zeros]) as k:
-        a = p.load("A", (128, 64), at=(m, k.i * 64), name="a")
-        b = p.load("B", (64, 128), at=(k.i * 64, n), name="b")
+        a = p.load("A", (rows, 64), at=(m, k.i * 64), name="a")
+        b = p.load("B", (64, columns), at=(k.i * 64, n), name="b")
         k.yields = [p.dot(a, b, k.carried[0], name="acc")]
     p.store("C", p.op("cast", k.results[0], element="f16", name="c"), at=(m, n))
     return p.done()

@@ -15,6 +15,7 @@ from twill.codegen.aref import (
     Buffer,
     BulkCommit,
     BulkWait,
+    Cluster,
     Commit,
     Compute,
     Consumed,
@@ -48,6 +49,7 @@ from twill.codegen.aref import (
     WindowAxis,
 )
 from twill.codegen.claims import claimed
+from twill.codegen.clustered import clustered
 from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
 from twill.codegen.layout import Accumulator, Blocked
 from twill.codegen.memory import Memory
@@ -141,6 +143,20 @@ def claiming(program: WarpProgram) -> WarpProgram:
     return replace(
         program, buffers=buffers, arefs=tuple(memory.arefs), groups=tuple(groups), shared=shared, told=ring.id
     )
+
+
+def clustered_gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
+    """The same in clusters along axis 0 of the grid: neighbours share B, each sends half; A is each one's own."""
+    alone = gemm(consumers, wait)
+    ring = replace(alone.arefs[0], shared=True, empty_count=2 * alone.arefs[0].empty_count)
+    loads = next(stmt for stmt in alone.groups[consumers].body if isinstance(stmt, Pipeline))
+    acquire, expect, a, first, second, advance = loads.steady
+    assert isinstance(first, TmaLoad) and isinstance(second, TmaLoad)
+    halves = (replace(first, sender=0), replace(second, sender=1))
+    together = replace(loads, steady=(acquire, expect, a, *halves, advance))
+    producer = replace(alone.groups[consumers], body=tile(together))
+    groups = clustered((*alone.groups[:consumers], producer), (ring,))
+    return replace(alone, arefs=(ring,), groups=tuple(groups), cluster=Cluster(0))
 
 
 def _consumer(group: int, rows: int, wait: int, trip: Expr) -> WarpGroup:

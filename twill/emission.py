@@ -84,8 +84,10 @@ def _extracted(specialization: Specialization, program: TileProgram, lazy: bool,
     return Extracted(specialization, laziness.program, graph, laziness)
 
 
-def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller = lambda text: None) -> Emission:
-    """The kernel, solved by `solve` and emitted.
+def emit_solved(
+    kernel: Extracted, machine: Machine, solve: Solver, tell: Teller = lambda text: None, cluster: int = 1
+) -> Emission:
+    """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together (`twill.codegen.sharing`).
 
     Errors: those of `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
@@ -98,7 +100,7 @@ def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller
                 raise
             break  # nothing that fits was found: what the compiler said is the answer
         try:
-            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order)
+            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
         except exc.BuildRejected as rejected:
             if not rejected.wants_registers:
                 raise
@@ -110,12 +112,15 @@ def emit_solved(kernel: Extracted, machine: Machine, solve: Solver, tell: Teller
 
 
 def emit_scheduled(
-    kernel: Extracted, machine: Machine, schedule: Schedule, tell: Teller = lambda text: None
+    kernel: Extracted, machine: Machine, schedule: Schedule, tell: Teller = lambda text: None, cluster: int = 1
 ) -> Emission:
-    """The kernel, emitted with a given schedule. Errors: ScheduleMismatch, InvalidSchedule, those of `emit`."""
+    """The kernel, emitted with a given schedule. cluster: as for `emit_solved`.
+
+    Errors: ScheduleMismatch, InvalidSchedule, those of `emit`.
+    """
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order)
+    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
 
 
 def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:

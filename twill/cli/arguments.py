@@ -157,6 +157,9 @@ def emit(commands: Commands) -> None:
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
     one.add_argument("--ir", action="store_true", help="print the warp program")
+    one.add_argument(
+        "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that load tiles together: 1 or 2 (1)"
+    )
     given = one.add_mutually_exclusive_group()
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
     given.add_argument("--tuned", action="store_true", help="the tiles and the schedule that `twill tune` kept")

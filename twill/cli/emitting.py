@@ -52,12 +52,13 @@ def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emissi
     from twill.emission import emit_scheduled, emit_solved
 
     if arguments.schedule is not None:
-        return emit_scheduled(kernel, machine, given(arguments), say_more)
-    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), say_more)
+        return emit_scheduled(kernel, machine, given(arguments), say_more, arguments.cluster)
+    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), say_more, arguments.cluster)
 
 
 def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
-    """The kernel with the tiles that a tuning found best; its schedule is given from now on. Errors: NotTuned."""
+    """The kernel with the tiles that a tuning found best; its schedule and clusters are given from now on. Errors:
+    NotTuned."""
     from twill.cli import tuned
     from twill.emission import extract
 
@@ -65,7 +66,8 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
     lazy = not arguments.no_lazy_rescale
     again = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
-    return again, Namespace(**{**vars(arguments), "schedule": found.schedule})
+    cluster = max(arguments.cluster, found.won.cluster)
+    return again, Namespace(**{**vars(arguments), "schedule": found.schedule, "cluster": cluster})
 
 
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
@@ -79,7 +81,7 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     else:
         schedule = given(arguments)
         refuse_foreign(schedule, kernel.graph, machine)
-    return text(lower(kernel.program, schedule, machine, order=kernel.order))
+    return text(lower(kernel.program, schedule, machine, order=kernel.order, cluster=arguments.cluster))
 
 
 def given(arguments: Namespace) -> Schedule:

@@ -125,7 +125,7 @@ def emit_best(
 
         say(f"emitting {candidate.name}")
         try:
-            emission = emit_solved(candidate.kernel, machine, schedule)
+            emission = emit_solved(candidate.kernel, machine, schedule, cluster=candidate.cluster)
         except exc.TwillError as refused:
             if candidate.default:
                 raise
@@ -212,6 +212,7 @@ def tried(
         measured=times,
         note=wrong or notes.get(name, ""),
         folder=built[name].folder.name if name in built else "",
+        cluster=candidate.cluster,
     )
 
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.abstract import control
-from twill.codegen.abstract.actor import Actor, Machine, Ring, Waiting
-from twill.codegen.abstract.barriers import Named
-from twill.codegen.abstract.deal import WAYS, Deal, Way, deals
+from twill.codegen.abstract.actor import Actor, Machine, Waiting
+from twill.codegen.abstract.cluster import cluster_of, left
+from twill.codegen.abstract.deal import WAYS, Way, deals
 from twill.codegen.abstract.inputs import Launch, launches
-from twill.codegen.abstract.memory import Global, Shared
+from twill.codegen.abstract.memory import Global
 from twill.codegen.abstract.results import compare
 from twill.codegen.abstract.static import static_violations
 from twill.codegen.abstract.violation import RULES, Findings, Violation
@@ -32,6 +32,7 @@ from twill.codegen.arithmetic import Array
 from twill.codegen.arrays import np
 from twill.codegen.grid_walk import walked
 from twill.codegen.longest_first import TOGETHER, ordered, rank
+from twill.codegen.pairs import paired
 from twill.codegen.sequential import run as run_sequentially
 from twill.graph.problem import Problem
 
@@ -58,7 +59,7 @@ def run(
     watch: Callable[[Actor, Stmt], None] | None = None,
     way: Way = "in turn",
 ) -> Trace:
-    """The launch on that many persistent CTAs, one after the other, on copies of the launch's arrays.
+    """The launch on that many persistent CTAs (or clusters), one after the other, on copies of the launch's arrays.
 
     enough: violations after which it ends. watch: is told of every statement before it is executed. way: in which
     instances are dealt to the CTAs; a static order knows one.
@@ -72,39 +73,30 @@ def run(
     for dealt in deals(len(indices), ctas, way if program.told is not None else "in turn"):
         if program.told is not None and not dealt:
             continue  # no more CTAs are launched than there are instances
-        machine = Machine(
-            program,
-            Shared.of(program.buffers, findings),
-            Global(arrays),
-            [Ring.of(aref) for aref in program.arefs],
-            [Named(barrier.name, barrier.groups) for barrier in program.barriers],
-            findings,
-            launch.scalars,
-            grid,
-            {group.id: group.role for group in program.groups},
-            Deal([indices[place] for place in dealt]),
-            watch,
-        )
+        given = [indices[place] for place in dealt]
+        machines = cluster_of(program, launch.scalars, grid, Global(arrays), findings, given, watch)
         with np.errstate(all="ignore"):  # infinities are values like others
-            steps += _run_cta(machine, enough)
+            steps += _run_cluster(machines, enough)
     return Trace(arrays, findings.all(), steps)
 
 
 def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:
-    """All instances in the order in which CTAs get them."""
+    """All instances in the order in which CTAs get them; pairs of instances in a cluster."""
     if program.order is None:
-        return list(walked(grid, program.band))
+        return list(walked(paired(grid, program.cluster), program.band))
     ranked = list(ordered(grid, program.order, TOGETHER))
     if program.told is not None:
         return ranked
     return [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
 
 
-def _run_cta(machine: Machine, enough: int) -> int:
-    """All warp groups until they end or none can go on; the statements that they executed."""
-    actors = [Actor(machine, group) for group in machine.program.groups]
+def _run_cluster(machines: Sequence[Machine], enough: int) -> int:
+    """All warp groups of all its CTAs until they end or none can go on; the statements that they executed."""
+    machine = machines[0]
+    actors = [Actor(cta, group) for cta in machines for group in cta.program.groups]
     running = {actor: control.run(actor) for actor in actors}
     waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
+    moving = machine
     try:
         while running and len(machine.findings.found) < enough:
             moved = False
@@ -112,7 +104,7 @@ def _run_cta(machine: Machine, enough: int) -> int:
                 wait = waiting[actor]
                 if wait is not None and not wait.ready():
                     continue
-                moved = True
+                moved, moving = True, actor.machine
                 waiting[actor] = next(steps, None)
                 if waiting[actor] is None:
                     del running[actor]
@@ -121,12 +113,14 @@ def _run_cta(machine: Machine, enough: int) -> int:
                 break
         else:
             if not running:
-                _end(machine, actors)
+                for cta in machines:
+                    _end(cta, [actor for actor in actors if actor.machine is cta])
+                    left(cta, actors)
     except IndexError as error:
-        machine.findings.add("bounds", f"an access outside of a tensor: {error}", *_where(machine))
+        machine.findings.add("bounds", f"an access outside of a tensor: {error}", *_where(moving))
     except (KeyError, ValueError, TypeError, ArithmeticError) as error:
         text = f"the program could not be run further: {type(error).__name__}: {error}"
-        machine.findings.add("failed", text, *_where(machine))
+        machine.findings.add("failed", text, *_where(moving))
     return sum(actor.clock.own.get(("time", actor.group.id), 0) for actor in actors)
 
 
@@ -156,7 +150,7 @@ def _end(machine: Machine, actors: Sequence[Actor]) -> None:
             machine.findings.add("leftover", f"an arrival of {role} on barrier `{barrier.name}` is left over", 0, role)
     for ring in machine.rings:
         for slot, full in enumerate(ring.full):
-            actors[ring.aref.producer].settle(full, ("tma", ring.aref.id, slot))
+            actors[ring.aref.producer - actors[0].group.id].settle(full, ("tma", ring.number, slot))
             if full.arrived or full.issued:
                 role = machine.roles[ring.aref.producer]
                 text = f"at the end {full.missing()}, in slot {slot}"

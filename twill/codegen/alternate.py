@@ -68,7 +68,7 @@ def consumed(issuers: Sequence[WarpGroup], file: str) -> Mapping[int, Expr]:
             if isinstance(stmt, Pipeline):
                 trip = Apply("max", (expanded(stmt.trip, lets), Number(0)), "i32", (("signed", 1),))
                 block = stmt.steady
-            elif isinstance(stmt, If):
+            elif isinstance(stmt, If) and any(isinstance(inner, Advance) for inner in walk(block)):
                 raise exc.UnsupportedInKernel("a load group that fills a ring now and then", file=file, line=stmt.line)
             for inner in walk(block):
                 if isinstance(inner, Advance):

@@ -2,7 +2,7 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst? told
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst? told Cluster?
     WarpGroup   ::= role threads registers Fragment* Cursor* start next body skip finish share
     next        ::= Stmt*            (where instances are claimed: run in front of each to learn which it is)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
@@ -41,6 +41,14 @@ instances in turn. A slot of a ring that they consume is consumed by the one tha
 their cursors past it (`Skip`). `INSTANCES` is a Local that counts: in `body` and `skip` the instances of the CTA
 before this one, in `finish` all of them.
 
+With a `Cluster`, two CTAs on neighbouring SMs work on program instances that are neighbours along one axis of the
+launch grid, and go through the pairs of such instances together. A `shared` aref has a slot in each of them, which both
+fill: a TmaLoad with a `sender` is issued by that CTA alone and writes the slots of both, Expect announces all bytes
+that land in the CTA's own slot whoever sends them, and a Consumed `everywhere` gives the slot back to both producers.
+`PRESENT` is a Local: whether the CTA's instance exists, or repeats that of the other CTA because the grid ends with
+half a pair: such an instance does everything but store. `NEIGHBOUR` is a Local: the grid index of the other CTA's
+instance along the axis.
+
 Program instances are independent of one another. In a static order CTA t of G has instances t, t + G, ... of the launch
 grid, in the order that `band` and the LongestFirst say (`twill.codegen.grid_walk`). In a dynamic one (`told` is a
 ring) it begins with instance t of that order, and then takes the first that nobody has taken: one group, the producer
@@ -71,7 +79,9 @@ from twill.codegen.resources import (
 )
 from twill.codegen.statements import (
     INSTANCES,
+    NEIGHBOUR,
     NORMAL,
+    PRESENT,
     VOTE,
     Acquire,
     Advance,
@@ -112,12 +122,12 @@ from twill.codegen.statements import (
 from twill.graph.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim", "Commit",
-    "Compute", "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If",
-    "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NORMAL", "NamedBarrier", "ORDER_BYTES",
-    "Operand", "Pipeline", "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt",
-    "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups",
-    "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim", "Cluster",
+    "Commit", "Compute", "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If",
+    "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier",
+    "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip",
+    "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell", "TensorMap", "TmaLoad", "TmaStore", "VOTE",
+    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
 
@@ -176,12 +186,25 @@ class LongestFirst:
 
 
 @dataclass(frozen=True)
+class Cluster:
+    """CTAs that share tiles. axis: of the launch grid, along which their program instances are neighbours. meets_first,
+    meets_last: all threads of all CTAs wait for one another before any of them touches another CTA, and before any CTA
+    ends."""
+
+    axis: int
+    ctas: int = 2
+    meets_first: bool = True
+    meets_last: bool = True
+
+
+@dataclass(frozen=True)
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
     fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
     ctas: that share an SM. band: rows of the launch grid that are walked together (0: instances in its order).
     order: of program instances, in place of all that (None: there is none). told: the ring through which groups learn
-    which instance is next (None: each CTA knows its own)."""
+    which instance is next (None: each CTA knows its own). cluster: None if every CTA is alone; with one along axis 0, a
+    band is of rows of pairs, and there is neither an order nor told."""
 
     program: TileProgram
     machine: str
@@ -195,6 +218,7 @@ class WarpProgram:
     band: int = 0
     order: LongestFirst | None = None
     told: int | None = None
+    cluster: Cluster | None = None
 
 
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:

@@ -61,8 +61,10 @@ def emit(
     machine: Machine,
     told: Callable[[str], None] = lambda step: None,
     order: Order = "chosen",
+    cluster: int = 1,
 ) -> Emission:
     """The kernel of `schedule`, compiled. told: gets the name of each step before it begins. order: of instances.
+    cluster: CTAs that load tiles together, 1 or 2.
 
     If the compiler has no room for them, operands that stay in registers (`twill.codegen.resident`) are read from
     shared memory instead, and sums that go from loop to loop are whole (`twill.codegen.parts`).
@@ -71,11 +73,11 @@ def emit(
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     told("lowering")
-    warp_program = lower(program, schedule, machine, order=order)
+    warp_program = lower(program, schedule, machine, order=order, cluster=cluster)
     try:
         return _emitted(warp_program, specialization, schedule, machine, told)
     except exc.BuildRejected as rejected:
-        smaller = lower(program, schedule, machine, hold=False, order=order)
+        smaller = lower(program, schedule, machine, hold=False, order=order, cluster=cluster)
         if not rejected.wants_registers or smaller == warp_program:
             raise
         told(f"{rejected.message}: again with less in registers")

@@ -74,7 +74,7 @@ class Emitter:
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *changed),
+            start=tuple(start), body=(*lets, *self.puts.lets, *changed),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 

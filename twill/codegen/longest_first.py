@@ -19,7 +19,7 @@ from twill.codegen.aref import LongestFirst
 from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
 from twill.codegen.memory import element_bytes
 from twill.codegen.plan import Plan
-from twill.codegen.scalars import OUTSIDE, ScalarTable
+from twill.codegen.scalars import InlinedScalars
 from twill.graph.program import Loop, Op
 
 TOGETHER = 3  # on the abstract machine
@@ -54,17 +54,9 @@ def all_trips(plan: Plan) -> list[tuple[Expr, int]]:
     return [(trip(plan, loop), loop_bytes(plan, loop)) for loop in loops]
 
 
-class _Inlined(ScalarTable):
-    """Scalars without names in between."""
-
-    def let(self, value: int, op: Op) -> Expr:
-        """The operation itself."""
-        return self.apply(op, value, OUTSIDE)
-
-
 def trip(plan: Plan, loop: Loop) -> Expr:
     """The trip count of a loop, of arguments and grid indices alone."""
-    return _Inlined(plan.wired).trip(loop)
+    return InlinedScalars(plan.wired).trip(loop)
 
 
 def loop_bytes(plan: Plan, loop: Loop) -> int:

@@ -6,15 +6,17 @@ from itertools import count
 
 from twill import exc
 from twill.codegen.alternate import alternate
-from twill.codegen.aref import ORDER_BYTES, WarpProgram
+from twill.codegen.aref import ORDER_BYTES, Cluster, LongestFirst, WarpProgram
 from twill.codegen.bands import band_of
 from twill.codegen.claims import Order, claimed, is_dynamic
+from twill.codegen.clustered import clustered
 from twill.codegen.emitter import Emitter
 from twill.codegen.longest_first import longest_first
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
 from twill.codegen.residency import most_ctas
 from twill.codegen.rings import Rings
+from twill.codegen.sharing import CTAS, Sharing, sharing
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired, wire
 from twill.graph.program import TileProgram
@@ -23,11 +25,16 @@ from twill.schedule import Schedule
 
 
 def lower(
-    program: TileProgram, schedule: Schedule, machine: Machine, hold: bool = True, order: Order = "chosen"
+    program: TileProgram,
+    schedule: Schedule,
+    machine: Machine,
+    hold: bool = True,
+    order: Order = "chosen",
+    cluster: int = 1,
 ) -> WarpProgram:
     """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
     in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
-    counts, unless said otherwise.
+    counts, unless said otherwise. cluster: CTAs that load tiles together (1 or 2); two know only a static order.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
@@ -36,36 +43,57 @@ def lower(
     ctas = most_ctas(schedule, machine)
     while ctas > 1:
         try:
-            return lower_resident(wired, schedule, machine, ctas, hold, order)
+            return lower_resident(wired, schedule, machine, ctas, hold, order, cluster)
         except exc.SharedMemoryFull:
             ctas -= 1
-    return lower_resident(wired, schedule, machine, 1, hold, order)
+    return lower_resident(wired, schedule, machine, 1, hold, order, cluster)
 
 
 def lower_resident(
-    wired: Wired, schedule: Schedule, machine: Machine, ctas: int, hold: bool, asked: Order
+    wired: Wired, schedule: Schedule, machine: Machine, ctas: int, hold: bool, asked: Order, cluster: int
 ) -> WarpProgram:
     """The warp program of which `ctas` CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
     program = wired.program
     memory = Memory(program.file)
     tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
     plan = Plan(wired, schedule, machine, tiles, ctas, hold)
-    rings = Rings(plan, memory)
+    rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
     fragments, cursors = count(), count()
     groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]
     if any(group.like >= 0 for group in plan.groups):
         groups = alternate(groups, memory, program.file)
     told = None
-    if is_dynamic(plan, asked):
+    if rings.sharing is not None:
+        refuse_dynamic(asked, program)
+        groups = clustered(groups, memory.arefs)
+    elif is_dynamic(plan, asked):
         groups, ring = claimed(groups, memory, cursors)
         told = ring.id
-    order = longest_first(plan)
+    band, pair, order = walk_of(plan, rings.sharing)
     buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
     return WarpProgram(
         program=program, machine=machine.name, maps=tuple(memory.maps), buffers=buffers, arefs=tuple(memory.arefs),
-        barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band_of(plan),
-        order=order, told=told,
+        barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band,
+        order=order, told=told, cluster=pair,
     )  # fmt: skip
+
+
+def refuse_dynamic(asked: Order, program: TileProgram) -> None:
+    """Raises if instances were to be claimed one by one: two CTAs take them in pairs."""
+    if asked == "dynamic":
+        raise exc.UnsupportedInKernel(
+            "clusters have a static order of program instances",
+            file=program.file,
+            hint="emit without `--order dynamic`, or without `--cluster`",
+        )
+
+
+def walk_of(plan: Plan, shared: Sharing | None) -> tuple[int, Cluster | None, LongestFirst | None]:
+    """In which order instances are worked on. Pairs of instances are walked in the order of the grid or in bands: tiles
+    are shared along an axis that trip counts do not depend on, and the longest ones come first along another one."""
+    if shared is None:
+        return band_of(plan), None, longest_first(plan)
+    return band_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
 
 
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:

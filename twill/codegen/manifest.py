@@ -60,6 +60,8 @@ def make_manifest(
         cubin=sha256(cubin),
         ctas=program.ctas,
         workspace=COUNTER if program.told is not None else 0,
+        cluster=program.cluster.ctas if program.cluster is not None else 1,
+        cluster_axis=program.cluster.axis if program.cluster is not None else 0,
     )
 
 

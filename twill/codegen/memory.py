@@ -46,14 +46,15 @@ class Memory:
 
     def aref(
         self, name: str, buffers: tuple[int, ...], producer: int, consumers: tuple[int, ...], transport: str,
-        arrivals: tuple[int, int],
+        arrivals: tuple[int, int], shared: bool = False,
     ) -> Aref:  # fmt: skip
-        """A ring over buffers of equal depth. arrivals: that complete a phase of the full and the empty barrier."""
+        """A ring over buffers of equal depth. arrivals: that complete a phase of the full and the empty barrier.
+        shared: by the CTAs of a cluster."""
         held = [self.buffers[b] for b in buffers]
         size = sum(prod(b.shape) * element_bytes(b.element) for b in held)
         tx = size if transport == "tma" else 0
         made = Aref(
-            len(self.arefs), name, buffers, held[0].slots, producer, consumers, transport, tx, arrivals[0], arrivals[1]
+            len(self.arefs), name, buffers, held[0].slots, producer, consumers, transport, tx, *arrivals, shared
         )
         self.arefs.append(made)
         return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from twill import exc
@@ -11,6 +12,7 @@ from twill.codegen.aref import (
     Advance,
     Expect,
     If,
+    Let,
     LoadGlobal,
     ProxyFence,
     Publish,
@@ -19,11 +21,13 @@ from twill.codegen.aref import (
     StoreShared,
     TmaLoad,
 )
+from twill.codegen.expression import Local
 from twill.codegen.kept import position, streams
 from twill.codegen.layout import runs
 from twill.codegen.operations import Tools
 from twill.codegen.rings import Ring
 from twill.codegen.scalars import Iteration
+from twill.codegen.sharing import CTAS
 from twill.codegen.task import Task
 from twill.codegen.transfers import Part, largest_part, rows_of
 from twill.graph.flat import Step
@@ -36,7 +40,8 @@ class Puts:
 
     def __init__(self, tools: Tools) -> None:
         self.plan, self.registers = tools.plan, tools.registers
-        self.transfers, self.cursors = tools.transfers, tools.cursors
+        self.transfers, self.cursors, self.sharing = tools.transfers, tools.cursors, tools.rings.sharing
+        self.lets: list[Let] = []  # whether neighbouring CTAs want the same tiles
 
     def load(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A tile from global memory into the next slot."""
@@ -57,12 +62,27 @@ class Puts:
 
     def by_copy(self, task: Task, part: Part, ring: Ring, cursor: int, at: Iteration) -> list[Stmt]:
         """A tile that the TMA brings."""
-        made_map = self.transfers.map(part, ring.buffer, at)
-        made: list[Stmt] = [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes)]
-        for box in self.transfers.boxes(part, ring.buffer, at):
+        made_map = self.transfers.map(part, ring.buffer, at, ring.aref.shared)
+        alone: list[Stmt] = []
+        for box in self.transfers.boxes(part, ring.buffer, at, ring.aref.shared):
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
-            made.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
-        return [*made, Advance(cursor)]
+            alone.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
+        loads = self.in_halves(alone, task) if ring.aref.shared else alone
+        return [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes), *loads, Advance(cursor)]
+
+    def in_halves(self, alone: list[Stmt], task: Task) -> list[Stmt]:
+        """The copies of a tile that neighbouring CTAs send each other one half each, where both want the same tile."""
+        assert self.sharing is not None
+        each = len(alone) // CTAS
+        halves = [replace(stmt, sender=i // each) for i, stmt in enumerate(alone) if isinstance(stmt, TmaLoad)]
+        same = self.sharing.same[task.place]
+        if same is None:
+            return list(halves)
+        known = next((let for let in self.lets if let.value == same), None)
+        if known is None:
+            known = Let(self.transfers.scalars.fresh("same"), same, line=task.node.line)
+            self.lets.append(known)
+        return [If(Local(known.name, "i1"), tuple(halves), tuple(alone), line=task.node.line)]
 
     def by_threads(self, part: Part, ring: Ring, cursor: int, step: Step, at: Iteration) -> Iterator[Stmt]:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some

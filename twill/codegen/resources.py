@@ -41,6 +41,8 @@ class Aref:
     "registers" (each warp of the producer arrives after its stores), "instance" (the same by one thread, with which
     program instance is next; every group that takes instances in turn is a consumer). full_count, empty_count: arrivals
     that complete a phase of the full and the empty barrier. Every warp of a consumer group arrives once at Consumed.
+    shared: the CTAs of a cluster fill their slots together, each with its part for all; so a slot is empty when the
+    consumers of every CTA have given it back.
     """
 
     id: int
@@ -53,6 +55,7 @@ class Aref:
     bytes: int
     full_count: int
     empty_count: int
+    shared: bool = False
 
 
 @dataclass(frozen=True)

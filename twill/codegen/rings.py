@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from twill.codegen.aref import Aref, Buffer
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
+from twill.codegen.sharing import CTAS, Sharing
 from twill.codegen.staging import choose_panels, enough, staged, staging_bytes
 from twill.codegen.task import Place, Task
 
@@ -31,10 +32,11 @@ class Ring:
 @dataclass
 class Rings:
     """Rings by the place that fills them. bytes: of shared memory that all of them take. panels: of a tile that is
-    stored, which have a buffer each."""
+    stored, which have a buffer each. sharing: between the CTAs of a cluster, if there are clusters."""
 
     plan: Plan
     memory: Memory
+    sharing: Sharing | None = None
     by_place: dict[Place, Ring] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,7 +73,8 @@ class Rings:
         producer = self.producer(task)
         consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
         held = task.region not in self.plan.loops
-        known_by = (task.node.tensor, shape, element, producer, consumers, task.block)
+        together = self.sharing is not None and task.place in self.sharing.same
+        known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together)
         readers = tuple(r.place for r in (*slot, *away))
         if loads and not held and known_by in shared:
             old = shared[known_by]
@@ -81,10 +84,10 @@ class Rings:
         buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
         copied = loads and task.node.transport == "tma"
         full = 1 if copied else 4 * self.plan.groups[producer].threads // 128
-        empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers)
+        empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers) * (CTAS if together else 1)
         transport = "tma" if copied else "registers"
         every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
-        aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty))
+        aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together)
         multiplied = any(r.node.kind == "mma" for r in slot)
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
         shared.setdefault(known_by, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from twill import exc
 from twill.codegen.aref import Let
@@ -98,6 +99,12 @@ class ScalarTable:
             self.lets[value] = Let(name, made, line=op.line)
         return Local(self.lets[value].name, element)
 
+    def fresh(self, wish: str) -> str:
+        """A name that the group does not use yet."""
+        name = next(n for n in chain((wish,), (f"{wish}_{i}" for i in count())) if n not in self.taken)
+        self.taken.add(name)
+        return name
+
     def apply(self, op: Op, value: int, at: Iteration) -> Expr:
         """The operation on its operands."""
         operands = tuple(self.value(operand, at) for operand in op.operands)
@@ -157,3 +164,11 @@ class ScalarTable:
                     term = multiply(term, factor)
             total = add(total, term)
         return total
+
+
+class InlinedScalars(ScalarTable):
+    """Scalars without names in between: expressions of arguments and grid indices alone."""
+
+    def let(self, value: int, op: Op) -> Expr:
+        """The operation itself."""
+        return self.apply(op, value, OUTSIDE)

@@ -227,7 +227,7 @@ class _Merge:
                 return replace(self.program.buffers[number], id=0, name="", offset=0)
             case "aref":
                 ring = self.program.arefs[number]
-                return ring.depth, ring.transport
+                return ring.depth, ring.transport, ring.shared
         return self.program.barriers[number].threads
 
     def ends(self, name: str) -> tuple[Stmt, ...]:

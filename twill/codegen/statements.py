@@ -11,6 +11,7 @@ from twill.codegen.expression import Expr, PerGroup
 from twill.codegen.resources import Operand, SlotRef, Window
 
 INSTANCES = "instances_before"
+PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster, see aref.py
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 VOTE = "vote"  # of a multiplication: see Compute
 
@@ -82,13 +83,15 @@ class TmaLoad(Stmt):
     """One box, global -> `target`, counted on the full barrier of the slot at `cursor`.
 
     coordinates: of the box's first element, outermost first (elements; may lie out of bounds: zeros).
-    `target.columns` and `target.rows` are the part of the tile that the box fills.
+    `target.columns` and `target.rows` are the part of the tile that the box fills. sender: the CTA of the cluster that
+    alone issues it, for the slots and full barriers of all (-1: every CTA for itself).
     """
 
     map: int
     coordinates: tuple[Expr, ...]
     target: SlotRef
     cursor: int
+    sender: int = -1
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,11 @@ class Get(Stmt):
 
 @dataclass(frozen=True)
 class Consumed(Stmt):
-    """Every warp of the consumer arrives on the slot's empty barrier: the group will not read it again."""
+    """Every warp of the consumer arrives on the slot's empty barrier: the group will not read it again. everywhere: on
+    that of every CTA of the cluster."""
 
     cursor: int
+    everywhere: bool = False
 
 
 @dataclass(frozen=True)

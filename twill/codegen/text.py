@@ -26,6 +26,8 @@ def text(program: aref.WarpProgram) -> str:
     head += f", {program.ctas} CTAs share an SM" if program.ctas > 1 else ""
     head += f", grid in bands of {program.band} rows" if program.band else ""
     lines = [head]
+    if program.cluster is not None:
+        lines.append(_cluster(program.cluster))
     lines += [_map(entry) for entry in program.maps]
     lines += [_buffer(entry, names) for entry in program.buffers]
     lines += [_aref(entry, names) for entry in program.arefs]
@@ -131,6 +133,11 @@ def _by(shape: Sequence[int]) -> str:
 # ---------------------------------------------------------------- declarations
 
 
+def _cluster(entry: aref.Cluster) -> str:
+    meets = [word for word, meant in (("first", entry.meets_first), ("last", entry.meets_last)) if meant]
+    return f"cluster: {entry.ctas} CTAs, neighbours along axis {entry.axis} of the grid, meet {' and '.join(meets)}"
+
+
 def _map(entry: aref.TensorMap) -> str:
     sizes = ", ".join("?" if size is None else scalar.text(size) for size in entry.sizes)
     strides = ", ".join(map(scalar.text, entry.strides))
@@ -153,7 +160,8 @@ def _aref(entry: aref.Aref, names: _Names) -> str:
     buffers = ", ".join(names.buffers[buffer] for buffer in entry.buffers)
     filled = f"{entry.bytes} bytes a slot by {entry.transport}"
     counts = f"arrivals {entry.full_count} full, {entry.empty_count} empty"
-    return f"aref {names.arefs[entry.id]} of {buffers}: depth {entry.depth}, {flow}, {filled}, {counts}"
+    shared = ", shared by the cluster" if entry.shared else ""
+    return f"aref {names.arefs[entry.id]} of {buffers}: depth {entry.depth}, {flow}, {filled}, {counts}{shared}"
 
 
 def _barrier(entry: aref.NamedBarrier, names: _Names) -> str:
@@ -237,7 +245,9 @@ def _if(flag: bool, word: str) -> str:
 
 
 def _tma_load(s: aref.TmaLoad, n: _Names) -> str:
-    return f"tma load {n.maps[s.map]}[{n.exprs(s.coordinates)}] -> {n.slot(s.target)} full at {n.cursors[s.cursor]}"
+    sender = f" by CTA {s.sender} for all" if s.sender >= 0 else ""
+    where = f"{n.slot(s.target)} full at {n.cursors[s.cursor]}"
+    return f"tma load {n.maps[s.map]}[{n.exprs(s.coordinates)}] -> {where}{sender}"
 
 
 def _tma_store(s: aref.TmaStore, n: _Names) -> str:
@@ -286,7 +296,7 @@ _PRINTERS: dict[type[aref.Stmt], Callable[[Any, _Names], str]] = {
     aref.TmaLoad: _tma_load,
     aref.Publish: lambda s, n: f"publish {n.cursors[s.cursor]}",
     aref.Get: lambda s, n: f"get {n.cursors[s.cursor]}",
-    aref.Consumed: lambda s, n: f"consumed {n.cursors[s.cursor]}",
+    aref.Consumed: lambda s, n: f"consumed {n.cursors[s.cursor]}{_if(s.everywhere, 'everywhere')}",
     aref.Advance: lambda s, n: f"advance {n.cursors[s.cursor]}",
     aref.Skip: lambda s, n: f"advance {n.cursors[s.cursor]} by {n.expr(s.count)}",
     aref.Fence: lambda s, n: f"fence {n.some(s.fragments)}".rstrip(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 from twill.codegen.aref import Buffer, TensorMap, Window, WindowAxis
 from twill.codegen.expression import Expr, Number, add, multiply
@@ -53,11 +53,11 @@ class Transfers:
 
     # -- tensor maps --------------------------------------------------------------------------
 
-    def map(self, part: Part, buffer: Buffer, at: Iteration) -> TensorMap:
-        """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`."""
+    def map(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMap:
+        """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
         view = self.view(part)
         together = self.together(part, buffer, at)
-        box = (*(1 for _ in self.starts(part)), *self.box(part, buffer, together))
+        box = (*(1 for _ in self.starts(part)), *self.box(part, buffer, together, halves))
         return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
 
     def view(self, part: Part) -> TensorMap:
@@ -80,15 +80,18 @@ class Transfers:
             swizzle=0,
         )
 
-    def box(self, part: Part, buffer: Buffer, together: int) -> tuple[int, ...]:
+    def box(self, part: Part, buffer: Buffer, together: int, halves: bool = False) -> tuple[int, ...]:
         """Extents of one copy along the access's axes: at most a panel of columns, and 256 rows or elements taken
-        `together`."""
+        `together`. halves: fewer rows if the number of copies is odd otherwise."""
         extents = [extent for _, extent, _ in self.axes(part)]
         moving = [a for a, extent in enumerate(extents) if extent > 1]
         for a in moving:
             extents[a] = largest_part(extents[a], BOX * together if a == moving[-1] else BOX)
         if len(buffer.shape) == 2 and moving:
             extents[moving[-1]] = min(extents[moving[-1]], buffer.panel // element_bytes(buffer.element))
+        whole = [extent for _, extent, _ in self.axes(part)]
+        if halves and prod(e // b for e, b in zip(whole, extents, strict=True)) % 2:
+            extents[moving[0]] //= 2
         return tuple(extents)
 
     def together(self, part: Part, buffer: Buffer, at: Iteration) -> int:
@@ -132,10 +135,10 @@ class Transfers:
             for v in self.tiles.wired.scalars.reach(symbol)
         )
 
-    def boxes(self, part: Part, buffer: Buffer, at: Iteration) -> Iterator[Box]:
-        """The copies that move the whole part, panel by panel."""
+    def boxes(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> Iterator[Box]:
+        """The copies that move the whole part, panel by panel. halves: an even number of them."""
         extents = [extent for _, extent, _ in self.axes(part)]
-        box = self.box(part, buffer, self.together(part, buffer, at))
+        box = self.box(part, buffer, self.together(part, buffer, at), halves)
         moving = [a for a, extent in enumerate(extents) if extent > 1]
         first = [coordinate for _, coordinate in self.starts(part)]
         for corner in product(*(range(0, e, b) for e, b in zip(extents, box, strict=True))):

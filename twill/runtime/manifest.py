@@ -83,7 +83,8 @@ class Manifest:
     """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
     the sidecar writes it, for people. loads, stores, reduces: tensor arguments that are read, written, combined with
     (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal.
-    ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros."""
+    ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros. cluster: CTAs
+    of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid."""
 
     schema: str
     kernel: str
@@ -106,6 +107,8 @@ class Manifest:
     cubin: str
     ctas: int = 1
     workspace: int = 0
+    cluster: int = 1
+    cluster_axis: int = 0
     digest: str = ""
 
     def text(self) -> str:

@@ -179,7 +179,7 @@ def make_plan(
     check_promises(manifest.promises, bound)
     device = _device(bound)
     kernel = load(device)
-    gpu = prepare(kernel, device, manifest.shared, 1)
+    gpu = prepare(kernel, device, manifest.shared, manifest.cluster)
     shape = launch_shape(manifest, grid, gpu)
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
@@ -201,11 +201,15 @@ def make_plan(
 
 
 def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
-    """Persistent CTAs: as many as the SMs hold, or fewer if there are fewer instances. Errors: LaunchTooLarge."""
+    """Persistent CTAs: as many as the SMs hold in whole clusters, or fewer if there are fewer instances. Errors:
+    LaunchTooLarge."""
     programs = math.prod(grid)
     if programs > MAX_PROGRAMS:
         raise exc.LaunchTooLarge(manifest.kernel, "program instances", programs, MAX_PROGRAMS)
-    return LaunchShape((min(gpu.sms * manifest.ctas, programs), 1, 1), (manifest.threads, 1, 1), manifest.shared)
+    size, axis = manifest.cluster, manifest.cluster_axis
+    together = math.prod(-(-extent // size) if a == axis else extent for a, extent in enumerate(grid))
+    ctas = min(gpu.sms * manifest.ctas // size, together) * size
+    return LaunchShape((ctas, 1, 1), (manifest.threads, 1, 1), manifest.shared, (size, 1, 1))
 
 
 def make_map(entry: MapEntry, bound: Bound) -> TensorMap:

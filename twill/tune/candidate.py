@@ -40,7 +40,8 @@ class Tiles:
 @dataclass(frozen=True)
 class Candidate:
     """number: of the schedule among the equally good ones of its tiles and row blocks, from 1. predicted: cycles at
-    each size asked for. default: what is emitted if nothing else is asked for."""
+    each size asked for. default: what is emitted if nothing else is asked for. cluster: CTAs that load tiles together;
+    nothing is predicted of it."""
 
     tiles: Tiles
     kernel: Extracted = field(compare=False, repr=False)
@@ -48,12 +49,14 @@ class Candidate:
     number: int
     predicted: tuple[float, ...]
     default: bool = False
+    cluster: int = 1
 
     @property
     def name(self) -> str:
         """BLOCK_M=128 BLOCK_N=256, 2 row blocks, schedule 1."""
         blocks = self.schedule.cooperation.blocks
-        return f"{self.tiles.text()}, {blocks} row block{'s' if blocks > 1 else ''}, schedule {self.number}"
+        together = f", clusters of {self.cluster}" if self.cluster > 1 else ""
+        return f"{self.tiles.text()}, {blocks} row block{'s' if blocks > 1 else ''}, schedule {self.number}{together}"
 
 
 def with_values(space: Space | None, given: Mapping[str, tuple[int, ...]]) -> Space:

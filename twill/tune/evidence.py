@@ -15,7 +15,7 @@ ARTIFACT = "tuning.json"  # under the key of the default tiles' schedule
 class Tried(Document):
     """A candidate. const, sig: the flags that give its kernel. predicted: cycles at each size; measured: median
     milliseconds at each size, () if it was not. note: why not, or what was wrong. folder: where it was emitted, beside
-    this document; "" if it was not."""
+    this document; "" if it was not. cluster: CTAs that load tiles together."""
 
     name: str
     const: tuple[str, ...]
@@ -26,6 +26,7 @@ class Tried(Document):
     measured: tuple[float, ...] = ()
     note: str = ""
     folder: str = ""
+    cluster: int = 1
 
 
 class Tuning(Document):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill import exc
+from twill.codegen.sharing import CTAS
 from twill.emission import Extracted
 from twill.graph.cooperation import cooperations
 from twill.graph.problem import Case
@@ -74,7 +75,9 @@ def explore(asked: Asked, machine: Machine, tell: Callable[[str], None] = lambda
             f"the default tiles of {own.graph.kernel} have no schedule: {refused[0].why}", file=own.graph.file
         )
     ranked = sorted(candidates[1:], key=lambda one: (score(one, candidates[0]), one.name))
-    return Explored((candidates[0], *ranked), tuple(refused), tuple(sizes))
+    best = ranked[0] if ranked else candidates[0]
+    in_clusters = replace(best, cluster=CTAS, default=False)  # only a measurement knows what they are worth
+    return Explored((candidates[0], *ranked[:1], in_clusters, *ranked[1:]), tuple(refused), tuple(sizes))
 
 
 def kernel_is_own(tiles: Tiles) -> bool:

@@ -6,7 +6,7 @@ What statements compute is in `statements`, the order in which they are executed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twill.codegen.abstract.barriers import Mbarrier, Named
 from twill.codegen.abstract.deal import Deal
@@ -25,6 +25,7 @@ from twill.codegen.aref import (
     WarpProgram,
 )
 from twill.codegen.arithmetic import Array
+from twill.codegen.pairs import Seat
 from twill.codegen.sequential import Elements
 
 
@@ -39,18 +40,20 @@ class Waiting:
 
 @dataclass
 class Ring:
-    """The barriers of an aref, one of each a slot."""
+    """The barriers of an aref, one of each a slot. number: which no other ring has, of any CTA."""
 
     aref: Aref
+    number: int
     full: list[Mbarrier]
     empty: list[Mbarrier]
 
     @classmethod
-    def of(cls, aref: Aref) -> Ring:
+    def of(cls, aref: Aref, number: int, where: str = "") -> Ring:
         """Fresh barriers."""
-        names = [f"slot {slot} of ring `{aref.name}`" for slot in range(aref.depth)]
+        names = [f"slot {slot} of ring `{aref.name}`{where}" for slot in range(aref.depth)]
         return cls(
             aref,
+            number,
             [Mbarrier(f"the full barrier of {name}", aref.full_count) for name in names],
             [Mbarrier(f"the empty barrier of {name}", aref.empty_count) for name in names],
         )
@@ -58,7 +61,9 @@ class Ring:
 
 @dataclass
 class Machine:
-    """What the warp groups of one CTA share."""
+    """What the warp groups of one CTA share. program: with numbers of warp groups that no other CTA of its cluster has.
+    others: the CTAs of its cluster besides it. touched: (warp group, time, what, line) of what others
+    did to it."""
 
     program: WarpProgram
     shared: Shared
@@ -70,8 +75,17 @@ class Machine:
     grid: tuple[int, int, int]
     roles: dict[int, str]
     deal: Deal
+    seat: Seat
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
+    others: list[Machine] = field(default_factory=list)
+    touched: list[tuple[int, int, str, int]] = field(default_factory=list)
+
+    def begun(self) -> Clock:
+        """What every thread knows from the start: which CTAs have made their barriers."""
+        cluster = self.seat.cluster
+        known = range(cluster.ctas) if cluster is not None and cluster.meets_first else (self.seat.rank,)
+        return {("begun", rank): 1 for rank in known}
 
 
 @dataclass
@@ -94,6 +108,7 @@ class Actor:
         self.machine, self.group, self.role = machine, group, group.role
         self.findings = machine.findings
         self.clock = Knowledge(group.id, group.issuer)
+        self.clock.learn(machine.begun())
         self.cursors = {cursor.id: 0 for cursor in group.cursors}
         self.ring_of = {cursor.id: machine.rings[cursor.aref] for cursor in group.cursors}
         self.fragments = Fragments(group, self.findings)
@@ -103,6 +118,7 @@ class Actor:
         self.bulk_read = self.bulk_done = 0
         self.arrivals = 1 if group.issuer else group.threads // 32
         self.number = 0  # of instances before this one
+        self.pair: Mapping[str, int] = {}  # what expressions call of this one's pair, in a cluster
         self.told: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
         self.scope = Scope(machine.scalars, machine.grid, (0, 0, 0), self._element)
         self.line = 0
@@ -125,7 +141,7 @@ class Actor:
 
     def landed(self, ring: Ring, slot: int) -> Event | None:
         """The event that counts phases of a full barrier."""
-        return ("tma", ring.aref.id, slot)
+        return ("tma", ring.number, slot)
 
     def settle(self, barrier: Mbarrier, landed: Event | None) -> bool:
         """Complete a barrier's phase if it can be; the rules of completion."""
@@ -176,15 +192,25 @@ class Actor:
             self.clock.learn(barrier.done[wanted])
             barrier.waits.append((self.group.id, self.clock.own[("time", self.group.id)], wanted, line))
 
-    def signal(self, cursor: int, *, full: bool, arrivals: int, expected: int = 0) -> None:
-        """Arrive on the full or the empty barrier of a slot."""
+    def reach(self, other: Machine, what: str) -> None:
+        """Something is done to another CTA, which must have begun, and must not end before."""
+        if not self.everything().get(("begun", other.seat.rank), 0):
+            self.report("cluster", f"{what} by {self.role} may come before CTA {other.seat.rank} has made its "
+                                   "barriers: the cluster does not meet first")  # fmt: skip
+        other.touched.append((self.group.id, self.clock.own["time", self.group.id], what, self.line))
+
+    def signal(self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: Machine | None = None) -> None:
+        """Arrive on the full or the empty barrier of a slot. at: the CTA whose barrier it is (None: the own one)."""
         ring, slot, phase, _ = self.place(cursor)
+        if at is not None:
+            self.reach(at, f"Consumed of slot {slot} of ring `{ring.aref.name}`")
+            ring = at.rings[ring.aref.id]
         barrier = ring.full[slot] if full else ring.empty[slot]
         elected = bool(expected) or (full and ring.aref.transport == "tma")
         clock = self.clock.of_elected() if elected else self.clock.released()
-        if not elected:
+        if not elected and at is None:
             self.pending(ring, slot, clock, "Publish" if full else "Consumed")
-        if not full and ring.full[slot].phase <= phase:
+        if not full and at is None and ring.full[slot].phase <= phase:
             self.report("phase", f"Consumed by {self.role} gives slot {slot} of ring `{ring.aref.name}` back before it "
                                  f"was full for the {phase + 1}. time")  # fmt: skip
         landed = self.landed(ring, slot) if full else None
@@ -291,10 +317,10 @@ class Actor:
         """Note a violation of this group at the line that it is at."""
         self.findings.add(rule, message, self.line, self.role, other)
 
-    def touch(self, ref: SlotRef, access: Access, clock: Clock) -> int:
-        """Note an access of shared memory; the slot."""
+    def touch(self, ref: SlotRef, access: Access, clock: Clock, at: Machine | None = None) -> int:
+        """Note an access of shared memory (of another CTA: `at`); the slot."""
         slot = self.slot(ref)
-        self.machine.shared.access(ref, slot, access, clock, self.role, self.machine.roles)
+        (at or self.machine).shared.access(ref, slot, access, clock, self.role, self.machine.roles)
         return slot
 
     def _element(self, fragment: int) -> Scalar:

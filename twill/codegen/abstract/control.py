@@ -38,7 +38,7 @@ def run(actor: Actor) -> Iterator[Waiting]:
         if wait is not None:
             yield wait
             continue
-        scope.names = {INSTANCES: actor.number}
+        scope.names = {INSTANCES: actor.number, **actor.pair}
         actor.fragments.forget()
         yield from block(actor, group.body if actor.number % of == mine else group.skip)
         actor.number += 1
@@ -47,9 +47,11 @@ def run(actor: Actor) -> Iterator[Waiting]:
 
 
 def known(actor: Actor) -> Iterator[None]:
-    """Instances that each group knows by itself; the scope has the one that is worked on."""
+    """Instances that each group knows by itself, or pairs of them in a cluster; the scope has the one that is worked
+    on."""
+    seat = actor.machine.seat
     for index in actor.machine.deal.given:
-        actor.scope.index = index
+        actor.scope.index, actor.pair = seat.index(index), seat.names(index)
         yield None
 
 
@@ -92,8 +94,10 @@ def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
                 actor.signal(cursor, full=True, arrivals=1, expected=size)
             case Publish(cursor):
                 actor.signal(cursor, full=True, arrivals=actor.arrivals)
-            case Consumed(cursor):
+            case Consumed(cursor, everywhere):
                 actor.signal(cursor, full=False, arrivals=actor.arrivals)
+                for other in machine.others if everywhere else ():
+                    actor.signal(cursor, full=False, arrivals=actor.arrivals, at=other)
             case Advance(cursor):
                 actor.cursors[cursor] += 1
             case Skip(cursor, count):

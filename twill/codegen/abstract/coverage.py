@@ -3,7 +3,8 @@
 Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
 of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry, and
 instances that begin at another slot than the first; of every size that adds instances, full tiles and a ragged last
-one. Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
+one; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile and others.
+Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from itertools import accumulate
 
 from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
-from twill.codegen.aref import TOLD, If, Pipeline, Skip, WarpGroup, WarpProgram, walk
-from twill.codegen.sequential import descriptor_scalars
-from twill.graph.problem import Problem
+from twill.codegen.abstract.scalars import Scalar, Scope, evaluate
+from twill.codegen.aref import NEIGHBOUR, TOLD, Cluster, If, Let, Pipeline, Skip, WarpGroup, WarpProgram, walk
+from twill.codegen.expression import Expr, Local
+from twill.codegen.pairs import Seat, paired
+from twill.codegen.parameters import nodes
+from twill.codegen.sequential import descriptor_scalars, instances
+from twill.graph.problem import Case, Problem
 from twill.graph.program import Loop, TileProgram
 
 MOST_INSTANCES = 16
@@ -33,7 +38,8 @@ class Wanted:
     """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
     a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
-    instances with more iterations on a CTA, since the second begins where the first has left off."""
+    instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
+    work on pairs. same: whether a pair wants the same tile."""
 
     trips: frozenset[int]
     depths: frozenset[int]
@@ -41,11 +47,18 @@ class Wanted:
     thorough: bool
     takers: int = 1
     refilled: frozenset[int] = frozenset()
+    cluster: Cluster | None = None
+    same: frozenset[Expr] = frozenset()
 
     @property
     def most(self) -> int:
         """The most iterations."""
         return max(self.trips)
+
+    @property
+    def ctas(self) -> int:
+        """That run at one time."""
+        return self.cluster.ctas if self.cluster is not None else 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,10 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
         trips |= set(range(stages + 2 * deepest + 2))
     takers = max((group.share[1] for group in program.groups), default=1)
     refilled = frozenset(depth for group in program.groups for depth in _refilled(program, group))
-    return Wanted(frozenset(trip for trip in trips if trip >= 0), depths - {1}, deepest + 2, thorough, takers, refilled)
+    least = frozenset(trip for trip in trips if trip >= 0)
+    lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
+    same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
+    return Wanted(least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same)
 
 
 def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
@@ -100,7 +116,7 @@ class _Search:
 
     def candidates(self) -> Iterator[Candidate]:
         """Every size at the values at which something changes, from one, several and many instances on."""
-        starts = [self.base, self._several(2), self._several(self.goal.instances)]
+        starts = [self.base, self._several(2), self._several(self.goal.instances * self.goal.ctas)]
         for start in starts:
             for name in self.base:
                 for value in self._values(start, name):
@@ -113,10 +129,13 @@ class _Search:
         key = tuple(sizes[name] for name in self.base)
         if key not in self.seen:
             case = self.problem.case(sizes)
-            few = math.prod(case.grid) <= MOST_INSTANCES
-            scalars = {**case.scalars, **descriptor_scalars(self.program, shapes(self.program, case))}
-            self.seen[key] = trips_of(self.program, case.grid, scalars) if few else None
+            few = math.prod(case.grid) <= MOST_INSTANCES * self.goal.ctas
+            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
         return self.seen[key]
+
+    def scalars(self, case: Case) -> Mapping[str, int | float]:
+        """Of every scalar argument, descriptors' included."""
+        return {**case.scalars, **descriptor_scalars(self.program, shapes(self.program, case))}
 
     def longest(self, sizes: Mapping[str, int]) -> int:
         """The most iterations of any loop and instance."""
@@ -127,13 +146,35 @@ class _Search:
         trips = self.trips(sizes)
         if not trips or self.longest(sizes) > 2 * self.goal.most + 2:
             return None
-        reached = {*self._trip_goals(trips), *self._instance_goals(trips)}
+        case = self.problem.case(sizes)
+        mine = self._of_first(trips, case.grid)
+        reached = {*self._trip_goals(mine), *self._instance_goals(mine), *self._pair_goals(case)}
         # A full tile and a ragged one of each size that adds instances, all at once: no other size clips them away.
         full = all(sizes[name] >= value for name, value in self.grown.items())
         if full and (not self.loops or all(any(instance) for instance in trips)):
             reached.add(("full",))
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
         return Candidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
+
+    def _of_first(self, trips: Trips, grid: Sequence[int]) -> Trips:
+        """Those of the instances that one CTA works on: the first of each pair in a cluster."""
+        if self.goal.cluster is None:
+            return trips
+        known = dict(zip(instances(grid), trips, strict=True))
+        sizes = (*grid, 1, 1, 1)[:3]
+        seat = Seat(self.goal.cluster, 0, (sizes[0], sizes[1], sizes[2]))
+        return [known[seat.index(pair)] for pair in instances(paired(seat.grid, self.goal.cluster))]
+
+    def _pair_goals(self, case: Case) -> Iterator[Goal]:
+        if self.goal.cluster is None:
+            return
+        sizes = (*case.grid, 1, 1, 1)[:3]
+        grid = (sizes[0], sizes[1], sizes[2])
+        yield "pair", "half" if grid[self.goal.cluster.axis] % self.goal.ctas else "whole"
+        seat, scalars = Seat(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
+        for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
+            scope = Scope(scalars, grid, seat.index(pair), _no_element, dict(seat.names(pair)))
+            yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
         for instance in trips:
@@ -224,6 +265,10 @@ class _Search:
             middle = (low + high) // 2
             low, high = (low, middle) if reached(middle) else (middle, high)
         return high * unit
+
+
+def _no_element(fragment: int) -> Scalar:
+    raise KeyError(fragment)  # what a pair has in common is known before anything is loaded
 
 
 def _steps() -> Iterator[int]:

@@ -5,7 +5,8 @@ A clock says for each kind of event how many of them have certainly happened bef
 - ("time", g): statements that its threads executed; ("fence", g): the last of them before its last proxy fence
 - ("wgmma", g): its wgmma groups in order of Commit
 - ("read", g), ("bulk", g): its bulk store groups that have read shared memory, that are complete
-- ("tma", aref, slot): phases of a full barrier, and with them the loads that landed on it
+- ("tma", ring, slot): phases of a full barrier, and with them the loads that landed on it
+- ("begun", rank): 1 if that CTA of the cluster has made its barriers
 
 The 128 threads of a warp group know different things: a thread knows what it did itself; what all the others did, only
 after a barrier of theirs. `known` is what every thread of the group knows.

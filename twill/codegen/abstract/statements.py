@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from twill.codegen.abstract.actor import Actor, BulkStore
+from twill.codegen.abstract.actor import Actor, BulkStore, Machine
 from twill.codegen.abstract.memory import undefined
 from twill.codegen.abstract.order import Access, Event
 from twill.codegen.abstract.scalars import evaluate, integer
@@ -255,19 +255,33 @@ def _box_bytes(meant: TensorMap) -> int:
 
 
 def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
-    machine, meant = actor.machine, actor.machine.program.maps[stmt.map]
-    ring, slot, phase, _ = actor.place(stmt.cursor)
+    """Into the CTA's own slot; of a load with a sender, into those of all CTAs of the cluster, by that one alone."""
+    machine = actor.machine
+    if stmt.sender < 0:
+        _load(actor, stmt, machine)
+    elif stmt.sender == machine.seat.rank:
+        for cta in (machine, *machine.others):
+            _load(actor, stmt, cta)
+
+
+def _load(actor: Actor, stmt: TmaLoad, machine: Machine) -> None:
+    """The box into the slot of one CTA, counted on its full barrier."""
+    meant = machine.program.maps[stmt.map]
+    mine, slot, phase, _ = actor.place(stmt.cursor)
+    ring = machine.rings[mine.aref.id]
     barrier = ring.full[slot]
     if barrier.phase < phase:
         actor.settle(barrier, actor.landed(ring, slot))
     what = f"the TMA load of `{machine.program.buffers[stmt.target.buffer].name}`"
+    if machine is not actor.machine:
+        actor.reach(machine, what)
     if barrier.phase != phase:
         actor.report("phase", f"{what} by {actor.role} means phase {phase} of {barrier.name}, which is in phase "
                               f"{barrier.phase}")  # fmt: skip
     region = machine.shared.region(stmt.target)
-    event: Event = ("tma", ring.aref.id, slot)
+    event: Event = ("tma", ring.number, slot)
     access = Access(actor.group.id, event, phase + 1, "tma", True, region, actor.line, what)
-    target = actor.touch(stmt.target, access, actor.clock.of_elected())
+    target = actor.touch(stmt.target, access, actor.clock.of_elected(), machine)
     if target != slot:
         actor.report("phase", f"{what} by {actor.role} goes to slot {target} and counts on that of slot {slot}")
     elements = machine.tensors.box(meant, [integer(expr, actor.scope) for expr in stmt.coordinates], actor.scope)

@@ -66,6 +66,7 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
         consumers = [program.groups[consumer] for consumer in aref.consumers]
         of = [1 if aref.transport == TOLD else consumer.share[1] for consumer in consumers]  # that share a slot
         empty = sum(arrivals(consumer) // share for consumer, share in zip(consumers, of, strict=True))
+        empty *= ctas(program) if aref.shared else 1
         for name, count, right in (("full", aref.full_count, full), ("empty", aref.empty_count, empty)):
             if count != right:
                 yield Violation("counts", f"the {name} barriers of ring `{aref.name}` count {count} arrivals, its warp "
@@ -75,6 +76,13 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
                 yield Violation(
                     "slots", f"`{buffer.name}` has {buffer.slots} slots, its ring `{aref.name}` {aref.depth}"
                 )
+        if aref.shared and (ctas(program) == 1 or aref.transport != "tma"):
+            yield Violation("side", f"ring `{aref.name}` is shared, but no cluster fills it by the TMA")
+
+
+def ctas(program: WarpProgram) -> int:
+    """That share tiles."""
+    return program.cluster.ctas if program.cluster is not None else 1
 
 
 def _walk(program: WarpProgram) -> Iterator[Violation]:
@@ -124,6 +132,7 @@ def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
             yield _of(stmt, group, "side", f"{name} by {group.role}, which is no {wanted} of ring `{meant.name}`")
         else:
             yield from _transport(stmt, group, meant)
+            yield from _together(stmt, group, meant, ctas(program))
 
 
 def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
@@ -133,6 +142,14 @@ def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
         yield _of(stmt, group, "side", f"{name} by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
     if isinstance(stmt, TmaLoad) and stmt.target.buffer not in aref.buffers:
         yield _of(stmt, group, "side", f"a TMA load by {group.role} that counts on ring `{aref.name}` goes elsewhere")
+
+
+def _together(stmt: Stmt, group: WarpGroup, aref: Aref, others: int) -> Iterator[Violation]:
+    """Only the slots of shared rings are touched by other CTAs."""
+    if isinstance(stmt, TmaLoad) and stmt.sender >= (others if aref.shared else 0):
+        yield _of(stmt, group, "side", f"a TMA load of ring `{aref.name}` by CTA {stmt.sender} for all")
+    if isinstance(stmt, Consumed) and stmt.everywhere and not aref.shared:
+        yield _of(stmt, group, "side", f"Consumed by {group.role} in other CTAs, which do not fill `{aref.name}`")
 
 
 # ---------------------------------------------------------------- shared memory

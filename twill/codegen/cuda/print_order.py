@@ -60,8 +60,18 @@ def print_get(stmt: Get, ctx: Context) -> None:
 
 
 def print_consumed(stmt: Consumed, ctx: Context) -> None:
-    """One arrival of each warp."""
-    _arrive(ctx.empty(stmt.cursor), ctx)
+    """One arrival of each warp; everywhere: one in each CTA of the cluster, by as many lanes."""
+    if not stmt.everywhere:
+        _arrive(ctx.empty(stmt.cursor), ctx)
+        return
+    assert ctx.program.cluster is not None
+    ctas, barrier = ctx.program.cluster.ctas, ctx.empty(stmt.cursor)
+    if ctx.group.issuer:
+        for cta in range(ctas):
+            ctx.out.line(f"mbar_arrive_at({barrier}, {cta});")
+        return
+    ctx.out.line("warp_sync();")
+    ctx.out.line(f"if (lane < {ctas}) mbar_arrive_at({barrier}, lane);")
 
 
 def _arrive(barrier: str, ctx: Context) -> None:
@@ -102,12 +112,16 @@ def print_arrive(stmt: Arrive, ctx: Context) -> None:
 
 # ---------------------------------------------------------------- the TMA
 def print_tma_load(stmt: TmaLoad, ctx: Context) -> None:
-    """One box into a slot or a part of it."""
-    one_thread(
-        f"tma_load({_part(stmt.target, ctx)}, &map{stmt.map}, {ctx.full(stmt.cursor)}, "
-        f"{_coordinates(stmt.coordinates, stmt.map, ctx)});",
-        ctx,
-    )
+    """One box into a slot or a part of it; with a sender, by that CTA into the slots of all."""
+    to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
+    if stmt.sender < 0:
+        one_thread(f"tma_load({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
+        return
+    assert ctx.program.cluster is not None
+    everybody = (1 << ctx.program.cluster.ctas) - 1
+    load = f"tma_load_multicast({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {everybody}, {coordinates});"
+    mine = f"cta == {stmt.sender}"
+    ctx.out.line(f"if ({mine if ctx.group.issuer else f'leader && {mine}'}) {load}")
 
 
 def print_tma_store(stmt: TmaStore, ctx: Context) -> None:

@@ -6,16 +6,17 @@ cycles between two instances, and registers that held the results would be missi
 
 from __future__ import annotations
 
-from twill.codegen.aref import INSTANCES, Claim, Learn, LongestFirst, Tell, WarpGroup
+from twill.codegen.aref import INSTANCES, Claim, Learn, LongestFirst, Tell, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context
+from twill.codegen.cuda.print_cluster import paired_axes, print_index, walked_sizes, workers
 from twill.codegen.cuda.writer import Writer
 from twill.codegen.expression import ProgramId
 from twill.codegen.parameters import nodes
 
 _KIB = 10  # a shift
 _AXES = 3
-_PROGRAM_ID = ("instance % grid0", "instance / grid0 % grid1", "instance / (grid0 * grid1)")
-_BANDED_ID = ("first_row + in_band % rows", "in_band / rows", "instance / (grid0 * grid1)")
+_PROGRAM_ID = ("instance % {0}", "instance / {0} % {1}", "instance / ({0} * {1})")
+_BANDED_ID = ("first_row + in_band % rows", "in_band / rows", "instance / ({0} * {1})")
 _WORDS = ("x", "y", "z")  # of a message that tells an instance; w: whether there is one
 
 
@@ -37,40 +38,44 @@ def used_axes(group: WarpGroup) -> list[int]:
 
 
 # ---------------------------------------------------------------- a static order
-def print_static_loop(order: LongestFirst | None, counted: bool) -> str:
-    """C of the loop over the instances of a CTA. counted: whether it counts them."""
-    more, step = (", odd = 0", ", odd ^= 1") if order is not None else ("", "")
+def print_static_loop(program: WarpProgram, counted: bool) -> str:
+    """C of the loop over the instances of a CTA, or the pairs of a cluster. counted: whether it counts them."""
+    more, step = (", odd = 0", ", odd ^= 1") if program.order is not None else ("", "")
+    first, all_of_them = workers(program.cluster)
     if counted:
         more, step = f", {INSTANCES} = 0{more}", f", ++{INSTANCES}{step}"
-    return f"for (u32 instance = blockIdx.x{more}; instance < instances; instance += gridDim.x{step})"
+    return f"for (u32 instance = {first}{more}; instance < instances; instance += {all_of_them}{step})"
 
 
 def print_instance(order: LongestFirst | None, band: int, at: str, ctx: Context) -> None:
     """Where in the launch grid `instance` is, along the axes that the warp group asks for."""
-    used = used_axes(ctx.group)
+    used = sorted({*used_axes(ctx.group), *paired_axes(ctx)})
     if order is not None and used:
         ctx.out.line(f"const Vec4 walk = load_shared4({at});  // {_COMMON}")
         ctx.out.line("const u32 begin = instance - blockIdx.x;")
         backwards = "begin + min(gridDim.x, instances - begin) - 1 - blockIdx.x"
         ctx.out.line(f"const u32 ranked = odd ? {backwards} : instance;")
-    ids = _place(order, band, used, ctx.out)
+    ids = _place(order, band, used, ctx)
     for axis in used:
-        ctx.out.line(f"const i32 program_id_{axis} = {ids[axis]};")
+        print_index(axis, ids[axis], ctx)
 
 
 _COMMON = "others, together, instances of a band, the last band"
 
 
-def _place(order: LongestFirst | None, band: int, used: list[int], out: Writer) -> tuple[str, str, str]:
+def _place(order: LongestFirst | None, band: int, used: list[int], ctx: Context) -> tuple[str, str, str]:
     """C of the grid indices of `instance`, or of `ranked` in an order, after the lines that they need."""
+    out, sizes = ctx.out, walked_sizes(ctx.program.cluster)
+    rows, columns, _ = sizes
     if order is not None and used:
         _longest_first(order, out)
         return _longest_ids(order)
     if band and {0, 1} & set(used):
-        out.line("const u32 in_layer = instance % (grid0 * grid1);")
-        out.line(f"const u32 first_row = in_layer / ({band} * grid1) * {band};")
-        out.line(f"const u32 in_band = in_layer - first_row * grid1, rows = min(grid0 - first_row, {band}u);")
-    return _BANDED_ID if band else _PROGRAM_ID
+        out.line(f"const u32 in_layer = instance % ({rows} * {columns});")
+        out.line(f"const u32 first_row = in_layer / ({band} * {columns}) * {band};")
+        out.line(f"const u32 in_band = in_layer - first_row * {columns}, rows = min({rows} - first_row, {band}u);")
+    first, second, third = (text.format(*sizes) for text in (_BANDED_ID if band else _PROGRAM_ID))
+    return first, second, third
 
 
 def _longest_first(order: LongestFirst, out: Writer) -> None:
@@ -116,7 +121,7 @@ def print_tell(stmt: Tell, ctx: Context) -> None:
             out.line(f"const u32 ranked = {last};")
         else:
             out.line(f"const u32 instance = {last};")
-        ids = _place(program.order, program.band, used, out)
+        ids = _place(program.order, program.band, used, ctx)
         words = [ids[axis] if axis in used else "0" for axis in range(_AXES)]
         out.line(f"told = {{{', '.join(words)}, place < instances}};")
     out.line(f"store_shared4({ctx.slot(stmt.target)}, told);")

@@ -15,6 +15,14 @@ from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
 from twill.codegen.cuda.index_fragments import find_index_fragments
 from twill.codegen.cuda.names import Names, identifier
+from twill.codegen.cuda.print_cluster import (
+    cluster_shape,
+    meets_first,
+    print_cluster,
+    print_cluster_end,
+    walked_sizes,
+    workers,
+)
 from twill.codegen.cuda.print_walk import print_common, print_instance, print_static_loop, print_told
 from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section, walk_at
 from twill.codegen.cuda.statements import print_block
@@ -76,11 +84,15 @@ class _Kernel:
         tile = self.program.program
         self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
         self._constants()
-        head = f'extern "C" __global__ void __launch_bounds__({self.threads}, {self.program.ctas})\n{self.function}('
+        shape = f" {cluster_shape(self.program.cluster)}" if self.program.cluster is not None else ""
+        bounds = f"__launch_bounds__({self.threads}, {self.program.ctas})"
+        head = f'extern "C" __global__ void{shape} {bounds}\n{self.function}('
         with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
             self._setup()
             for section in self.sections:
                 self._role(section)
+            if self.program.cluster is not None:
+                print_cluster_end(self.program.cluster, self.out)
         return Printed(
             self.out.text(),
             tuple(sorted(self.shapes)),
@@ -121,7 +133,9 @@ class _Kernel:
         out.line("// ---- setup")
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
-        out.line("const u32 instances = grid0 * grid1 * grid2;")
+        if self.program.cluster is not None:
+            print_cluster(self.program.cluster, out)
+        out.line(f"const u32 instances = {' * '.join(walked_sizes(self.program.cluster))};")
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
         with out.block("if (threadIdx.x == 0)"):
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
@@ -134,7 +148,7 @@ class _Kernel:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
             if self.program.order is not None:
                 print_common(self.program.order, f"smem + {self.shared.walk}", self._context(self.sections[0]))
-        out.line("__syncthreads();")
+        out.line("cluster_sync();" if meets_first(self.program.cluster) else "__syncthreads();")
 
     # ------------------------------------------------------------ roles
     def _role(self, section: Section) -> None:
@@ -223,7 +237,7 @@ class _Kernel:
             out.line(f"i32 {INSTANCES} = 0;")
         out.line("#pragma unroll 1")
         dynamic = f"for (;;{f' ++{INSTANCES}' if of > 1 else ''})"
-        with out.block(dynamic if told else print_static_loop(self.program.order, of > 1)):
+        with out.block(dynamic if told else print_static_loop(self.program, of > 1)):
             if told:
                 print_block(group.next, ctx.inside())
                 print_told(ctx)
@@ -250,8 +264,9 @@ class _Kernel:
             ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
             return
         name = ctx.define(INSTANCES)
-        past = "(instances - blockIdx.x + gridDim.x - 1) / gridDim.x"
-        self.out.line(f"const i32 {name} = blockIdx.x < instances ? {past} : 0;")
+        first, all_of_them = workers(self.program.cluster)
+        past = f"(instances - {first} + {all_of_them} - 1) / {all_of_them}"
+        self.out.line(f"const i32 {name} = {first} < instances ? {past} : 0;")
 
     def _cursor(self, cursor: Cursor, ctx: Context) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
