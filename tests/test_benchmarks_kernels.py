@@ -266,8 +266,9 @@ def test_kernels_are_emitted_again_only_if_their_sources_changed(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def submit(self, function: Any, file: str, spec: str, folder: Path) -> Future[str]:
+        def submit(self, function: Any, file: str, spec: str, folder: Path, cluster: int) -> Future[str]:
             made.append(folder.name)
+            assert folder.name.endswith("-cluster2") == (cluster == 2)
             done: Future[str] = Future()
             done.set_result("no registers" if spec == "e4m3" else "")
             return done
@@ -284,6 +285,8 @@ def test_kernels_are_emitted_again_only_if_their_sources_changed(
     monkeypatch.setattr(emitting, "source_digest", lambda: "second")
     emitting.emit_missing(tmp_path, wanted, told.append)
     assert len(made) == 4
+    emitting.emit_missing(tmp_path, wanted, told.append, clusters=(1, 2))
+    assert made[4:] == ["gemm_fp8-e4m3-cluster2", "gemm_fp8-e4m3-wide-cluster2"]
 
 
 def test_kernels_of_other_origin_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

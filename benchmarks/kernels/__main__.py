@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--report", action="store_true", help="draw what is recorded; needs no GPU")
     one.add_argument("--emitted", type=Path, default=ROOT / "build" / "kernels", help="folder of emitted kernels")
     one.add_argument("--build", action="store_true", help="emit the kernels that are missing, and no more")
+    one.add_argument("--clusters", action="store_true", help="kernels in clusters of two CTAs compete, too")
     one.add_argument("--jobs", type=int, help="processes that emit (default: one for each processor)")
     one.add_argument("--no-build", action="store_true", help="what --emitted has, and nothing else")
     one.add_argument("--out", type=Path, default=RESULTS, help="folder of the documents")
@@ -101,7 +102,7 @@ def _table(table: str, given: argparse.Namespace, until: float) -> int:
 def _build(wanted: Sequence[Row], given: argparse.Namespace) -> None:
     from benchmarks.kernels.emitting import emit_missing
 
-    emit_missing(given.emitted, wanted, _say, given.jobs)
+    emit_missing(given.emitted, wanted, _say, given.jobs, (1, 2) if given.clusters else (1,))
 
 
 def _recorded(document: Document, row: Row, emitted: Path) -> bool:

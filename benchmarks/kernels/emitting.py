@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,16 +21,24 @@ from benchmarks.kernels.tables import ROOT, Row, computing
 STAMPS = "made-from.json"
 
 
-def emit_missing(folder: Path, rows: Sequence[Row], tell: Callable[[str], None], jobs: int | None = None) -> None:
-    """Makes what `folder` lacks. What the compiler refuses is told and left out."""
+def emit_missing(
+    folder: Path,
+    rows: Sequence[Row],
+    tell: Callable[[str], None],
+    jobs: int | None = None,
+    clusters: Sequence[int] = (1,),
+) -> None:
+    """Makes what `folder` lacks. What the compiler refuses is told and left out. clusters: CTAs that load tiles
+    together; each kernel is made with each of these numbers."""
     stamp = source_digest()
     stamps = _stamps(folder)
     wanted = []
-    for file, spec in specializations({kernel for row in rows for kernel in computing(row.kernel)}):
-        name = f"{Path(file).stem}-{spec}"
+    kernels = specializations({kernel for row in rows for kernel in computing(row.kernel)})
+    for (file, spec), cluster in product(kernels, clusters):
+        name = f"{Path(file).stem}-{spec}{f'-cluster{cluster}' if cluster > 1 else ''}"
         foreign = (folder / name / "manifest.json").is_file() and name not in stamps
         if not foreign and stamps.get(name) != stamp:
-            wanted.append((file, spec, folder / name))
+            wanted.append((file, spec, folder / name, cluster))
     if not wanted:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +53,7 @@ def emit_missing(folder: Path, rows: Sequence[Row], tell: Callable[[str], None],
                 tell(f"{name}: not emitted: {refusal}")
 
 
-def emit_one(file: str, spec: str, folder: Path) -> str:
+def emit_one(file: str, spec: str, folder: Path, cluster: int = 1) -> str:
     """One kernel into `folder`; why not, if it is refused."""
     from tests.golden_schedules import Example, machine, schedule
     from twill import exc
@@ -60,10 +69,10 @@ def emit_one(file: str, spec: str, folder: Path) -> str:
     try:
         try:
             kept = schedule(Example(file, spec))
-            emission = emit(kernel.program, kernel.specialization, kept, machine())
+            emission = emit(kernel.program, kernel.specialization, kept, machine(), cluster=cluster)
         except (exc.ScheduleMismatch, exc.MalformedSchedule, exc.FileMissing):
             options = SolveOptions(budget=60.0, fuse=False)
-            emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options))
+            emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options), cluster=cluster)
     except exc.TwillError as refused:
         return str(refused).splitlines()[0]
     folder.mkdir(parents=True, exist_ok=True)
