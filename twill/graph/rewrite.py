@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from twill.graph.join import join_loops
+from twill.graph.linear import collect_factors
 from twill.graph.predicate import predicate_masks
 from twill.graph.program import TileProgram
 
 Rewriting = Literal["none", "masks", "all"]
-"""none: as the kernel has it. masks: `twill.graph.predicate`. all: `twill.graph.join` before that."""
+"""none: as the kernel has it. masks: `twill.graph.linear`, `twill.graph.predicate`. all: `twill.graph.join` before."""
 DEFAULT: Rewriting = "masks"
 
 
@@ -17,4 +18,4 @@ def rewrite(program: TileProgram, rewriting: Rewriting = DEFAULT) -> TileProgram
     """The program rewritten; `original` is the one given, where that changed anything. Raises `NestedLoop`."""
     if rewriting == "none":
         return program
-    return predicate_masks(join_loops(program) if rewriting == "all" else program)
+    return predicate_masks(collect_factors(join_loops(program) if rewriting == "all" else program))

@@ -1,0 +1,70 @@
+"""Kernels whose loops multiply and add uniform numbers, for `test_graph_linear`. X is read, Y is written."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def capped(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A softmax of soft-capped scores, masked at the end."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = (2.0 * tl.sigmoid(2.0 * (x * scale)) - 1.0) * 72.0
+        x = tl.where((start + rows < end)[None, :], x, -1.0e6)
+        now = tl.maximum(top, tl.max(x, 1))
+        total = total * tl.exp2(top - now) + tl.sum(tl.exp2(x - now[:, None]), 1)
+        top = now
+    tl.store(Y + rows, total)
+    tl.store(Y + BLOCK + rows, top)
+
+
+@triton.jit
+def turned(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A negative factor turns the order round: the maximum is that of what was made."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        top = tl.maximum(top, tl.max(((x * 0.25) - 1.0) * -3.0, 1))
+    tl.store(Y + rows, top)
+
+
+@triton.jit
+def subtracted(X, Y, scale, end, BLOCK: tl.constexpr):
+    """What is subtracted from a number, and added to a vector."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = 5.0 - (x * 0.5 + 2.0) / 3.0
+        total += tl.sum(tl.exp(total[:, None] * 0.01 - x), 1)
+    tl.store(Y + rows, total)
+
+
+@triton.jit
+def far(X, Y, scale, end, BLOCK: tl.constexpr):
+    """Factors that overflow float32 when they meet in another order."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        total += tl.sum(tl.exp2(((x * 1.0e-30) * 1.0e30) * scale), 1)
+    tl.store(Y + rows, total)
+
+
+@triton.jit
+def read_between(X, Y, scale, end, BLOCK: tl.constexpr):
+    """Every step is needed by itself."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        one = x * scale
+        two = one * 3.0
+        total += tl.sum(one * one, 1) + tl.sum(two * one, 1)
+    tl.store(Y + rows, total)
