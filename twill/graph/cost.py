@@ -23,6 +23,7 @@ from twill.graph.costed import (
     Value,
 )
 from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, Space, Tile
+from twill.graph.meeting import meeting, tag_of
 from twill.graph.price import Price, price_move, price_node
 from twill.machine import Machine
 
@@ -60,6 +61,7 @@ class _Builder:
         self.nodes: Mapping[int, Node] = {n.id: n for n in self.region.nodes}
         self.accumulators = accumulators(self.region)
         self.in_place = frozenset(n for nodes in self.accumulators for n in nodes)
+        self.meeting = meeting(self.graph, self.region, self.machine)
 
     def build(self) -> CostedGraph:
         for node in self.region.nodes:
@@ -153,7 +155,7 @@ class _Builder:
                 asynchronous=price.asynchronous,
                 variable_latency=price.variable_latency,
                 contexts=price.contexts,
-                single_issuer=price.single_issuer,
+                single_issuer=price.single_issuer or tag_of(self.meeting, source, block),
                 source=source,
             )
         )

@@ -1,0 +1,50 @@
+"""Products of a loop whose results meet behind it: the two accumulators of a gated layer, say.
+
+What one instruction reads lies in the registers of one warp group, so that the results of others are handed over in
+shared memory: whole tiles in f32, twice, for which rings leave no room. So products that meet are made where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from twill.graph.dependence import DependenceGraph, Region
+from twill.machine import Machine
+
+
+def meeting(graph: DependenceGraph, region: Region, machine: Machine) -> dict[int, str]:
+    """A tag for each product of a loop that meets others, the same for those that meet; none on a machine whose
+    accumulators are in no registers."""
+    products = {node.id for node in region.nodes if node.mma is not None}
+    if machine.mma is None or machine.mma.accumulator != "register" or region.kind != "loop" or len(products) < 2:
+        return {}
+    groups: list[set[int]] = []
+    for reached in _readings(graph, region):
+        touched = [group for group in groups if group & reached]
+        together = (reached & products).union(*touched)
+        groups = [*(group for group in groups if group not in touched), *([together] if together else [])]
+    return {product: f"meets product {min(group)}" for group in groups if len(group) > 1 for product in group}
+
+
+def tag_of(tags: Mapping[int, str], product: int, block: int) -> str:
+    """The tag of a row block's part; "" for what meets nothing."""
+    return f"{tags[product]}, block {block}" if product in tags else ""
+
+
+def _readings(graph: DependenceGraph, region: Region) -> Iterable[set[int]]:
+    """For each instruction of straight-line code behind a loop: which nodes of the loop reach it."""
+    reached: dict[tuple[int, int], set[int]] = {}  # by region and node
+    for later in graph.regions:
+        if later.id <= region.id or later.kind == "loop":
+            continue
+        reaching: dict[int, set[int]] = {node.id: set() for node in later.nodes}
+        for entry in later.inputs:
+            come = {entry.made_by[1]} if entry.made_by[0] == region.id else reached.get(entry.made_by, set())
+            for reader, _ in entry.readers:
+                reaching[reader] |= come
+        for node in later.nodes:  # in program order
+            for edge in later.edges:
+                if edge.dst == node.id and edge.kind == "value" and not edge.distance:
+                    reaching[node.id] |= reaching[edge.src]
+            reached[later.id, node.id] = reaching[node.id]
+            yield reaching[node.id]
