@@ -78,6 +78,8 @@ from twill.codegen.resources import (
     WindowAxis,
 )
 from twill.codegen.statements import (
+    DIGITS,
+    FACTOR,
     INSTANCES,
     NEIGHBOUR,
     NORMAL,
@@ -123,11 +125,11 @@ from twill.graph.program import TileProgram
 
 __all__ = [
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim", "Cluster",
-    "Commit", "Compute", "Consumed", "Copy", "Cursor", "Expect", "Fence", "Fill", "Fragment", "Get", "INSTANCES", "If",
-    "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier",
-    "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish", "Range", "Reduce", "Reg", "Skip",
-    "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell", "TensorMap", "TmaLoad", "TmaStore", "VOTE",
-    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
+    "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill", "Fragment", "Get",
+    "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NEIGHBOUR", "NORMAL",
+    "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish", "Range", "Reduce", "Reg",
+    "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell", "TensorMap", "TmaLoad", "TmaStore",
+    "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
 

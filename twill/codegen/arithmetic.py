@@ -120,6 +120,8 @@ def _apply(
             return np.right_shift(*map(_unsigned, operands)).astype(np.asarray(operands[0]).dtype)
         case "sub" | "neg" if element == "i1":
             return np.bitwise_xor(*operands) if kind == "sub" else operands[0]
+    if kind == "erfc":  # of a float
+        return UNARY[kind](operands[0]) * np.float32(attributes.get("factor", 1.0))
     if kind in UNARY:
         return UNARY[kind](operands[0])
     return BINARY[kind](*operands)

@@ -14,6 +14,8 @@ INSTANCES = "instances_before"
 PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster, see aref.py
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 VOTE = "vote"  # of a multiplication: see Compute
+DIGITS = "digits"  # of an "erfc": bits of the significands that its results are rounded to
+FACTOR = "factor"  # of an "erfc": a positive number that it is multiplied by
 
 Attributes = tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
 

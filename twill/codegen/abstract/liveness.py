@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from itertools import pairwise
 
 from twill.codegen.aref import (
     Compute,
@@ -24,7 +25,7 @@ from twill.codegen.aref import (
     WarpGroup,
 )
 from twill.codegen.expression import Apply, Element
-from twill.codegen.layout import elements_of
+from twill.codegen.layout import Accumulator, Layout, elements_of
 
 BITS = {"i1": 1, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i64": 64, "f64": 64}
 
@@ -37,18 +38,28 @@ def registers_of(fragment: Fragment) -> int:
 def peak(group: WarpGroup) -> tuple[int, int]:
     """The most registers that fragments need at once, and the kernel line of that place.
 
-    Backwards over the body with every steady state twice, as if every condition held, and then did not.
+    Backwards over the body with every steady state twice, as if every condition held, and then did not. What follows
+    one another on a matrix is computed element by element: only what it begins and ends with is whole.
     """
     size = {fragment.id: registers_of(fragment) for fragment in group.fragments}
+    layouts = {fragment.id: fragment.layout for fragment in group.fragments}
     live: set[int] = set()
     most, where = 0, 0
-    for stmt in reversed([*_flat(group.body)]):
+    for before, stmt in reversed([*pairwise((None, *_flat(group.body)))]):
+        assert stmt is not None
         written, read = effects(stmt)
         live = live - written | read
         now = sum(size.get(fragment, 0) for fragment in live)
-        if now > most:
+        if now > most and not _goes_on(before, stmt, layouts):
             most, where = now, stmt.line
     return most, where
+
+
+def _goes_on(before: Stmt | None, stmt: Stmt, layouts: Mapping[int, Layout]) -> bool:
+    """Whether two statements are steps of one chain on a matrix."""
+    if not isinstance(before, Compute) or not isinstance(stmt, Compute):
+        return False
+    return isinstance(layouts[stmt.result], Accumulator) and layouts[stmt.result] == layouts[before.result]
 
 
 def _flat(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:

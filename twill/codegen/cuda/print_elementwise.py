@@ -6,12 +6,13 @@ have to be rounded to it (`Computed.exact` says whether). Approximate functions 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from twill import exc
-from twill.codegen.aref import NORMAL
+from twill.codegen.aref import DIGITS, FACTOR, NORMAL
 from twill.codegen.cuda.elements import SMALL, is_float, value_type
 from twill.graph.vocabulary import SLACK
 
@@ -51,6 +52,8 @@ class Computed:
     text: str
     exact: bool = True
 
+
+BF16_DIGITS, FLOAT_DIGITS = 8, 24  # of a significand
 
 Printer = Callable[[Operation], str]
 
@@ -179,6 +182,16 @@ def _exp(op: Operation) -> str:
     return f"exp({op.operands[0]})" if op.wide else f"ex2({op.operands[0]} * 1.4426950408889634f)"
 
 
+def _erfc(op: Operation) -> str:
+    """Short formulas, for results that are rounded to so many bits."""
+    if op.wide:
+        return f"erfc({op.operands[0]})"
+    if op.attributes.get(DIGITS, FLOAT_DIGITS) > BF16_DIGITS:
+        return f"erfc_short({op.operands[0]})"
+    twice = 2 * float(op.attributes.get(FACTOR, 1.0))
+    return f"erfc_bf16({op.operands[0]}, {math.log2(twice)!r}f, {1 / twice!r}f)"
+
+
 # ---------------------------------------------------------------- logic
 def _compare(op: Operation) -> str:
     """Floats: with NaN false, except "ne"; attribute unordered says so where it is the other answer."""
@@ -283,7 +296,7 @@ PRINTERS: dict[str, Printer] = {
     "cos": _function("cosf", "cos"),
     "tanh": _function("tanhf", "tanh"),
     "erf": _function("erff", "erf"),
-    "erfc": _function("erfc_short", "erfc"),
+    "erfc": _erfc,
     "cast": _cast,
     "bitcast": _bitcast,
     "compare": _compare,

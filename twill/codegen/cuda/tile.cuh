@@ -61,6 +61,19 @@ DEV float erfc_short(float x) {
   const float tail = ex2(-(y * q));
   return x < 0.f ? 2.f - tail : tail;
 }
+// k times that for results that are rounded to bf16 or less: 2k / (1 + 2^(x p(x^2))), p fitted to
+// log2(2 / erfc(x) - 1) / x on [0, 4.1]. The relative error is under 4.3e-4, a fifth of bf16's half unit, where
+// erfc(x) > 1e-4; where it is less, the absolute error is under 4.3e-8 k, and behind 4.1 the result is below 1e-8 k as it
+// should be. log_twice: log2(2k); inverse: 1 / 2k.
+DEV float erfc_bf16(float x, float log_twice, float inverse) {
+  const float y = x * x;
+  float p = 1.5767229e-05f;
+  p = fmaf(p, y, -0.00018414693f);
+  p = fmaf(p, y, -0.0057867368f);
+  p = fmaf(p, y, 0.30392334f);
+  p = fmaf(p, y, 3.252683f);
+  return rcp(ex2(log_twice == 0.0f ? x * p : fmaf(x, p, -log_twice)) + inverse);
+}
 DEV float infinity() { return __uint_as_float(0x7f800000u); }
 DEV float not_a_number() { return __uint_as_float(0x7fc00000u); }
 
