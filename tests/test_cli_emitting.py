@@ -72,6 +72,13 @@ def test_running_maxima_move_in_every_iteration_if_asked(capsys: pytest.CaptureF
     assert "slack" not in eager and "vote" not in eager
 
 
+def test_the_order_of_instances_is_the_one_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["emit", GEMM.file, "--spec", GEMM.spec, *GIVEN, "--schedule", str(GEMM.path), "--ir"]
+    for order in ("dynamic", "static"):
+        assert main([*words, "--order", order]) == 0
+        assert ("instances are claimed one by one" in capsys.readouterr().out) == (order == "dynamic")
+
+
 def test_a_schedule_that_is_not_proven_is_emitted_all_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

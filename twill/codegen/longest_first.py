@@ -3,10 +3,10 @@
 The CTAs of a persistent kernel take instances in rounds, one each. With unequal instances in the order of the grid
 some CTAs get much more than others. If the trip counts grow, or fall, along one axis of the launch grid and depend on
 no other, the longest instances come first, and every other round is walked backwards, so that what two rounds add to
-a CTA is nearly the same for all. Along the other axes as many instances are walked together as read, each its own,
-what the L2 cache holds. Every other of these bands is walked from its shortest instances on, so that lengths do not
-jump from band to band (a jump in the period of the rounds gives some CTAs the long end each time); the last band ends
-with the shortest.
+a CTA is nearly the same for all. (CTAs that claim instances one by one have no rounds: they take them as they come.)
+Along the other axes as many instances are walked together as read, each its own, what the L2 cache holds. Every other
+of these bands is walked from its shortest instances on, so that lengths do not jump from band to band (a jump in the
+period of the rounds gives some CTAs the long end each time); the last band ends with the shortest.
 """
 
 from __future__ import annotations
