@@ -116,7 +116,7 @@ def test_a_launch_that_the_driver_refuses_is_triton_s(stored: World, monkeypatch
     def refuse(plan: object, stream: int) -> None:
         raise exc.DriverFailed("cuLaunchKernelEx", "CUDA_ERROR_ILLEGAL_ADDRESS")
 
-    monkeypatch.setattr("twill.runtime.plan.Plan.launch", refuse)
+    monkeypatch.setattr("twill.runtime.plan.Plan._launch", refuse)
     stored.call(fast)
     assert len(stored.originals) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,3 +102,14 @@ def test_a_copy_of_packed_parameters_shares_what_was_not_changed() -> None:
         addresses = (ctypes.c_void_p * 2).from_address(one.address)
         assert ctypes.c_uint64.from_address(addresses[0] or 0).value == pointer
         assert ctypes.c_int32.from_address(addresses[1] or 0).value == 1
+
+
+def test_a_launch_waits_for_another_of_the_same_plan(driver: FakeDriver) -> None:
+    plan = prepared()
+    with plan.lock:
+        thread = threading.Thread(target=plan.launch, args=(7,))
+        thread.start()
+        thread.join(0.05)
+        assert thread.is_alive() and not driver.launches
+    thread.join()
+    assert [launch.stream for launch in driver.launches] == [7]

@@ -141,7 +141,8 @@ class Dispatch:
             remember(hot, call, REFUSED)
             return refusal(error)
         parameters = list(bound)
-        remember(hot, call, plan.positioned([parameters.index(name) for name in kernel.runtime_names]))
+        plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names])
+        remember(hot, call, plan)
         for hook in self.original.pre_run_hooks:
             hook(*args, **kwargs)
         try:

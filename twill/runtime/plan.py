@@ -119,11 +119,16 @@ class Plan:
             for number, cell in zip(self.free, self.cells, strict=True):
                 if not number.write(cell, values[number.position]):
                     return False
-            self.launch(stream)
+            self._launch(stream)
             return True
 
     def launch(self, stream: int) -> None:
         """Launch with the numbers that are packed. Errors: DriverFailed."""
+        with self.lock:
+            self._launch(stream)
+
+    def _launch(self, stream: int) -> None:
+        """The same for one who has the lock: another thread would put its stream and its zeros in between."""
         if stream != self.stream:
             self.config.hStream = stream
             self.stream = stream
