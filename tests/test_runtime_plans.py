@@ -44,7 +44,7 @@ class Config:
     """Of a launch."""
 
     gridDimX = gridDimY = gridDimZ = blockDimX = blockDimY = blockDimZ = 1
-    sharedMemBytes = hStream = 0
+    sharedMemBytes = hStream = numAttrs = 0
 
 
 def call(pointer: int, n: str = "n") -> Call:
