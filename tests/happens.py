@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+from tests.happens_steps import Area, Step, step_of
 from twill.codegen.abstract.actor import Actor
 from twill.codegen.abstract_machine import Trial, run
 from twill.codegen.aref import (
@@ -34,7 +35,6 @@ from twill.codegen.aref import (
     ProxyFence,
     Publish,
     Reduce,
-    SlotRef,
     Stmt,
     StoreShared,
     Sync,
@@ -49,20 +49,6 @@ from twill.codegen.layout import Accumulator, Blocked
 Thread = tuple[int, str]  # warp group, "elected" or another
 Clock = dict[Any, int]
 Phase = tuple[str, int, int, int]  # "full" or "empty", ring, slot, number; or "named", barrier, 0, number
-Area = tuple[int, int, int, int]
-
-
-@dataclass(frozen=True)
-class Step:
-    """A statement of a run: of which group, and what it means at that moment. slot, number: of its ring's cursor.
-    areas: (buffer, slot, area, "a", "b", "target" or "source")."""
-
-    group: int
-    stmt: Stmt
-    ring: int = -1
-    slot: int = 0
-    number: int = 0
-    areas: tuple[tuple[int, int, Area, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,37 +79,6 @@ def order(program: WarpProgram, trial: Trial) -> Order:
 
     run(program, trial.launch, watch=watch)
     return History(program, steps).order()
-
-
-def step_of(actor: Actor, stmt: Stmt) -> Step:
-    """A statement that is about to be executed."""
-    cursor = getattr(stmt, "cursor", None)
-    ring, slot, number = -1, 0, 0
-    if cursor is not None:
-        aref = actor.ring_of[cursor].aref
-        count = actor.cursors[cursor]
-        ring, slot, number = aref.id, count % aref.depth, count // aref.depth
-    areas = []
-    for name in ("a", "b", "target", "source"):
-        ref = getattr(stmt, name, None)
-        if isinstance(ref, SlotRef):
-            areas.append((ref.buffer, slot_of(actor, ref), area_of(actor, ref), name))
-    if isinstance(stmt, Reduce) and stmt.scratch is not None:
-        areas.append((stmt.scratch, 0, area_of(actor, SlotRef(stmt.scratch)), "target"))
-    return Step(actor.group.id, stmt, ring, slot, number, tuple(areas))
-
-
-def slot_of(actor: Actor, ref: SlotRef) -> int:
-    """The slot that is meant."""
-    return 0 if ref.cursor is None else actor.cursors[ref.cursor] % actor.ring_of[ref.cursor].aref.depth
-
-
-def area_of(actor: Actor, ref: SlotRef) -> Area:
-    """Rows and columns that are meant; a vector is one row."""
-    shape = actor.machine.program.buffers[ref.buffer].shape
-    rows = ref.rows or (0, shape[0] if len(shape) > 1 else 1)
-    columns = ref.columns or (0, shape[-1])
-    return (*rows, *columns)
 
 
 @dataclass
