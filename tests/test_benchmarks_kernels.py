@@ -328,7 +328,7 @@ def test_a_kernel_that_computes_the_same_competes_behind_the_row_s_own(at_root: 
     assert all(case is not None for case in cases)
     shapes = [case.shapes["q_desc"] for case in cases if case is not None]
     assert shapes == [(512, 64), (2, 256, 64)]  # of the same elements
-    wanted = {"attention", "attention_any_length"}
+    wanted = {"attention", "attention_any_length", "attention_descending"}
     assert {Path(file).stem for file, _ in emitting.specializations(wanted)} == wanted
     assert set(tables.computing("attention")) == wanted and tables.computing("gemm") == ("gemm",)
 

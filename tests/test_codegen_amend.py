@@ -18,9 +18,9 @@ from twill.codegen.lower import lower
 KERNELS = ("masked_last", "masked_first", "three", "ragged", "masked_out")
 
 
-def lowered(kernel: str) -> WarpProgram:
+def lowered(kernel: str, phased: bool = False) -> WarpProgram:
     program = made(kernel)
-    return lower(program, scheduled(program), H100)
+    return lower(program, scheduled(program), H100, phased=phased)
 
 
 def guarded(stmts: tuple[Stmt, ...]) -> list[If]:
@@ -40,10 +40,21 @@ def never(stmt: Any) -> Any:
     return replace(stmt, condition=Number(0, "i1")) if stmt in guarded((stmt,)) else stmt
 
 
+@pytest.mark.parametrize("phased", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_it_does_what_the_kernel_as_written_does(kernel: str) -> None:
+def test_it_does_what_the_kernel_as_written_does(kernel: str, phased: bool) -> None:
     """At trip counts around 0, 1 and the number of stages, of a program with one loop and one without a mask."""
-    assert verify(lowered(kernel)) == ()
+    assert verify(lowered(kernel, phased)) == ()
+
+
+def test_the_abstract_machine_sees_a_steady_state_that_never_changes() -> None:
+    def unchanged(stmt: Stmt) -> Stmt:
+        return replace(stmt, until=Number(0, "i1")) if isinstance(stmt, Pipeline) and stmt.later else stmt
+
+    program = lowered("masked_first", phased=True)
+    groups = tuple(replace(group, body=tuple(map(unchanged, group.body))) for group in program.groups)
+    assert groups != program.groups
+    assert "values" in {violation.rule for violation in verify(replace(program, groups=groups))}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -52,6 +63,12 @@ def test_the_abstract_machine_sees_a_guard_that_never_holds(kernel: str) -> None
     groups = tuple(replace(group, body=tuple(map(never, group.body))) for group in program.groups)
     found = verify(replace(program, groups=groups))
     assert "values" in {violation.rule for violation in found}
+
+
+def test_masks_alone_leave_one_steady_state() -> None:
+    """A ragged end may never be met: code for it is not worth what a branch costs."""
+    pipelines = [stmt for group in lowered("masked_out", phased=True).groups for stmt in walk(group.body)]
+    assert all(stmt.until is None for stmt in pipelines if isinstance(stmt, Pipeline))
 
 
 def test_the_value_is_changed_where_it_is() -> None:

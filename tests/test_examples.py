@@ -121,6 +121,21 @@ def test_attention_at_any_length_leaves_out_what_does_not_exist(n: int, even: in
         close(got["LSE"][head * n : head * n + n], np.log2(np.exp(scores).sum(-1)))
 
 
+@pytest.mark.parametrize("block_n", [16, 32])
+@pytest.mark.parametrize("n", [64, 56, 8])
+def test_attention_from_the_last_block_down_is_causal_attention(n: int, block_n: int) -> None:
+    d = 16
+    q, k, v = random(Z, n, d), random(Z, n, d) * 2, random(Z, n, d) * 3
+    tiles = {"q_desc": (1, 32, d), "k_desc": (1, block_n, d), "v_desc": (1, block_n, d), "o_desc": (1, 32, d)}
+    tensors = {"q_desc": q, "k_desc": k, "v_desc": v, "o_desc": np.zeros_like(q), "LSE": np.zeros(Z * n)}
+    got = execute("attention_descending", (-(-n // 32), Z), tensors, {"sm_scale": 0.25, "N_CTX": n}, tiles,
+                  HEAD_DIM=d, BLOCK_M=32, BLOCK_N=block_n, CAUSAL=1, MASKED=32 // block_n)  # fmt: skip
+    for head in range(Z):
+        scores = np.where(np.tril(np.ones((n, n))) > 0, q[head] @ k[head].T * 0.25, -np.inf)
+        close(got["o_desc"][head], softmax(scores) @ v[head])
+        close(got["LSE"][head * n : head * n + n], np.log2(np.exp(scores).sum(-1)))
+
+
 def test_attention_pointers_handles_a_length_that_its_blocks_do_not_divide() -> None:
     n, d = 56, 16
     q, k, v = random(Z * n, d), random(Z * n, d) * 2, random(Z * n, d) * 3

@@ -12,9 +12,10 @@ from twill.graph.extract import extract
 
 
 def test_a_kernel_file_gives_its_program_and_its_graph(at_root: Path) -> None:
-    program, graph = extract("examples/attention.py::attention", "causal")
-    assert (program.kernel, program.spec) == (graph.kernel, graph.spec) == ("attention", "causal")
-    assert [region.kind for region in graph.regions].count("loop") == 2
+    for rewriting, loops in (("masks", 2), ("all", 1)):
+        program, graph = extract("examples/attention.py::attention", "causal", rewriting=rewriting)
+        assert (program.kernel, program.spec) == (graph.kernel, graph.spec) == ("attention", "causal")
+        assert [region.kind for region in graph.regions].count("loop") == loops
 
 
 def test_flags_override_the_sidecar(at_root: Path) -> None:

@@ -62,6 +62,13 @@ def test_a_loop_that_ends_before_it_begins_is_not_seen() -> None:
     assert {"max", "min"} & set(kinds(made("masked_last")))
 
 
+def test_a_quotient_of_a_grid_index_is_not_negative() -> None:
+    """So the joined loop begins at 0, not at the smaller of both."""
+    program = made("quotient")
+    assert len(loops(program)) == 1
+    assert "min" not in kinds(program)
+
+
 def test_an_operation_that_a_loop_lacks_changes_nothing_there() -> None:
     """The factor is 1 where the second loop has scaled already: a scalar, chosen once an iteration."""
     program = made("masked_last")

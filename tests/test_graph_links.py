@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from tests.conftest import ROOT
 from tests.kernels import H100, example
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
+from twill.graph.extract import extract
 from twill.graph.links import carried_links
+
+
+def two_loops() -> DependenceGraph:
+    """Causal attention as it is written."""
+    return extract(str(ROOT / "examples/attention.py"), "causal", rewriting="masks")[1]
 
 
 def loops(graph: DependenceGraph) -> list[Region]:
@@ -23,7 +30,7 @@ def both(graph: DependenceGraph, blocks: int) -> tuple[CostedGraph, CostedGraph]
 
 
 def test_carried_values_stay_in_the_warp_group_of_the_main_loop_block_by_block() -> None:
-    graph = example("attention", "causal")
+    graph = two_loops()
     main, other = both(graph, 2)
     slot_of = [100 + i.id for i in main.instructions]  # every instruction in a group of its own
     producers = {c.name: c.producer for c in loops(graph)[0].carried}
@@ -38,7 +45,7 @@ def test_carried_values_stay_in_the_warp_group_of_the_main_loop_block_by_block()
 
 
 def test_links_go_backwards_too() -> None:
-    graph = example("attention", "causal")
+    graph = two_loops()
     first, last = both(graph, 1)
     forwards = carried_links(graph, first, last, [i.id for i in first.instructions])
     backwards = carried_links(graph, last, first, [i.id for i in last.instructions])
@@ -47,14 +54,14 @@ def test_links_go_backwards_too() -> None:
 
 
 def test_values_in_memory_tie_nothing() -> None:
-    graph = example("attention", "causal")
+    graph = two_loops()
     main, other = both(graph, 2)
     in_shared = tuple(v.model_copy(update={"space": "shared", "registers": 0}) for v in other.values)
     assert carried_links(graph, main, other.model_copy(update={"values": in_shared}), [0] * 99) == {}
 
 
 def test_links_pass_through_a_loop_in_between() -> None:
-    graph = example("attention", "causal")
+    graph = two_loops()
     main, last = both(graph, 1)
     first, second = loops(graph)
     # A third loop that continues the second one, which continues the first.

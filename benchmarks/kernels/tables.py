@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-SAME = {"attention": ("attention_any_length",)}  # kernels that compute a row of another one, from the same arguments
+# Kernels that compute a row of another one, from the same arguments.
+SAME = {"attention": ("attention_any_length", "attention_descending")}
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 DEPTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 
@@ -97,7 +98,7 @@ def _examples() -> Iterator[Row]:
     for path in sorted((ROOT / "examples").glob("*.twill.toml")):
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         kernel = document["kernel"]
-        if kernel in ("gemm", "gemm_fp8", "attention", "attention_any_length", "attention_backward"):
+        if kernel in ("gemm", "gemm_fp8", "attention", "attention_backward", *SAME["attention"]):
             continue
         seen: list[Mapping[str, int]] = []
         for specialization in document["specialization"]:

@@ -175,6 +175,7 @@ PRODUCTS = _products(
     (128, 128, 8192), (2304, 2560, 1024), (4096, 4096, 512),
 )  # fmt: skip
 CONTEXTS = _contexts((1, 1, 256), (1, 1, 384), (1, 3, 512), (2, 2, 1152), (5, 7, 256), (1, 2, 4096), (3, 50, 128))
+RAGGED = _contexts((1, 1, 16), (1, 2, 48), (2, 3, 144), (1, 5, 1008), (1, 1, 80), (1, 2, 192))
 
 EXAMPLES: Mapping[str, Example] = {
     "gemm": Example(gemm, PRODUCTS),
@@ -183,9 +184,8 @@ EXAMPLES: Mapping[str, Example] = {
     "gemm_bias_gelu": Example(gemm_bias_gelu, PRODUCTS),
     "dual_gemm": Example(dual_gemm, PRODUCTS),
     "attention": Example(attention, CONTEXTS),
-    "attention_any_length": Example(
-        attention, (*CONTEXTS, *_contexts((1, 1, 16), (1, 2, 48), (2, 3, 144), (1, 5, 1008), (1, 1, 80), (1, 2, 192)))
-    ),
+    "attention_any_length": Example(attention, (*CONTEXTS, *RAGGED)),
+    "attention_descending": Example(attention, (*CONTEXTS, *RAGGED)),
     "attention_pointers": Example(
         attention_pointers, (*CONTEXTS, *_contexts((1, 1, 16), (1, 2, 48), (2, 3, 144), (1, 5, 1008)))
     ),

@@ -41,8 +41,8 @@ def kernel(one: argparse.ArgumentParser) -> None:
 
 def rewriting(one: argparse.ArgumentParser) -> None:
     """How much of the kernel may be rewritten."""
-    text = "put masks that few iterations need under guards (default), join loops that go on, too (all), or neither"
-    one.add_argument("--rewrite", choices=REWRITINGS, default=REWRITINGS[1], help=text)
+    text = "join loops that go on and put rare masks under guards (all, the default), masks only, or none"
+    one.add_argument("--rewrite", choices=REWRITINGS, default=REWRITINGS[2], help=text)
 
 
 def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:

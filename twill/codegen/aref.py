@@ -233,6 +233,7 @@ def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) 
                 stmt,
                 prologue=tuple(tuple(made(block)) for block in stmt.prologue),
                 steady=tuple(made(stmt.steady)),
+                later=tuple(made(stmt.later)),
                 epilogue=tuple(tuple(made(block)) for block in stmt.epilogue),
             )
     return stmt
@@ -246,5 +247,5 @@ def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from walk(stmt.body)
             yield from walk(stmt.otherwise)
         elif isinstance(stmt, Pipeline):
-            for block in (*stmt.prologue, stmt.steady, *stmt.epilogue):
+            for block in (*stmt.prologue, *stmt.steadies, *stmt.epilogue):
                 yield from walk(block)

@@ -26,6 +26,14 @@ from twill.runtime.kernel import CUBIN, MANIFEST
 from twill.runtime.manifest import Manifest
 from twill.schedule import Schedule
 
+LESS = (
+    ("all that is free", True, True),
+    ("less in registers", False, True),
+    ("one steady state", True, False),
+    ("one steady state and less in registers", False, False),
+)
+"""What is tried in turn: words, whether operands may stay in registers, whether steady states may change."""
+
 
 @dataclass(frozen=True)
 class Emission:
@@ -67,21 +75,30 @@ def emit(
     cluster: CTAs that load tiles together, 1 or 2.
 
     If the compiler has no room for them, operands that stay in registers (`twill.codegen.resident`) are read from
-    shared memory instead, and sums that go from loop to loop are whole (`twill.codegen.parts`).
+    shared memory instead, sums that go from loop to loop are whole (`twill.codegen.parts`), and steady states do not
+    change (`twill.codegen.phases`).
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     told("lowering")
-    warp_program = lower(program, schedule, machine, order=order, cluster=cluster)
-    try:
-        return _emitted(warp_program, specialization, schedule, machine, told)
-    except exc.BuildRejected as rejected:
-        smaller = lower(program, schedule, machine, hold=False, order=order, cluster=cluster)
-        if not rejected.wants_registers or smaller == warp_program:
-            raise
-        told(f"{rejected.message}: again with less in registers")
-        return _emitted(smaller, specialization, schedule, machine, told)
+    tried: list[WarpProgram] = []
+    refused: exc.BuildRejected | None = None
+    for words, hold, phased in LESS:
+        warp_program = lower(program, schedule, machine, hold, order, cluster, phased)
+        if warp_program in tried:
+            continue
+        if refused is not None:
+            told(f"{refused.message}: again with {words}")
+        tried.append(warp_program)
+        try:
+            return _emitted(warp_program, specialization, schedule, machine, told)
+        except exc.BuildRejected as rejected:
+            if not rejected.wants_registers:
+                raise
+            refused = rejected
+    assert refused is not None
+    raise refused
 
 
 def _emitted(

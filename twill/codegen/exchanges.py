@@ -57,8 +57,9 @@ class Search:
         inside = before
         for block in loop.prologue:
             inside = self.block(block, inside)
-        while (again := inside | self.block(loop.steady, inside)) != inside:
-            inside = again
+        for steady in loop.steadies:
+            while (again := inside | self.block(steady, inside)) != inside:
+                inside = again
         for block in loop.epilogue:
             inside = self.block(block, inside)
         return before | inside

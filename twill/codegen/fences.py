@@ -83,8 +83,9 @@ class Search:
         inside = state
         for block in loop.prologue:
             inside = self.block(block, inside)
-        while (again := inside.or_else(self.block(loop.steady, inside))) != inside:
-            inside = again
+        for steady in loop.steadies:
+            while (again := inside.or_else(self.block(steady, inside))) != inside:
+                inside = again
         for block in loop.epilogue:
             inside = self.block(block, inside)
         return state.or_else(inside)

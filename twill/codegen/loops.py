@@ -245,7 +245,7 @@ class Loops:
         """Initial values, then the pipeline."""
         made = self.initial(plan)
         name = f"loop{plan.region}"
-        printer = Printer(plan.stream, plan.loop, name, self.tools.scalars.trip(plan.loop))
+        printer = Printer(plan.stream, plan.loop, name, self.tools.scalars.trip(plan.loop), self.plan.phased)
         ahead, behind = self.around(plan)
         return [*made, *ahead, *printer.pipeline(plan.loop.line), *behind]
 

@@ -19,7 +19,7 @@ from twill.codegen.rings import Rings
 from twill.codegen.sharing import CTAS, Sharing, sharing
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired, wire
-from twill.graph.program import TileProgram
+from twill.graph.program import Loop, TileProgram
 from twill.machine import Machine
 from twill.schedule import Schedule
 
@@ -31,32 +31,42 @@ def lower(
     hold: bool = True,
     order: Order = "chosen",
     cluster: int = 1,
+    phased: bool = True,
 ) -> WarpProgram:
     """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
     in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
     counts, unless said otherwise. cluster: CTAs that load tiles together (1 or 2); two know only a static order.
+    phased: whether a steady state may change once (`twill.codegen.phases`), where loops of the kernel were joined.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
     wired = wire(program)
     refuse_mismatch(wired, schedule, machine)
+    phased = phased and is_joined(program)
     ctas = most_ctas(schedule, machine)
     while ctas > 1:
         try:
-            return lower_resident(wired, schedule, machine, ctas, hold, order, cluster)
+            return lower_resident(wired, schedule, machine, ctas, hold, order, cluster, phased)
         except exc.SharedMemoryFull:
             ctas -= 1
-    return lower_resident(wired, schedule, machine, 1, hold, order, cluster)
+    return lower_resident(wired, schedule, machine, 1, hold, order, cluster, phased)
 
 
 def lower_resident(
-    wired: Wired, schedule: Schedule, machine: Machine, ctas: int, hold: bool, asked: Order, cluster: int
+    wired: Wired,
+    schedule: Schedule,
+    machine: Machine,
+    ctas: int,
+    hold: bool,
+    asked: Order,
+    cluster: int,
+    phased: bool,
 ) -> WarpProgram:
     """The warp program of which `ctas` CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
     program = wired.program
     memory = Memory(program.file)
     tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
-    plan = Plan(wired, schedule, machine, tiles, ctas, hold)
+    plan = Plan(wired, schedule, machine, tiles, ctas, hold, phased)
     rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
     fragments, cursors = count(), count()
     groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]
@@ -94,6 +104,17 @@ def walk_of(plan: Plan, shared: Sharing | None) -> tuple[int, Cluster | None, Lo
     if shared is None:
         return band_of(plan), None, longest_first(plan)
     return band_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
+
+
+def is_joined(program: TileProgram) -> bool:
+    """Whether some loop is several of the kernel's. Their guards hold in iterations that every instance has: a mask of
+    a ragged end may never be needed, and a branch costs less than code for it."""
+    return program.original is not None and loops(program) < loops(program.original)
+
+
+def loops(program: TileProgram) -> int:
+    """How many there are."""
+    return sum(isinstance(item, Loop) for item in program.body)
 
 
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:

@@ -38,7 +38,8 @@ def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
 @dataclass
 class Plan:
     """Tasks by place, and the groups that have them. ctas: that share an SM. hold: whether tiles may stay in registers
-    as operands of products, and sums in parts from loop to loop; resident: the tiles that do."""
+    as operands of products, and sums in parts from loop to loop; resident: the tiles that do. phased: whether a steady
+    state may change once."""
 
     wired: Wired
     schedule: Schedule
@@ -46,6 +47,7 @@ class Plan:
     tiles: Tiles
     ctas: int = 1
     hold: bool = True
+    phased: bool = True
     resident: frozenset[Place] = frozenset()
     tasks: dict[Place, Task] = field(default_factory=dict)
     found: dict[tuple[int, int], Source | None] = field(default_factory=dict)  # sources that were asked for

@@ -53,6 +53,8 @@ class Pipeline(Stmt):
     With k = the counter `step` (a Local): for k = 0 ... stages - 1 run prologue[k]; for k = stages ... trip - 1 run
     steady; with k = max(trip, stages) + j, j = 0 ... stages - 1, run epilogue[j]. An operation of stage s works at
     step k on iteration k - s; guards (If) in prologue and epilogue keep it inside [0, trip).
+
+    From the first step on at which the condition `until` holds, `later` is the steady state; without one, never.
     """
 
     name: str
@@ -63,6 +65,13 @@ class Pipeline(Stmt):
     steady: tuple[Stmt, ...]
     epilogue: tuple[tuple[Stmt, ...], ...]
     interval: int = 0  # I of the schedule, for people
+    until: Expr | None = None
+    later: tuple[Stmt, ...] = ()
+
+    @property
+    def steadies(self) -> tuple[tuple[Stmt, ...], ...]:
+        """The steady states, in their order."""
+        return (self.steady,) if self.until is None else (self.steady, self.later)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from twill.codegen.aref import Commit, If, Pipeline, Stmt, WaitGroups
 from twill.codegen.both_ways import both_ways
 from twill.codegen.expression import Apply, Expr, Local, Number, less
+from twill.codegen.phases import phases
 from twill.codegen.scalars import Iteration
 from twill.graph.program import Loop
 
@@ -98,23 +99,27 @@ def cost_of_cut(stream: Stream) -> tuple[int, int, int]:
 class Printer:
     """Makes the pipeline of one stream."""
 
-    def __init__(self, stream: Stream, loop: Loop, name: str, trip: Expr) -> None:
-        self.stream, self.loop, self.name, self.trip = stream, loop, name, trip
+    def __init__(self, stream: Stream, loop: Loop, name: str, trip: Expr, phased: bool = True) -> None:
+        self.stream, self.loop, self.name, self.trip, self.phased = stream, loop, name, trip, phased
         self.step = f"{name}_step"
 
     def pipeline(self, line: int) -> list[Stmt]:
         """The pipeline and what drains it."""
         stages = self.stream.stages
+        prologue = tuple(tuple(self.prologue(k)) for k in range(stages))
+        steady, until, later = self.steadies()
         made: list[Stmt] = [
             Pipeline(
                 self.name,
                 self.step,
                 self.trip,
                 stages,
-                tuple(tuple(self.prologue(k)) for k in range(stages)),
-                tuple(self.steady() if cost_of_cut(self.stream)[0] else both_ways(self.steady())),
+                prologue,
+                tuple(steady),
                 tuple(tuple(self.epilogue(j)) for j in range(stages)),
                 self.stream.interval,
+                until,
+                tuple(later),
                 line=line,
             )
         ]
@@ -128,6 +133,15 @@ class Printer:
             if body:
                 made.append(If(less(Number(max(stages, 1) - 1), self.trip), tuple(body)))
         return made
+
+    def steadies(self) -> tuple[list[Stmt], Expr | None, list[Stmt]]:
+        """The steady state, and where it becomes another one. Products that are in flight from step to step, and whose
+        registers others touch, allow one only."""
+        steady = self.steady()
+        if cost_of_cut(self.stream)[0]:
+            return steady, None, []
+        found = phases(steady, self.step) if self.phased else None
+        return found or (both_ways(steady), None, [])
 
     def steady(self) -> list[Stmt]:
         """Every event; a lagging one waits for its first iteration."""

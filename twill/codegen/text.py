@@ -224,6 +224,8 @@ def _pipeline(stmt: aref.Pipeline, names: _Names, indent: str) -> Iterator[str]:
     yield f"{indent}pipeline {stmt.name} with step {stmt.step}: {trip}{_remark(stmt)}"
     blocks = [(f"prologue {k}", block) for k, block in enumerate(stmt.prologue)]
     blocks += [("steady", stmt.steady)]
+    if stmt.until is not None:
+        blocks += [(f"steady from {names.expr(stmt.until)} on", stmt.later)]
     blocks += [(f"epilogue {k}", block) for k, block in enumerate(stmt.epilogue)]
     for name, block in blocks:
         yield f"{indent}{INDENT}{name}"

@@ -32,12 +32,14 @@ def outside(stmt: Stmt, layouts: Mapping[int, Layout]) -> Stmt:
             return replace(stmt, body=with_votes(stmt.body, layouts), otherwise=with_votes(stmt.otherwise, layouts))
         case Pipeline():
             flying = 0
-            while (after := behind(stmt.steady, flying)) > flying:  # the next iteration begins with those
-                flying = after
+            for block in stmt.steadies:
+                while (after := behind(block, flying)) > flying:  # the next iteration begins with those
+                    flying = after
             return replace(
                 stmt,
                 prologue=tuple(with_votes(block, layouts) for block in stmt.prologue),
                 steady=steady(stmt.steady, flying, layouts),
+                later=steady(stmt.later, flying, layouts),
                 epilogue=tuple(with_votes(block, layouts) for block in stmt.epilogue),
             )
         case Compute():

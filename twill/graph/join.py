@@ -126,9 +126,16 @@ def _by_length(scalars: Scalars, run: Sequence[Loop]) -> list[int]:
 
 
 def _never_negative(scalars: Scalars, polynomial: Polynomial) -> bool:
-    """Whether it is a sum of grid indices and numbers that are not negative."""
+    """Whether it is a sum of grid indices, numbers that are not negative, and quotients of such."""
     makers = (scalars.purity.makers.get(symbol) for symbol in polynomial.symbols())
-    return all(c >= 0 for _, c in polynomial.terms) and all(op is not None and op.kind in GRID for op in makers)
+    return all(c >= 0 for _, c in polynomial.terms) and all(_makes_no_negative(scalars, op) for op in makers)
+
+
+def _makes_no_negative(scalars: Scalars, op: Op | None) -> bool:
+    if op is None or op.kind not in ("div", "min", "max"):
+        return op is not None and op.kind in GRID
+    found = [_never_negative(scalars, scalars.polynomial(operand)) for operand in op.operands]
+    return any(found) if op.kind == "max" else all(found)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from twill.graph.program import TileProgram
 
 Rewriting = Literal["none", "masks", "all"]
 """none: as the kernel has it. masks: `twill.graph.linear`, `twill.graph.predicate`. all: `twill.graph.join` before."""
-DEFAULT: Rewriting = "masks"
+DEFAULT: Rewriting = "all"
 
 
 def rewrite(program: TileProgram, rewriting: Rewriting = DEFAULT) -> TileProgram:

@@ -57,10 +57,10 @@ def straight_cycles(kernel: Extracted, schedule: Schedule, machine: Machine) -> 
 
 
 def sample(grid: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Indices spread over a grid; all of them if they are few."""
+    """Indices spread over a grid, the middle of as many parts; all of them if they are few."""
     x, y, z = (*grid, 1, 1, 1)[:3]
     count = x * y * z
-    picked = range(count) if count <= SAMPLES else (i * count // SAMPLES for i in range(SAMPLES))
+    picked = range(count) if count <= SAMPLES else ((2 * i + 1) * count // (2 * SAMPLES) for i in range(SAMPLES))
     return [(i % x, i // x % y, i // (x * y)) for i in picked]
 
 

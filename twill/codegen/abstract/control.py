@@ -113,14 +113,16 @@ def pipeline(actor: Actor, loop: Pipeline) -> Iterator[Waiting]:
     trip = integer(loop.trip, scope)
     if trip <= 0:
         return
-    steps = [(step, stmts) for step, stmts in enumerate(loop.prologue)]
-    steps += [(step, loop.steady) for step in range(loop.stages, trip)]
+    steps: list[tuple[int, tuple[Stmt, ...] | None]] = [*enumerate(loop.prologue)]
+    steps += [(step, None) for step in range(loop.stages, trip)]
     last = max(trip, loop.stages)
     steps += [(last + number, stmts) for number, stmts in enumerate(loop.epilogue)]
-    outside = scope.names.get(loop.step)
+    outside, steady = scope.names.get(loop.step), loop.steady
     for step, stmts in steps:
         scope.names[loop.step] = step
-        yield from block(actor, stmts)
+        if stmts is None and loop.until is not None and evaluate(loop.until, scope):
+            steady = loop.later
+        yield from block(actor, steady if stmts is None else stmts)
     scope.names.pop(loop.step)
     if outside is not None:
         scope.names[loop.step] = outside

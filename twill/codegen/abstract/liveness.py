@@ -68,7 +68,8 @@ def _flat(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from _flat(stmt.body)
             yield from _flat(stmt.otherwise)
         elif isinstance(stmt, Pipeline):
-            for block in (*stmt.prologue, stmt.steady, stmt.steady, *stmt.epilogue):
+            twice = (block for block in stmt.steadies for _ in range(2))
+            for block in (*stmt.prologue, *twice, *stmt.epilogue):
                 yield from _flat(block)
         else:
             yield stmt

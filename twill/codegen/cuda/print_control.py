@@ -36,11 +36,22 @@ def print_pipeline(stmt: Pipeline, ctx: Context) -> None:
         for k, block in enumerate(stmt.prologue):
             _step(f"prologue {k}", stmt, str(k), block, inner)
         out.line(f"// -- {stmt.name}: steady state")
-        out.line("#pragma unroll 1")
         body = inner.inside()
         step = body.define(stmt.step)
-        with out.block(f"for (i32 {step} = {stmt.stages}; {step} < {trip}; ++{step})"):
-            ctx.block(stmt.steady, body)
+        if stmt.until is None:
+            out.line("#pragma unroll 1")
+            with out.block(f"for (i32 {step} = {stmt.stages}; {step} < {trip}; ++{step})"):
+                ctx.block(stmt.steady, body)
+        else:
+            with out.block():
+                out.line(f"i32 {step} = {stmt.stages};")
+                out.line("#pragma unroll 1")
+                with out.block(f"for (; {step} < {trip} && !{body.expression(stmt.until)}; ++{step})"):
+                    ctx.block(stmt.steady, body.inside())
+                out.line(f"// -- {stmt.name}: steady state from there on")
+                out.line("#pragma unroll 1")
+                with out.block(f"for (; {step} < {trip}; ++{step})"):
+                    ctx.block(stmt.later, body.inside())
         first = f"max({trip}, {stmt.stages})" if stmt.stages else trip
         for j, block in enumerate(stmt.epilogue):
             _step(f"epilogue {j}", stmt, first + (f" + {j}" if j else ""), block, inner)
