@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.lowered import scheduled
 from twill.codegen.abstract.operands import operand_violations
 from twill.codegen.abstract_machine import verify
 from twill.codegen.aref import Compute, Copy, Fragment, If, Pipeline, Reduce, Reg, Stmt, WarpProgram, walk
@@ -15,6 +16,7 @@ from twill.codegen.expression import Local, Number, less
 from twill.codegen.layout import Accumulator, Along
 from twill.codegen.lower import lower
 from twill.codegen.parts import in_parts
+from twill.emission import extract
 from twill.graph.specialization import problem_of
 
 pytestmark = pytest.mark.usefixtures("at_root")
@@ -126,8 +128,9 @@ def test_the_steady_state_of_attention_has_no_meeting_of_lanes_for_its_sums() ->
 
 
 def test_sums_go_from_loop_to_loop_in_parts_if_there_are_registers() -> None:
-    example = Example("examples/attention.py", "causal")
-    program, tight = (lower(kernel(example).program, schedule(example), machine(), hold) for hold in (True, False))
+    written = extract("examples/attention.py", "causal", rewriting="masks").program
+    apart = scheduled(written, 2)
+    program, tight = (lower(written, apart, machine(), hold) for hold in (True, False))
     assert [len([f for f in g.fragments if f.name.endswith("_parts")]) for g in program.groups] == [2, 2, 0]
     assert not any(f.name.endswith("_parts") for g in tight.groups for f in g.fragments)
     assert not any(isinstance(s, Reduce) for s in between_loops(program.groups[0].body))
