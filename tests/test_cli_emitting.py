@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GOLDEN
+from tests.fused_programs import KEPT
 from tests.golden_schedules import MACHINE, Example, schedule
 from twill import emission, exc, pipeline
 from twill.cli import main
+from twill.options import SolveOptions
 from twill.runtime.kernel import EmittedKernel
+from twill.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -77,6 +80,29 @@ def test_the_order_of_instances_is_the_one_that_is_asked_for(capsys: pytest.Capt
     for order in ("dynamic", "static"):
         assert main([*words, "--order", order]) == 0
         assert ("instances are claimed one by one" in capsys.readouterr().out) == (order == "dynamic")
+
+
+@pytest.mark.parametrize("words", [[], ["--fuse"]])
+def test_program_instances_are_fused_only_if_asked(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[SolveOptions] = []
+
+    def solve(graph: object, machine: object, options: SolveOptions, *_: object) -> Schedule:
+        asked.append(options)
+        return schedule(GEMM)
+
+    monkeypatch.setattr(pipeline, "solve", solve)
+    assert main(["emit", "examples/gemm.py", *GIVEN, "--ir", *words]) == 0
+    assert [options.fuse for options in asked] == [bool(words)]
+
+
+def test_a_schedule_that_fuses_instances_is_emitted(capsys: pytest.CaptureFixture[str]) -> None:
+    one = KEPT["dual_gemm"]
+    words = [part for sig in one.sig for part in ("--sig", sig)] + [part for c in one.const for part in ("--const", c)]
+    path = GOLDEN / "fused" / "dual_gemm.json"
+    assert main(["emit", f"examples/{one.file}.py", *GIVEN, *words, "--schedule", str(path), "--ir"]) == 0
+    assert capsys.readouterr().out == (GOLDEN / "fused" / "dual_gemm.txt").read_text()
 
 
 def test_a_schedule_that_is_not_proven_is_emitted_all_the_same(

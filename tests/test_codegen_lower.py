@@ -68,14 +68,6 @@ def test_an_instruction_that_the_kernel_lacks_is_refused(change: dict[str, Any])
     assert raised.value.hint == "solve the kernel again"
 
 
-def test_fused_instances_are_refused() -> None:
-    program, schedule = quick()
-    cooperation = schedule.cooperation.model_copy(update={"fuse": 2})
-    with pytest.raises(exc.UnsupportedInKernel, match="fuses 2 program instances") as raised:
-        lower(program, schedule.model_copy(update={"cooperation": cooperation}), H100)
-    assert raised.value.hint == "solve with `--blocks 2`"
-
-
 # -- what comes out -----------------------------------------------------------------------------
 
 

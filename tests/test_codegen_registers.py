@@ -9,11 +9,10 @@ import pytest
 from tests.lowered import planned, registers_of
 from tests.streams import event
 from tests.tile_programs import Programs, attention, gemm
-from twill import exc
 from twill.codegen.aref import Copy
 from twill.codegen.layout import Accumulator, Uniform
 from twill.codegen.plan import Plan
-from twill.codegen.registers import Made, Reading, Registers, versions
+from twill.codegen.registers import Made, Overwritten, Reading, Registers, versions
 from twill.codegen.stream import Stream, arrange
 from twill.codegen.task import Source
 
@@ -125,8 +124,8 @@ def test_a_value_from_before_the_loop_has_no_versions() -> None:
     assert versions(stream, made, [reading], {}, {}) == {(READ, acc, 0): made.of(acc)}
 
 
-def test_a_reader_of_what_was_overwritten_in_place_is_refused() -> None:
+def test_a_reader_of_what_was_overwritten_in_place_is_named() -> None:
     stream = arrange([event("issue", 0, 0), event("issue", 2, 3), event("issue", 1, 6)], 10)
-    with pytest.raises(exc.UnsupportedInKernel, match="`acc` is read after it was overwritten in place") as raised:
+    with pytest.raises(Overwritten) as raised:
         found(stream, definers=2)
-    assert raised.value.line
+    assert raised.value.made == registers()[1]

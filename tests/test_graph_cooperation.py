@@ -40,7 +40,8 @@ def test_every_part_is_a_multiple_of_the_row_block_of_a_dimension_that_may_be_cu
             assert c.blocks == 1
             continue
         assert dims[c.dim].parallel
-        assert dims[c.dim].size % (c.split * machine.mma.row_block) == 0
+        rows = {d.name for d in row_dims(graph, main_region(graph))}
+        assert dims[c.dim].size % (c.split * machine.mma.row_block) == 0 or (c.split == 1 and c.dim not in rows)
         assert c.fuse == 1 or dims[c.dim].fusable
 
 
@@ -61,10 +62,19 @@ def test_no_more_blocks_than_the_compute_groups_can_hold() -> None:
 
 
 def test_a_tile_of_128_rows_is_split_in_two_on_hopper_and_not_on_blackwell() -> None:
-    hopper, blackwell = (found(example("gemm"), m) for m in (H100, B200))
+    hopper, blackwell = (found(example("attention", "full"), m) for m in (H100, B200))
     assert {c.split for c in hopper} == {1, 2}
     assert {c.split for c in blackwell} == {1}
     assert {c.fuse for c in hopper} == {c.fuse for c in blackwell} == {1, 2, 3}
+
+
+def test_tiles_whose_order_is_computed_are_not_fused() -> None:
+    assert {c.fuse for c in found(example("gemm"), H100)} == {1}
+
+
+def test_columns_of_instances_are_fused_where_no_rows_can_be_cut() -> None:
+    fused = {(c.dim, c.split, c.fuse) for c in found(example("linear_attention"), H100) if c.dim}
+    assert fused == {("d", 1, 2), ("d", 1, 3)}
 
 
 def test_instances_are_fused_only_where_nothing_else_depends_on_their_index() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import fused_programs
 from tests.kernels import B200, H100, example
 from tests.tile_programs import Programs
 from twill.check import check
@@ -138,6 +139,15 @@ def test_attention_on_the_b200_has_softmax_correction_mma_and_load_groups() -> N
     assert {role[o.warp_group] for o in schedule.ops if o.unit == "tensor"} == {"mma"}
     assert {role[o.warp_group] for o in schedule.ops if o.op == "exp2"} == {"softmax 0", "softmax 1"}
     assert {role[g] for g in groups_of(schedule, 1, "acc", "mul").values()} == {"correction"}
+
+
+def test_tiles_of_one_row_block_are_tried_in_pairs(at_root: object) -> None:
+    """So few rows leave nothing to overlap with; fusing does not lower the bound on I, but what is reached."""
+    graph = fused_programs.kernel("attention").graph
+    schedule = solve(graph, MACHINES["h100"], SolveOptions(strategy="heuristic"))
+    assert (schedule.cooperation.split, schedule.cooperation.fuse) == (1, 2)
+    alone = solve(graph, MACHINES["h100"], SolveOptions(strategy="heuristic", fuse=False))
+    assert schedule.ii < 2 * alone.ii
 
 
 def test_normalization_is_told_with_its_distortion() -> None:

@@ -18,8 +18,13 @@ def changed(g: CostedGraph, kind: str, position: int, **fields: Any) -> CostedGr
     return g.model_copy(update={kind: tuple(items)})
 
 
-@pytest.mark.parametrize("name", ["attention", "attention_backward", "dual_gemm", "gemm"])
-@pytest.mark.parametrize(("split", "fuse"), [(1, 1), (2, 1), (1, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("name", "split", "fuse"),
+    [
+        *((name, split, 1) for name in ("attention", "attention_backward", "dual_gemm", "gemm") for split in (1, 2)),
+        *((name, 1, fuse) for name in ("attention", "dual_gemm", "linear_attention") for fuse in (2, 3)),
+    ],
+)
 def test_row_blocks_of_a_kernel_are_alike(name: str, split: int, fuse: int) -> None:
     assert blocks_alike(costed_example(name, split=split, fuse=fuse))
 

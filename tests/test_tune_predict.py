@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import fused_programs
 from tests.golden_schedules import Example, kernel, machine, schedule
 from twill.graph.problem import Case
 from twill.graph.specialization import problem_of
@@ -38,6 +39,17 @@ def test_a_launch_takes_as_long_as_the_busiest_sm() -> None:
     once = predicted(GEMM, M=128, N=128, K=1024)
     assert predicted(GEMM, M=128 * sms, N=128, K=1024) == once
     assert predicted(GEMM, M=128 * (sms + 1), N=128, K=1024) == 2 * once
+
+
+def test_fused_instances_take_one_sm_together() -> None:
+    kernel_, schedule_ = fused_programs.kernel("dual_gemm"), fused_programs.schedule("dual_gemm")
+    problem = problem_of(kernel_.specialization)
+    assert problem is not None
+    sms = int(machine().sms.value)
+    rows = (1, 2, 2 * sms, 2 * sms + 1)  # of tiles
+    sizes = [problem.case({"M": 64 * number, "N": 128, "K": 1024}) for number in rows]
+    one, pair, all_sms, more = (predicted_cycles(kernel_, schedule_, machine(), size) for size in sizes)
+    assert one == pair == all_sms == more / 2
 
 
 def test_a_causal_launch_takes_about_half_of_a_full_one_in_the_steady_state() -> None:

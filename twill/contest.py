@@ -25,6 +25,7 @@ from twill.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
 
+PAIR = 2  # row blocks: with fewer, warp groups have nothing to overlap with one another
 WHYS_TOLD = 2  # cooperations whose infeasibility is explained in an error
 SECONDS_TO_EXPLAIN = 20.0
 
@@ -105,10 +106,13 @@ class Contest:
 
     def _could_pay(self, graph: CostedGraph, bounds: Bounds, every: Sequence[tuple[CostedGraph, Bounds]]) -> bool:
         """Whether a cooperation is worth a search: instances are fused only where that lowers the bound on I
-        for each of them (or where the number of blocks was asked for)."""
+        for each of them, in pairs where a tile alone is one row block (or where the number of blocks was asked for)."""
         fuse = graph.cooperation.fuse
-        alone = [b.best for g, b in every if g.cooperation.fuse == 1]
-        return fuse == 1 or not alone or self.job.options.blocks is not None or bounds.best / fuse < min(alone)
+        alone = [(g.cooperation.blocks, b.best) for g, b in every if g.cooperation.fuse == 1]
+        if fuse == 1 or not alone or self.job.options.blocks is not None:
+            return True
+        pair = graph.cooperation.blocks == PAIR and max(blocks for blocks, _ in alone) == 1
+        return pair or bounds.best / fuse < min(best for _, best in alone)
 
     def _contenders(self, *states: str) -> list[Searching]:
         """Searches that are not settled and whose bound still allows them to be as good as the best schedule."""

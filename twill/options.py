@@ -16,7 +16,7 @@ class SolveOptions:
     """normalize: the U of `--normalize U` (None: exact cycles). budget: seconds for everything
     (None: no limit). resource_limit: z3's counter per check (0: none). blocks: only cooperations
     with this many row blocks. ii: ask about this initiation interval only. pins: see `twill.smt.pins`.
-    fuse: whether neighbouring program instances may be fused (the emitter cannot yet).
+    fuse: whether neighbouring program instances may be fused.
     strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit nor solver.
     solver: who answers the joint solve's questions; "portfolio": z3 and another one that is installed.
     margin: whether room for late products comes before L and registers (docs/model.md)."""

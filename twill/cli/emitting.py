@@ -100,7 +100,7 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
     from twill.exc import BudgetExhausted
     from twill.schedule import Schedule
 
-    options = replace(solving.options_of(arguments), fuse=False)  # fused instances are not emitted
+    options = replace(solving.options_of(arguments), fuse=arguments.fuse)
     with storing.opened(arguments) as store:
         try:
             schedule = storing.answer(store, graph, machine, options, storing.say)

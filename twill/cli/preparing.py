@@ -155,7 +155,7 @@ def solver(store: LayeredStore, request: Request) -> Callable[[DependenceGraph, 
     """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
     from twill.options import SolveOptions
 
-    options = SolveOptions(budget=request.seconds, fuse=False)  # fused instances are not emitted
+    options = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
 
     def solve(graph: DependenceGraph, machine: Machine) -> Schedule:
         found = looked_up(store, graph, machine, options)
@@ -169,7 +169,7 @@ def solver(store: LayeredStore, request: Request) -> Callable[[DependenceGraph, 
 
 
 def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule | None:
-    """A stored schedule: of a solve for emission, or of any solve that did not fuse instances."""
+    """A stored schedule: of a solve for emission, else of any solve."""
     from dataclasses import replace
 
     from twill.key import schedule_key
@@ -179,7 +179,7 @@ def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, opt
     for asked in (options.asked, replace(options, fuse=True).asked):
         entry = store.get(schedule_key(graph, machine.digest(), asked))
         schedule = None if entry is None else spelled(entry, graph, machine)
-        if schedule is not None and schedule.cooperation.fuse == 1:
+        if schedule is not None:
             return schedule
     return None
 

@@ -65,6 +65,7 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
 def emission(one: argparse.ArgumentParser) -> None:
     """What directs an emission beside its schedule."""
     one.add_argument("--no-lazy-rescale", action="store_true", help="running maxima move in every iteration")
+    one.add_argument("--fuse", action="store_true", help="neighbouring program instances may be worked on at once")
     text = (
         "program instances: every n-th to a CTA, or claimed one by one (default: claimed if their trip counts differ)"
     )

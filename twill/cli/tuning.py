@@ -79,7 +79,7 @@ def asked_of(arguments: Namespace) -> Asked:
         dict(values_of(text) for text in arguments.tile),
         tuple(parsed(text) for text in arguments.size),
         arguments.top,
-        replace(options_of(arguments), fuse=False),  # fused instances are not emitted
+        replace(options_of(arguments), fuse=False),  # few launches have instances to spare
     )
 
 

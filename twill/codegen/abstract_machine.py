@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.codegen.abstract import control
 from twill.codegen.abstract.actor import Actor, Machine, Waiting
@@ -81,7 +81,11 @@ def run(
 
 
 def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:
-    """All instances in the order in which CTAs get them; pairs of instances in a cluster."""
+    """All instances in the order in which CTAs get them; pairs of instances in a cluster, of fused ones the
+    first of each group."""
+    if program.fused is not None:
+        groups = in_order(replace(program, fused=None), program.fused.groups(grid), ctas)
+        return [program.fused.first(group) for group in groups]
     if program.order is None:
         return list(walked(paired(grid, program.cluster), program.band))
     ranked = list(ordered(grid, program.order, TOGETHER))

@@ -44,8 +44,9 @@ WORDS = 4  # of a message: the place in the launch grid along three axes, and wh
 
 
 def is_dynamic(plan: Plan, asked: Order) -> bool:
-    """Whether instances are claimed. Only a thread that issues loads can do it without holding others up."""
-    if asked == "static" or not any(group.issuer for group in plan.groups):
+    """Whether instances are claimed. Only a thread that issues loads can do it without holding others up. Fused ones
+    never are: a launch may have more CTAs than groups of them, and the counter counts on one for each at least."""
+    if asked == "static" or plan.fused is not None or not any(group.issuer for group in plan.groups):
         return False
     return asked == "dynamic" or unequal(plan)
 

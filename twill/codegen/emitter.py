@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from twill import exc
 from twill.codegen.aref import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
 from twill.codegen.cursors import Cursors
 from twill.codegen.events import Events
@@ -17,7 +18,7 @@ from twill.codegen.parts import in_parts
 from twill.codegen.plan import Plan
 from twill.codegen.products import Products
 from twill.codegen.puts import Puts
-from twill.codegen.registers import Registers
+from twill.codegen.registers import Made, Overwritten, Registers
 from twill.codegen.rings import Ring, Rings
 from twill.codegen.scalars import OUTSIDE, ScalarTable
 from twill.codegen.stores import Stores
@@ -29,14 +30,16 @@ from twill.codegen.votes import with_votes
 
 
 class Emitter:
-    """Makes a warp group of a plan. fragments, cursors: numbers that are unique in the program."""
+    """Makes a warp group of a plan. fragments, cursors: numbers that are unique in the program. apart: products whose
+    results have registers beside those of what they add to."""
 
     def __init__(
-        self, plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int]
-    ) -> None:
+        self, plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int],
+        apart: frozenset[Made] = frozenset(),
+    ) -> None:  # fmt: skip
         self.plan, self.rings, self.made = plan, rings.by_place, group
         self.group = group.like if group.like >= 0 else group.id  # whose tasks it does
-        self.registers = Registers(plan, self.group, fragments)
+        self.registers = Registers(plan, self.group, fragments, apart)
         self.cursors = Cursors(cursors)
         self.scalars = ScalarTable(plan.wired, taken=self.registers.names)
         transfers = Transfers(plan.tiles, rings.memory, self.scalars)
@@ -49,7 +52,7 @@ class Emitter:
     # -- the whole group ----------------------------------------------------------------------
 
     def emit(self) -> WarpGroup:
-        """The warp group."""
+        """The warp group. Raises Overwritten."""
         regions = self.plan.wired.graph.regions
         for region in regions:
             self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
@@ -154,3 +157,21 @@ class Emitter:
             self.stores.store(task, scope)
         else:
             scope.run(task)
+
+
+def emit_group(plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int]) -> WarpGroup:
+    """The warp group of a plan; products whose results would be overwritten too early get registers of their own.
+
+    Raises UnsupportedInKernel.
+    """
+    apart: frozenset[Made] = frozenset()
+    while True:
+        try:
+            return Emitter(plan, rings, group, fragments, cursors, apart).emit()
+        except Overwritten as found:
+            op = plan.flat.steps[found.made[0]].op
+            if op.kind != "dot" or found.made in apart:
+                raise exc.UnsupportedInKernel(
+                    f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
+                ) from found
+            apart |= {found.made}

@@ -14,7 +14,7 @@ from twill.codegen.products import Products
 from twill.codegen.registers import EventKey, Made, Reading, versions
 from twill.codegen.rings import Ring
 from twill.codegen.stream import Event, Printer, Stream, arrange
-from twill.codegen.task import Place, Task
+from twill.codegen.task import Place, Source, Task
 from twill.graph.flat import FlatCarry
 from twill.graph.purity import stretches
 
@@ -67,16 +67,20 @@ class Loops:
         operands = {fragment for product in products for fragment in self.products.touched(product)}
         limits = [task.start + interval - 1]
         for other in tasks:
-            if other.node.kind == "elementwise" and self.result_of(other) in operands:
+            if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
         readers = [
             other.start + source.distance * interval
             for other in tasks
-            if other.node.kind != "mma" and task.place not in self.rings
+            if (other.node.kind != "mma" or self.copies(other)) and task.place not in self.rings
             for source in self.plan.register_sources(other)
             if self.plan.place_of(source) == task.place
         ]
         return min(min(readers, default=task.start + task.latency), *limits)
+
+    def copies(self, task: Task) -> bool:
+        """Whether a product copies what it adds to into registers of its own."""
+        return task.node.kind == "mma" and (task.steps[-1], task.block) in self.registers.apart
 
     def may_lag(self, task: Task, tasks: list[Task]) -> bool:
         """Whether a product is waited for only after it has been issued for the next iteration, so that the tensor core
@@ -95,10 +99,10 @@ class Loops:
         return self.registers.of((task.steps[-1], task.block))
 
     def matters(self, task: Task, tasks: list[Task]) -> bool:
-        """Whether anything but products touches a product's registers in the loop."""
+        """Whether anything but products touches a product's registers in the loop; also a copy for another product."""
         mine = set(self.products.touched(task))
         for other in tasks:
-            if other.node.kind == "mma":
+            if other.node.kind == "mma" and not self.copies(other):
                 continue
             read = {self.registers.of((s.step, s.block)) for s in self.plan.register_sources(other)}
             if other.node.kind == "elementwise":
@@ -108,7 +112,8 @@ class Loops:
         return task.place in self.rings or task.steps[-1] in self.plan.amendments
 
     def receive_events(self, plan: LoopPlan, tasks: list[Task]) -> list[Event]:
-        """Register values of other groups in this loop, fetched in front of their first reader here."""
+        """Register values of other groups in this loop, fetched in front of their first reader here; those that only
+        straight-line code reads afterwards, when they are made."""
         found: list[Event] = []
         wanted: dict[tuple[int, int, int], int] = {}
         for task in tasks:
@@ -117,18 +122,27 @@ class Loops:
                 maker = self.plan.tasks[place]
                 if place[0] != plan.region or self.tools.group in maker.groups:
                     continue
-                if source.distance:
-                    raise exc.UnsupportedInKernel(
-                        f"`{task.node.name}` reads the value of an earlier iteration from another warp group",
-                        file=self.plan.wired.program.file, line=task.node.line,
-                        hint="solve with one row block (`--blocks 1`)",
-                    )  # fmt: skip
-                wanted[place] = min(task.start, wanted.get(place, task.start))
+                start = task.start + source.distance * self.plan.interval(plan.region)
+                wanted[place] = min(start, wanted.get(place, start))
+        for place in self.read_afterwards(plan.region):
+            maker = self.plan.tasks[place]
+            wanted.setdefault(place, maker.start + maker.latency + 1)
         for number, (place, start) in enumerate(sorted(wanted.items())):
             key = ("receive", number)
-            keep = partial(self.events.keep, self.plan.tasks[place])
-            found.append(Event(key, start - 1, partial(self.events.receive, plan, place, key), keep=keep))
+            keep, carried = partial(self.events.keep, self.plan.tasks[place]), self.is_carried(self.plan.tasks[place])
+            receive = partial(self.events.receive, plan, place, key)
+            found.append(Event(key, start - 1, receive, keep=keep, carried=carried))
         self.received[plan.region] = {place: ("receive", i) for i, place in enumerate(sorted(wanted))}
+        return found
+
+    def read_afterwards(self, region: int) -> list[Place]:
+        """What other groups make in a loop and this one's straight-line tasks read in registers."""
+        found: list[Place] = []
+        for task in self.plan.tasks.values():
+            if task.region in self.plan.loops or self.tools.group not in task.groups:
+                continue
+            places = (self.plan.place_of(source) for source in self.plan.register_sources(task))
+            found += [p for p in places if p[0] == region and self.tools.group not in self.plan.tasks[p].groups]
         return found
 
     def plan_versions(self, plan: LoopPlan, tasks: list[Task]) -> None:
@@ -153,8 +167,9 @@ class Loops:
                 plan.variables[reading.event, made, reading.source.distance] = landed[made]
 
     def land(self, plan: LoopPlan, tasks: list[Task], readings: list[Reading]) -> dict[Made, int]:
-        """Products that are issued again while their last result is still read: where that result moves to when it
-        is complete, if it is read nowhere later than the next completion."""
+        """Products whose registers are written again, by themselves or by what they add to, while their last result is
+        still read: where that result moves to when it is complete, if it is read nowhere later than the next
+        completion."""
         landed: dict[Made, int] = {}
         for number, task in enumerate(tasks):
             made = (task.steps[-1], task.block)
@@ -163,15 +178,25 @@ class Loops:
                 continue
             if any(task.place == self.plan.place_of(r.source) and tasks[r.event[1]].node.kind == "mma" for r in mine):
                 continue
-
-            def late(event: EventKey, mine: list[Reading] = mine) -> bool:
-                return any(plan.stream.executions(event, r.event, event, r.source.distance) > 0 for r in mine)
-
-            if late(("issue", number)) and not late(("retire", number)):
+            issued, complete = ("issue", number), ("retire", number)
+            count = plan.stream.executions
+            writers = self.writers(tasks, self.registers.of(made))
+            again = any(count(issued, r.event, w, r.source.distance) > 0 for r in mine for w in writers)
+            soon = any(count(issued, complete, w) > 0 for w in writers)
+            late = any(count(complete, r.event, complete, r.source.distance) > 0 for r in mine)
+            if again and not soon and not late:
                 held = self.registers.fragment(self.registers.of(made))
                 landed[made] = self.registers.new(f"{held.name}_done", held.element, held.layout)
                 plan.landings["retire", number] = (held.id, landed[made])
         return landed
+
+    def writers(self, tasks: list[Task], variable: int) -> list[EventKey]:
+        """The events that write a variable."""
+        return [
+            ("issue", number)
+            for number, task in enumerate(tasks)
+            if task.node.result is not None and task.node.kind != "load" and self.result_of(task) == variable
+        ]
 
     def plan_uses(self, plan: LoopPlan) -> None:
         """Which event waits for a ring, which gives its slot back, and the cursors in between."""
@@ -255,18 +280,24 @@ class Loops:
         stretch = self.plan.wired.stretch[plan.region]
         for carry in self.plan.flat.carries:
             if carry.stretch == stretch and not carry.pure and self.plan.wired.wiring.makes(carry):
-                made += self.initial_value(carry)
+                made += self.initial_value(carry, plan)
         return made
 
-    def initial_value(self, carry: FlatCarry) -> list[Stmt]:
-        """The start of one carried value, in every row block that this group has."""
+    def has(self, source: Source, plan: LoopPlan) -> bool:
+        """Whether this group makes a value of the loop, or receives it."""
+        place = self.plan.place_of(source)
+        return self.tools.group in self.plan.tasks[place].groups or place in self.received[plan.region]
+
+    def initial_value(self, carry: FlatCarry, plan: LoopPlan) -> list[Stmt]:
+        """The start of one carried value, in every row block that this group has. Raises UnsupportedInKernel."""
         made: list[Stmt] = []
         blocks = range(self.plan.tiles.split) if self.plan.tiles.is_split(carry.argument) else (-1,)
         for block in blocks:
             source = self.plan.source(carry.yielded, block)
-            if source is None or self.tools.group not in self.plan.tasks[self.plan.place_of(source)].groups:
+            if source is None or not self.has(source, plan):
                 continue
             variable = self.registers.of((source.step, source.block))
+            self.refuse_elsewhere(carry, block)
             scope = outside(self.tools, block, made)
             start = scope.shown(carry.init, carry.argument)
             if not isinstance(start, Reg):
@@ -274,3 +305,16 @@ class Loops:
             elif start.fragment != variable:
                 made.append(Copy(start.fragment, variable))
         return made
+
+    def refuse_elsewhere(self, carry: FlatCarry, block: int) -> None:
+        """Raises UnsupportedInKernel if what a carried value begins with is in the registers of another group only."""
+        begin = self.plan.source(carry.init, block)
+        if begin is None or self.plan.place_of(begin) in self.rings:
+            return
+        task = self.plan.tasks[self.plan.place_of(begin)]
+        if self.tools.group not in task.groups:
+            raise exc.UnsupportedInKernel(
+                f"`{task.node.name}` of an earlier loop is in the registers of another warp group",
+                file=self.plan.wired.program.file, line=task.node.line,
+                hint="solve with one row block (`--blocks 1`)",
+            )  # fmt: skip

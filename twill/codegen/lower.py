@@ -10,7 +10,8 @@ from twill.codegen.aref import ORDER_BYTES, Cluster, LongestFirst, WarpProgram
 from twill.codegen.bands import band_of
 from twill.codegen.claims import Order, claimed, is_dynamic
 from twill.codegen.clustered import clustered
-from twill.codegen.emitter import Emitter
+from twill.codegen.emitter import emit_group
+from twill.codegen.fused import fuse
 from twill.codegen.longest_first import longest_first
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
@@ -40,36 +41,30 @@ def lower(
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
-    wired = wire(program)
+    wired, fused = wire(program), None
     refuse_mismatch(wired, schedule, machine)
     phased = phased and is_joined(program)
+    dim = split_class(wired, schedule)
+    if schedule.cooperation.fuse > 1:
+        refuse_cluster(cluster, program)
+        wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
+    tiles = Tiles(wired, dim, schedule.cooperation.blocks)
     ctas = most_ctas(schedule, machine)
     while ctas > 1:
         try:
-            return lower_resident(wired, schedule, machine, ctas, hold, order, cluster, phased)
+            return lower_resident(Plan(wired, schedule, machine, tiles, ctas, hold, phased, fused), order, cluster)
         except exc.SharedMemoryFull:
             ctas -= 1
-    return lower_resident(wired, schedule, machine, 1, hold, order, cluster, phased)
+    return lower_resident(Plan(wired, schedule, machine, tiles, 1, hold, phased, fused), order, cluster)
 
 
-def lower_resident(
-    wired: Wired,
-    schedule: Schedule,
-    machine: Machine,
-    ctas: int,
-    hold: bool,
-    asked: Order,
-    cluster: int,
-    phased: bool,
-) -> WarpProgram:
-    """The warp program of which `ctas` CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
-    program = wired.program
+def lower_resident(plan: Plan, asked: Order, cluster: int) -> WarpProgram:
+    """The warp program of which so many CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
+    program = plan.wired.program
     memory = Memory(program.file)
-    tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
-    plan = Plan(wired, schedule, machine, tiles, ctas, hold, phased)
     rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
     fragments, cursors = count(), count()
-    groups = [Emitter(plan, rings, group, fragments, cursors).emit() for group in plan.groups]
+    groups = [emit_group(plan, rings, group, fragments, cursors) for group in plan.groups]
     if any(group.like >= 0 for group in plan.groups):
         groups = alternate(groups, memory, program.file)
     told = None
@@ -82,10 +77,20 @@ def lower_resident(
     band, pair, order = walk_of(plan, rings.sharing)
     buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
     return WarpProgram(
-        program=program, machine=machine.name, maps=tuple(memory.maps), buffers=buffers, arefs=tuple(memory.arefs),
-        barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared, ctas=ctas, band=band,
-        order=order, told=told, cluster=pair,
+        program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=buffers,
+        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared,
+        ctas=plan.ctas, band=band, order=order, told=told, cluster=pair, fused=plan.fused,
     )  # fmt: skip
+
+
+def refuse_cluster(cluster: int, program: TileProgram) -> None:
+    """Raises if two CTAs were to load tiles together of which each has a group of fused instances."""
+    if cluster > 1:
+        raise exc.UnsupportedInKernel(
+            "clusters have no fused program instances",
+            file=program.file,
+            hint="emit without `--cluster`, or a schedule that fuses none",
+        )
 
 
 def refuse_dynamic(asked: Order, program: TileProgram) -> None:
@@ -127,17 +132,11 @@ def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:
             raise exc.ScheduleMismatch(
                 f"the schedule is for {what} `{their}`, not `{our}`", file=program.file, hint="solve the kernel again"
             )
-    if schedule.cooperation.fuse > 1:
-        raise exc.UnsupportedInKernel(
-            f"the schedule fuses {schedule.cooperation.fuse} program instances, which is not emitted",
-            file=program.file,
-            hint=f"solve with `--blocks {schedule.cooperation.split}`",
-        )
 
 
 def split_class(wired: Wired, schedule: Schedule) -> int:
-    """The dimension class that the cooperation splits; -1 for none."""
-    if schedule.cooperation.split == 1:
+    """The dimension class that the cooperation cuts into row blocks; -1 for none."""
+    if schedule.cooperation.blocks == 1:
         return -1
     dim = next(d.id for d in wired.graph.dims if d.name == schedule.cooperation.dim)
     return next(c for c, number in wired.dims.items() if number == dim)

@@ -181,7 +181,9 @@ class Scope:
         window = self.tools.transfers.window(Part(step.op.access, cell, self.block), self.at)
         mask = self.fragment(step.operands[0]) if step.operands else None
         result = self.result(number)
-        self.made.append(LoadGlobal(window, result, mask, line=step.op.line))
+        nothing = Fill(result, Number(0, step.op.access.element))
+        loaded = LoadGlobal(window, result, mask, line=step.op.line)
+        self.made += self.plan.if_exists(self.block, (loaded,), (nothing,))
 
     # -- operands -----------------------------------------------------------------------------
 

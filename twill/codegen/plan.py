@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.alike import alike, in_step
 from twill.codegen.alternate import COPIES
+from twill.codegen.aref import Fused, If, Stmt
+from twill.codegen.expression import Expr
+from twill.codegen.fused import exists
 from twill.codegen.groups import doubled, warp_groups, with_registers
 from twill.codegen.kept import families
 from twill.codegen.residency import as_compiled, share
@@ -39,7 +42,7 @@ def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
 class Plan:
     """Tasks by place, and the groups that have them. ctas: that share an SM. hold: whether tiles may stay in registers
     as operands of products, and sums in parts from loop to loop; resident: the tiles that do. phased: whether a steady
-    state may change once."""
+    state may change once. fused: whose row blocks these are, of several instances."""
 
     wired: Wired
     schedule: Schedule
@@ -48,6 +51,7 @@ class Plan:
     ctas: int = 1
     hold: bool = True
     phased: bool = True
+    fused: Fused | None = None
     resident: frozenset[Place] = frozenset()
     tasks: dict[Place, Task] = field(default_factory=dict)
     found: dict[tuple[int, int], Source | None] = field(default_factory=dict)  # sources that were asked for
@@ -116,6 +120,17 @@ class Plan:
         joins = node.mma is not None and node.mma.k_dim == dim
         touched = dim in node.dims or (node.result is not None and dim in node.result.dims)
         return tuple(range(self.tiles.split)) if touched and not joins and self.tiles.split > 1 else (-1,)
+
+    def exists(self, block: int) -> Expr | None:
+        """Whether the program instance that a row block belongs to is one of the launch grid; None: it always is."""
+        if self.fused is None or block < 0:
+            return None
+        return exists(self.fused, block // (self.tiles.split // self.fused.count))
+
+    def if_exists(self, block: int, made: tuple[Stmt, ...], otherwise: tuple[Stmt, ...] = ()) -> tuple[Stmt, ...]:
+        """Accesses to memory for a row block, which are left out if its program instance does not exist."""
+        condition = self.exists(block)
+        return made if condition is None else (If(condition, made, otherwise, line=made[0].line),)
 
     # -- loops --------------------------------------------------------------------------------
 

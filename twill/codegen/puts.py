@@ -11,6 +11,7 @@ from twill.codegen.aref import (
     Acquire,
     Advance,
     Expect,
+    Fill,
     If,
     Let,
     LoadGlobal,
@@ -21,7 +22,7 @@ from twill.codegen.aref import (
     StoreShared,
     TmaLoad,
 )
-from twill.codegen.expression import Local
+from twill.codegen.expression import Local, Number
 from twill.codegen.kept import position, streams
 from twill.codegen.layout import runs
 from twill.codegen.operations import Tools
@@ -98,7 +99,9 @@ class Puts:
         fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
         for first in range(0, shape[0], each):
             rows = (first, first + each) if each < shape[0] else None
-            yield LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
+            loaded = LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
+            nothing = Fill(fragment, Number(0, ring.buffer.element))
+            yield from self.plan.if_exists(part.block, (loaded,), (nothing,))
             yield StoreShared(fragment, SlotRef(ring.buffer.id, cursor, rows), line=step.op.line)
         if ring.multiplied:
             yield ProxyFence()

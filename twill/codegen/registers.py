@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twill import exc
 from twill.codegen.aref import Copy, Fragment, Stmt
 from twill.codegen.layout import Layout
 from twill.codegen.plan import Plan
@@ -31,11 +30,13 @@ class Reading:
 
 @dataclass
 class Registers:
-    """Fragments of one warp group. names: taken so far."""
+    """Fragments of one warp group. names: taken so far. apart: products whose results have registers beside those of
+    what they add to, because that is made anew while they are still read."""
 
     plan: Plan
     group: int
     numbers: Iterator[int]
+    apart: frozenset[Made] = frozenset()
     fragments: list[Fragment] = field(default_factory=list)
     parent: dict[Made, Made] = field(default_factory=dict)
     variable: dict[Made, int] = field(default_factory=dict)
@@ -90,7 +91,7 @@ class Registers:
         """Unites every product's result with its addend, where that is made by a task of this group in the same
         region and nothing else needs it afterwards."""
         for task in tasks:
-            if task.node.kind != "mma":
+            if task.node.kind != "mma" or (task.steps[-1], task.block) in self.apart:
                 continue
             step = self.plan.flat.steps[task.steps[-1]]
             source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
@@ -125,12 +126,20 @@ class Registers:
         return [Copy(self.version(variable, ago - 1), self.version(variable, ago)) for ago in kept]
 
 
+class Overwritten(Exception):
+    """A value is read after its registers were written by what shares them."""
+
+    def __init__(self, made: Made) -> None:
+        super().__init__(made)
+        self.made = made
+
+
 def versions(
     stream: Stream, registers: Registers, readings: list[Reading], definers: dict[int, list[EventKey]],
     defined_by: dict[Made, EventKey],
 ) -> dict[tuple[EventKey, Made, int], int]:  # fmt: skip
     """(event, value, distance) -> the variable that a reader finds. definers: events by variable; defined_by:
-    the event that makes a value."""
+    the event that makes a value. Raises Overwritten."""
     found: dict[tuple[EventKey, Made, int], int] = {}
     for reading in readings:
         made = (reading.source.step, reading.source.block)
@@ -145,11 +154,6 @@ def versions(
         }
         ago = sum(counts.values())
         if ago < 0 or (ago and len(counts) > 1):
-            op = registers.plan.flat.steps[reading.source.step].op
-            raise exc.UnsupportedInKernel(
-                f"`{op.name}` is read after it was overwritten in place",
-                file=registers.plan.wired.program.file,
-                line=op.line,
-            )
+            raise Overwritten(made)
         found[reading.event, made, reading.source.distance] = registers.version(variable, ago)
     return found

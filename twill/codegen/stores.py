@@ -50,7 +50,8 @@ class Stores:
         part = Part(step.op.access, cell, task.block)
         window = self.tools.transfers.window(part, scope.at)
         mask = scope.fragment(step.operands[1]) if len(step.operands) > 1 else None
-        scope.made.append(StoreGlobal(window, operand, mask, combine, line=step.op.line))
+        stored = StoreGlobal(window, operand, mask, combine, line=step.op.line)
+        scope.made += self.tools.plan.if_exists(task.block, (stored,))
 
     def operand(self, step: Step, scope: Scope) -> Operand:
         """The tile to store, in registers."""
@@ -81,13 +82,15 @@ class Stores:
             )
             yield ProxyFence()
             yield Sync(barrier)
+            stored: list[Stmt] = []
             for box in self.tools.transfers.boxes(part, tile, scope.at):
                 assert box.columns is not None
                 if not columns[0] <= box.columns[0] < columns[1]:
                     continue
                 inside = (box.columns[0] - first, box.columns[1] - first)
                 source = SlotRef(buffer.id, None, box.rows, inside)
-                yield TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line)
+                stored.append(TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
+            yield from self.tools.plan.if_exists(task.block, tuple(stored))
             yield BulkCommit()
 
     def younger(self, buffer: int, scope: Scope) -> int:

@@ -28,6 +28,8 @@ def text(program: aref.WarpProgram) -> str:
     lines = [head]
     if program.cluster is not None:
         lines.append(_cluster(program.cluster))
+    if program.fused is not None:
+        lines.append(f"fused: {program.fused.count} instances along axis {program.fused.axis} of the grid")
     lines += [_map(entry) for entry in program.maps]
     lines += [_buffer(entry, names) for entry in program.buffers]
     lines += [_aref(entry, names) for entry in program.arefs]

@@ -257,7 +257,7 @@ class _Builder:
 
     def _dims(self, regions: Sequence[Region]) -> tuple[tuple[Dim, ...], dict[int, int]]:
         """The classes that occur in nodes, in order of appearance, and their new numbers."""
-        fusable = fusable_classes(self.program, self.purity, self.flat, self.classes)
+        fusable = fusable_classes(self.program, self.purity, self.flat, self.classes, self.wiring)
         rename = {-1: -1}
         for region in regions:
             for c in (c for node in region.nodes for c in node_classes(node)):

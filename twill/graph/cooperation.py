@@ -3,6 +3,10 @@
 A tile is split along a data-parallel dimension, or neighbouring program instances are fused along
 it, so that every row block is a multiple of the tensor core instruction's rows. The machine caps
 the number of blocks: each needs a share of its compute warp groups' registers.
+
+Where no dimension is the rows of every product (a loop that carries a state, say), instances may be
+fused along one that is the columns of every product it takes part in: what they have in common is
+then made once, and each has columns of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +34,12 @@ def cooperations(graph: DependenceGraph, region: Region, machine: Machine) -> tu
             for fuse in range(1, MAX_FUSE + 1 if dim.fusable else 2):
                 if 1 < split * fuse <= most:
                     found += [Cooperation(dim=dim.name, split=split, fuse=fuse, operand_a=s) for s in spaces]
+    if found == plain:
+        wide = (dim for dim in column_dims(graph, region) if dim.fusable)
+        found += [
+            Cooperation(dim=dim.name, split=1, fuse=fuse, operand_a=space)
+            for dim in wide for fuse in range(2, min(MAX_FUSE, most) + 1) for space in spaces
+        ]  # fmt: skip
     return tuple(sorted(found, key=lambda c: (c.blocks, c.fuse, c.dim)))
 
 
@@ -40,6 +50,17 @@ def row_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:
     for dim in graph.dims:
         uses = [m for m in mmas if dim.id in (m.m_dim, m.n_dim, m.k_dim)]
         if dim.parallel and any(m.m_dim == dim.id for m in uses) and all(m.n_dim != dim.id for m in uses):
+            found.append(dim)
+    return tuple(found)
+
+
+def column_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:
+    """Parallel dimensions that are the columns (n) of every product of the region they take part in."""
+    mmas = [n.mma for n in region.nodes if n.mma]
+    found = []
+    for dim in graph.dims:
+        uses = [m for m in mmas if dim.id in (m.m_dim, m.n_dim, m.k_dim)]
+        if dim.parallel and uses and all(m.n_dim == dim.id for m in uses):
             found.append(dim)
     return tuple(found)
 

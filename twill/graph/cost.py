@@ -104,7 +104,7 @@ class _Builder:
 
     def joins(self, node: Node) -> bool:
         """Whether a product is contracted over the dimension that is split."""
-        return node.mma is not None and node.mma.k_dim == self.dim and self.cooperation.fuse == 1
+        return node.mma is not None and node.mma.k_dim == self.dim
 
     def pairs(self, edge: Edge) -> list[tuple[int, int]]:
         """(block of src, block of dst) for every instance of an edge."""

@@ -1,46 +1,71 @@
 """Along which dimension classes neighbouring program instances may be fused.
 
-A parallel class is *fusable* if there is a scalar s of the launch grid such that
+A parallel class is *fusable* if there is an index s of the launch grid such that
 
 - every access with the class begins, on that axis, at `size * s + rest`, where rest is free of s:
   instance s + 1 works on the elements right after those of instance s;
 - everything without the class is the same for both instances: the addresses, masks and bounds of
-  the other accesses, the tiles computed from s, and the loop bounds are free of s.
+  the other accesses, the tiles computed from s, and the loop bounds are free of s;
+- nothing without the class is added to memory: both instances would add it;
+- numbers that are made of s go on from instance to instance (`twill.graph.next_instance`).
 
-Both instances otherwise have equal grid scalars: fusing them means that one runs the tiles of
-s and s + 1. Scalars that no polynomial explains (a remainder of the grid index, say) count as
-independent of each other, as in a GEMM whose tile order groups rows of tiles.
+Instances whose loops have different bounds (causal attention, a sliding window) are thus never fused: the products of
+the one that is done would have to be left out, which is a branch in the steady state of the other.
+
+Both instances otherwise have equal grid indices: fusing them means that one runs the tiles of
+s and s + 1. Where s is computed of a grid index (as in a GEMM whose tile order groups rows of tiles),
+nothing says where in the grid the neighbour of an instance is, and they are not fused.
 """
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from twill.graph.affine import Polynomial
 from twill.graph.dims import Classes
 from twill.graph.flat import UNIFORM, Flat, Step
+from twill.graph.next_instance import NextInstance
 from twill.graph.program import Access, TileProgram
 from twill.graph.purity import Purity, stretches
 from twill.graph.scalars import Scalars
+from twill.graph.wiring import Wiring
 
 
-def fusable_classes(program: TileProgram, purity: Purity, flat: Flat, classes: Classes) -> frozenset[int]:
+def fusable_classes(
+    program: TileProgram, purity: Purity, flat: Flat, classes: Classes, wiring: Wiring
+) -> frozenset[int]:
     """The classes along which instances may be fused."""
-    judge = _Judge(program, purity, flat, classes)
-    return frozenset(c for c in classes.size if c not in classes.sequential and c >= 0 and judge.scalar(c) is not None)
+    judge = _Judge(program, purity, flat, classes, wiring)
+    return frozenset(c for c in classes.size if judge.may_be_cut(c) and judge.scalars_of(c))
+
+
+def fusing_scalars(
+    program: TileProgram, purity: Purity, flat: Flat, classes: Classes, wiring: Wiring, wanted: int
+) -> tuple[int, ...]:
+    """The grid indices s along which instances may be fused for a class; () if they may not."""
+    judge = _Judge(program, purity, flat, classes, wiring)
+    return judge.scalars_of(wanted) if judge.may_be_cut(wanted) else ()
 
 
 class _Judge:
-    def __init__(self, program: TileProgram, purity: Purity, flat: Flat, classes: Classes) -> None:
-        self.scalars = Scalars(program, purity)
-        self.flat, self.classes = flat, classes
+    def __init__(self, program: TileProgram, purity: Purity, flat: Flat, classes: Classes, wiring: Wiring) -> None:
+        self.program, self.purity, self.scalars = program, purity, Scalars(program, purity)
+        self.flat, self.classes, self.wiring = flat, classes, wiring
         self.accesses = [
             (step.op.access, classes.of[tile]) for step in flat.steps if step.op.access and (tile := _tile(step)) >= 0
         ]
+        self.uniform = [step.op.access for step in flat.steps if step.op.access and _tile(step) < 0]
+        self.adders = [step for step in flat.steps if step.op.kind == "tile_reduce"]
         self.makers = {result: step for step in flat.steps for result in step.results}
         bounds = [b for _, loop, _ in stretches(program) if loop for b in (loop.lower, loop.upper, loop.step)]
         self.bounds = frozenset[int]().union(*(self.scalars.reach(bound) for bound in bounds))
 
-    def scalar(self, wanted: int) -> int | None:
-        """The scalar s along which instances may be fused for a class, or None."""
+    def may_be_cut(self, wanted: int) -> bool:
+        """Whether a class is parallel."""
+        return wanted >= 0 and wanted not in self.classes.sequential
+
+    def scalars_of(self, wanted: int) -> tuple[int, ...]:
+        """The grid indices s along which instances may be fused for a class."""
         offsets = [
             axis.offset
             for access, classes in self.accesses
@@ -48,10 +73,15 @@ class _Judge:
             if c == wanted
         ]
         if not offsets:
-            return None
+            return ()
         size = self.classes.size[wanted]
         shared = set.intersection(*(_leading(offset, size) for offset in offsets))
-        return next((s for s in sorted(shared) if self.scalars.is_grid(s) and self.only(wanted, s)), None)
+        return tuple(s for s in sorted(shared) if self.is_index(s) and self.only(wanted, s))
+
+    def is_index(self, scalar: int) -> bool:
+        """Whether a scalar is an index of the launch grid as it is."""
+        maker = self.purity.makers.get(scalar)
+        return maker is not None and maker.kind == "program_id"
 
     def only(self, wanted: int, scalar: int) -> bool:
         """Whether nothing but the class's own tiles depends on the scalar."""
@@ -61,7 +91,14 @@ class _Judge:
             free = [self.scalars.reach_of(p) for p in _polynomials(access, classes, wanted)]
             if any(scalar in reach for reach in free):
                 return False
-        return not any(scalar in reach for reach in self._tiles_without(wanted))
+        if any(_tile(step) < 0 or wanted not in self.classes.of[_tile(step)] for step in self.adders):
+            return False
+        of_scalars = (p for access in self.uniform for p in _polynomials(access, (), wanted))
+        if any(scalar in self.scalars.reach_of(p) for p in of_scalars):
+            return False
+        if any(scalar in reach for reach in self._tiles_without(wanted)):
+            return False
+        return NextInstance(self.program, self.flat, self.classes, self.wiring, self.scalars, wanted, scalar).goes_on()
 
     def _tiles_without(self, wanted: int) -> list[frozenset[int]]:
         """What the tile operations without the class depend on, index arithmetic that is folded
@@ -108,7 +145,7 @@ def _polynomials(access: Access, classes: tuple[int, ...], wanted: int) -> list[
     the class, whose axis the tile may not even have.
     """
     found = [access.constant, *(axis.stride for axis in access.axes)]
-    for axis, c in zip(access.axes, classes, strict=True):
+    for axis, c in zip_longest(access.axes, classes):  # an access of a scalar has axes without classes
         if c != wanted:
             found.extend(p for p in (axis.offset, axis.lower, axis.upper) if p is not None)
     return found

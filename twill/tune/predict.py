@@ -1,8 +1,9 @@
 """How long a schedule takes by its own account: cycles of the busiest SM for one launch.
 
 A program instance takes, for each of its loops with n > 0 iterations, (n - 1)·I + L cycles, and for straight-line
-code what its busiest unit needs. Instances are dealt out to persistent CTAs, one for each SM, so a launch takes as
-long as the SM with the most of them. Waiting for memory, power and the order of tiles are not in it.
+code what its busiest unit needs; so does a group of fused instances. They are dealt out to persistent CTAs, one for
+each SM, so a launch takes as long as the SM with the most of them. Waiting for memory, power and the order of tiles are
+not in it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def predicted_cycles(kernel: Extracted, schedule: Schedule, machine: Machine, ca
     loops = [region.id for region in kernel.graph.regions if region.kind == "loop"]
     each = straight_cycles(kernel, schedule, machine)
     total = sum(each + sum(_loop_cycles(schedule, loops, counts)) for counts in trips)
-    waves = math.ceil(instances / machine.sms.value)
+    waves = math.ceil(math.ceil(instances / schedule.cooperation.fuse) / machine.sms.value)
     return waves * total / len(trips)
 
 

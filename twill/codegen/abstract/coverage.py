@@ -4,7 +4,8 @@ Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, a
 of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry, and
 instances that begin at another slot than the first; of every size that adds instances, full tiles and a ragged last
 one; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile and others.
-Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
+Fused instances count as one. Candidates are the values of each size at which something changes; the cheapest ones that
+reach all are taken.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from itertools import accumulate
 from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
 from twill.codegen.abstract.scalars import Scalar, Scope, evaluate
-from twill.codegen.aref import NEIGHBOUR, TOLD, Cluster, If, Let, Pipeline, Skip, WarpGroup, WarpProgram, walk
+from twill.codegen.aref import NEIGHBOUR, TOLD, Cluster, Fused, If, Let, Pipeline, Skip, WarpGroup, WarpProgram, walk
 from twill.codegen.expression import Expr, Local
 from twill.codegen.pairs import Seat, paired
 from twill.codegen.parameters import nodes
@@ -93,9 +94,9 @@ def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
     return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, Skip))
 
 
-def choose(program: TileProgram, problem: Problem, goal: Wanted) -> list[Candidate]:
+def choose(program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None = None) -> list[Candidate]:
     """Cheap candidates that reach every goal that any candidate reaches."""
-    candidates = [*_Search(program, problem, goal).candidates()]
+    candidates = [*_Search(program, problem, goal, fused).candidates()]
     left = {reached for candidate in candidates for reached in candidate.reaches}
     chosen: list[Candidate] = []
     while left:
@@ -106,8 +107,8 @@ def choose(program: TileProgram, problem: Problem, goal: Wanted) -> list[Candida
 
 
 class _Search:
-    def __init__(self, program: TileProgram, problem: Problem, goal: Wanted) -> None:
-        self.program, self.problem, self.goal = program, problem, goal
+    def __init__(self, program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None) -> None:
+        self.program, self.problem, self.goal, self.fused = program, problem, goal, fused
         self.loops = sum(isinstance(item, Loop) for item in program.body)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
@@ -129,8 +130,9 @@ class _Search:
         key = tuple(sizes[name] for name in self.base)
         if key not in self.seen:
             case = self.problem.case(sizes)
-            few = math.prod(case.grid) <= MOST_INSTANCES * self.goal.ctas
-            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
+            groups = self.fused.groups(case.grid) if self.fused else case.grid
+            few = math.prod(groups) <= MOST_INSTANCES * self.goal.ctas
+            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case), self.fused) if few else None
         return self.seen[key]
 
     def scalars(self, case: Case) -> Mapping[str, int | float]:

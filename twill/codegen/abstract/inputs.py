@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from twill.codegen.abstract.coverage import choose, wanted
 from twill.codegen.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.abstract.extent import trips_of
-from twill.codegen.aref import WarpProgram
+from twill.codegen.aref import Fused, WarpProgram
 from twill.codegen.arithmetic import Array, rounded
 from twill.codegen.arrays import np
 from twill.codegen.sequential import descriptor_scalars
@@ -47,9 +47,9 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
 
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
-    tile = program.program
+    tile, fused = program.program, program.fused
     known = problem or sidecar_problem(tile) or derived_problem(tile)
-    chosen = choose(tile, known, wanted(program, thorough))
+    chosen = choose(tile, known, wanted(program, thorough), fused)
     if not chosen:
         raise UnknownProblem(
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
@@ -58,13 +58,35 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
     made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
             for number, candidate in enumerate(chosen)]  # fmt: skip
     yield from made
-    unlike = (one for one in made if begins_unlike(tile, one))
+    unlike = (one for one in made if begins_unlike(tile, one, fused))
     yield from (replace(one, ctas=2) for one in islice(unlike, 1))
+    if fused is not None:
+        yield from remainders(tile, made, fused)
 
 
-def begins_unlike(program: TileProgram, made: Launch) -> bool:
+def remainders(program: TileProgram, made: Sequence[Launch], fused: Fused) -> Iterator[Launch]:
+    """Launches whose grid leaves a group of each size below `fused.count`, behind whole ones if there are any. They are
+    launches that run all loops on a smaller grid, so that what instances beyond it would write is there to be seen."""
+    runs = [one for one in made if runs_loops(program, one)]
+    for rest in range(1, fused.count):
+        large = [one for one in runs if one.grid[fused.axis] > rest]
+        if not large:
+            continue
+        first = next((one for one in large if one.grid[fused.axis] > fused.count + rest), large[0])
+        most = first.grid[fused.axis] - 1
+        extent = most - (most - rest) % fused.count
+        grid = tuple(extent if axis == fused.axis else e for axis, e in enumerate(first.grid))
+        yield replace(first, grid=grid, text=f"{first.text}, of which a grid of {' x '.join(map(str, grid))}")
+
+
+def runs_loops(program: TileProgram, made: Launch) -> bool:
+    """Whether every loop runs, if there is one."""
+    return all(map(all, trips_of(program, made.grid, made.scalars)))
+
+
+def begins_unlike(program: TileProgram, made: Launch, fused: Fused | None) -> bool:
     """Whether a second CTA, which begins with the second program instance, has other loops to begin with."""
-    trips = trips_of(program, made.grid, made.scalars)
+    trips = trips_of(program, made.grid, made.scalars, fused)
     return len(trips) > 1 and [bool(trip) for trip in trips[0]] != [bool(trip) for trip in trips[1]]
 
 

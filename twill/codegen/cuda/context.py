@@ -16,7 +16,7 @@ from twill.codegen.cuda.print_per_group import per_group
 from twill.codegen.cuda.shared import Shared
 from twill.codegen.cuda.wgmma import WgmmaShape
 from twill.codegen.cuda.writer import Writer
-from twill.codegen.expression import Element, Expr, Local, Number, PerGroup, ProgramId, Symbol
+from twill.codegen.expression import Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
 from twill.codegen.layout import Layout, elements_of
 
 
@@ -59,6 +59,8 @@ class Context:
         match leaf:
             case PerGroup(values, element):
                 return per_group([literal(value, element) for value in values], self.place, values)
+            case NumPrograms(axis):
+                return f"(i32){programs(self.program, axis)}"
             case Symbol():
                 return self.arguments[leaf.name]
             case Local():
@@ -163,6 +165,11 @@ class Context:
         if inside:
             raise exc.UnsupportedInKernel(f"part {ref.columns} of '{buffer.name}' starts within a panel")
         return panel * buffer.shape[0] * buffer.panel + row * buffer.panel
+
+
+def programs(program: WarpProgram, axis: int) -> str:
+    """The C name of an extent of the launch grid; `grid` and the axis is that of the grid that is walked."""
+    return f"programs{axis}" if program.fused is not None and program.fused.axis == axis else f"grid{axis}"
 
 
 def is_simple(operand: Operand) -> bool:

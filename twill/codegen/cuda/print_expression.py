@@ -10,7 +10,7 @@ from twill.codegen.cuda.elements import is_float, rounded
 from twill.codegen.cuda.print_elementwise import Operation, print_elementwise
 from twill.codegen.expression import Apply, Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
 
-Leaf = Symbol | Local | Element | PerGroup
+Leaf = NumPrograms | Symbol | Local | Element | PerGroup
 """What only the scope around an expression can name."""
 
 # Index arithmetic of a kernel does not overflow (the analysis of its addresses rests on that), so that plain
@@ -25,9 +25,7 @@ def print_expression(expr: Expr, leaf: Callable[[Leaf], str]) -> str:
             return literal(value, element)
         case ProgramId(axis):
             return f"program_id_{axis}"
-        case NumPrograms(axis):
-            return f"(i32)grid{axis}"
-        case Symbol() | Local() | Element() | PerGroup():
+        case NumPrograms() | Symbol() | Local() | Element() | PerGroup():
             return leaf(expr)
         case Apply():
             return _apply(expr, leaf)

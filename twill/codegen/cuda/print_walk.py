@@ -6,7 +6,7 @@ cycles between two instances, and registers that held the results would be missi
 
 from __future__ import annotations
 
-from twill.codegen.aref import INSTANCES, Claim, Learn, LongestFirst, Tell, WarpGroup, WarpProgram
+from twill.codegen.aref import INSTANCES, Claim, Fused, Learn, LongestFirst, Tell, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.print_cluster import paired_axes, print_index, walked_sizes, workers
 from twill.codegen.cuda.writer import Writer
@@ -57,7 +57,7 @@ def print_instance(order: LongestFirst | None, band: int, at: str, ctx: Context)
         ctx.out.line(f"const u32 ranked = odd ? {backwards} : instance;")
     ids = _place(order, band, used, ctx)
     for axis in used:
-        print_index(axis, ids[axis], ctx)
+        print_index(axis, first_of_group(ids[axis], axis, ctx.program.fused), ctx)
 
 
 _COMMON = "others, together, instances of a band, the last band"
@@ -76,6 +76,11 @@ def _place(order: LongestFirst | None, band: int, used: list[int], ctx: Context)
         out.line(f"const u32 in_band = in_layer - first_row * {columns}, rows = min({rows} - first_row, {band}u);")
     first, second, third = (text.format(*sizes) for text in (_BANDED_ID if band else _PROGRAM_ID))
     return first, second, third
+
+
+def first_of_group(index: str, axis: int, fused: Fused | None) -> str:
+    """C of an index of the launch grid, from that of the grid that is walked."""
+    return f"({index}) * {fused.count}" if fused is not None and fused.axis == axis else index
 
 
 def _longest_first(order: LongestFirst, out: Writer) -> None:

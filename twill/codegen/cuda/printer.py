@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill.codegen.aref import INSTANCES, TOLD, Buffer, Claim, Cursor, WarpGroup, WarpProgram
-from twill.codegen.cuda.context import Context
+from twill.codegen.cuda.context import Context, programs
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
 from twill.codegen.cuda.index_fragments import find_index_fragments
@@ -124,7 +124,7 @@ class _Kernel:
             case "pointer":
                 return f"{memory_type(parameter.element)}* {self.arguments[parameter.name]}"
             case "grid":
-                return f"u32 {parameter.name}"
+                return f"u32 {programs(self.program, parameter.index)}"
             case "workspace":
                 return f"u32* {parameter.name}"
 
@@ -133,6 +133,9 @@ class _Kernel:
         out.line("// ---- setup")
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
+        if (fused := self.program.fused) is not None:
+            axis, count = fused.axis, fused.count
+            out.line(f"const u32 grid{axis} = (programs{axis} + {count - 1}) / {count};  // {count} instances at once")
         if self.program.cluster is not None:
             print_cluster(self.program.cluster, out)
         out.line(f"const u32 instances = {' * '.join(walked_sizes(self.program.cluster))};")

@@ -1,0 +1,61 @@
+"""Promises of `twill.codegen.loops`: values that warp groups hand to one another, whichever iteration they are of.
+
+tests/golden/spread has schedules that spread one row block over several computing warp groups.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.conftest import GOLDEN
+from tests.fused_programs import kernel
+from tests.golden_schedules import machine
+from twill.codegen.abstract_machine import verify
+from twill.codegen.aref import Copy, LoadShared, Multiply, Pipeline, WarpGroup, WarpProgram, walk
+from twill.codegen.lower import lower
+from twill.emission import refuse_foreign
+from twill.graph.specialization import problem_of
+from twill.schedule_file import load_schedule
+
+
+@cache
+def spread(name: str) -> WarpProgram:
+    schedule = load_schedule(GOLDEN / "spread" / f"{name}.json")
+    refuse_foreign(schedule, kernel(name).graph, machine())
+    return lower(kernel(name).program, schedule, machine())
+
+
+def loop(group: WarpGroup) -> Pipeline:
+    (found,) = (stmt for stmt in group.body if isinstance(stmt, Pipeline))
+    return found
+
+
+def received(program: WarpProgram, group: WarpGroup) -> set[str]:
+    """Rings that a group brings into registers in its loop."""
+    loads = [stmt for stmt in walk(loop(group).steady) if isinstance(stmt, LoadShared)]
+    return {program.buffers[load.source.buffer].name for load in loads}
+
+
+@pytest.mark.parametrize("name", ["attention", "linear_attention"])
+def test_one_row_block_in_several_groups_is_right(name: str) -> None:
+    assert verify(spread(name), problem_of(kernel(name).specialization)) == ()
+
+
+def test_a_value_of_the_iteration_before_comes_from_the_group_that_makes_it() -> None:
+    """The maxima of one group go to others, which compare them with those of the iteration before."""
+    program = spread("attention")
+    assert any("m_ij" in received(program, group) for group in program.groups if not group.issuer)
+
+
+def test_what_a_loop_leaves_in_one_group_is_read_by_another() -> None:
+    """The sums of rows are made in one group, and divided by in the one that has the accumulator."""
+    program = spread("attention")
+    assert any("l_i" in received(program, group) for group in program.groups if not group.issuer)
+
+
+def test_an_addend_that_is_made_anew_while_the_sum_is_read_has_registers_of_its_own() -> None:
+    group = max(spread("linear_attention").groups, key=lambda g: sum(isinstance(s, Multiply) for s in g.stmts))
+    steady = loop(group).steady
+    assert [stmt for stmt in walk(steady) if isinstance(stmt, Copy)]
