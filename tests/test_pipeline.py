@@ -324,8 +324,12 @@ def test_the_optimal_interval_may_be_asked_for() -> None:
 
 
 def test_solve_fail_for_a_number_of_row_blocks_that_no_cooperation_has() -> None:
-    with pytest.raises(Infeasible, match="no cooperation of gemm has 5 row blocks"):
+    with pytest.raises(Infeasible, match="no cooperation of gemm has 5 row blocks") as computed:
         solve(example("gemm"), H100, SolveOptions(blocks=5))
+    assert computed.value.hint.startswith("--blocks 1, 2; program instances are not fused here")
+    with pytest.raises(Infeasible, match="no cooperation of attention has 5 row blocks") as fusable:
+        solve(example("attention", "full"), H100, SolveOptions(blocks=5))
+    assert fusable.value.hint == "--blocks 1, 2, or with fused program instances 2, 3, 4, 6"
 
 
 # -- budgets ------------------------------------------------------------------------------------

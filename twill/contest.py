@@ -50,6 +50,7 @@ class Contest:
             raise Infeasible(
                 f"no cooperation of {self.job.graph.kernel} has {self.job.options.blocks} row blocks",
                 file=self.job.graph.file,
+                hint=self._possible(),
             )
         self._compete()
         if all(s.best is None for s in self.searches):
@@ -85,6 +86,18 @@ class Contest:
         every = cooperations(self.job.graph, self.region, self.job.machine)
         wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
         return [self.job.costed(self.region, c) for c in wanted]
+
+    def _possible(self) -> str:
+        """Which numbers of row blocks there are, and why not more."""
+        every = cooperations(self.job.graph, self.region, self.job.machine)
+        alone, fused = (sorted({c.blocks for c in every if (c.fuse > 1) == more}) for more in (False, True))
+        said = f"--blocks {', '.join(map(str, alone))}"
+        if fused:
+            return f"{said}, or with fused program instances {', '.join(map(str, fused))}"
+        return (
+            f"{said}; program instances are not fused here: more tells them apart than which tiles they have, as the "
+            "bounds of their loops, or their order is computed (docs/model.md, Cooperation)"
+        )
 
     def _pinnable(self, graphs: list[CostedGraph]) -> list[CostedGraph]:
         """Graphs in which every pin names something; raises BadPin if there is none."""
