@@ -27,7 +27,10 @@ from twill.codegen.expression import Apply, Number, NumPrograms, ProgramId
 from twill.codegen.fused import exists
 from twill.codegen.lower import lower
 from twill.codegen.text import text
+from twill.graph.build import dependence_graph
 from twill.graph.problem import Problem
+from twill.options import SolveOptions
+from twill.pipeline import solve
 
 
 @cache
@@ -175,6 +178,12 @@ def test_instances_that_are_not_alike_are_refused() -> None:
     with pytest.raises(exc.UnsupportedInKernel, match="fuses 2 program instances that are not alike") as raised:
         lower(program, ordered, H100)
     assert raised.value.hint == "solve the kernel again"
+
+
+def test_clusters_of_fused_instances_are_refused() -> None:
+    found = solve(dependence_graph(rows()), H100, SolveOptions(strategy="heuristic", blocks=2))
+    with pytest.raises(exc.UnsupportedInKernel, match="clusters have no fused program instances"):
+        lower(rows(), found, H100, cluster=2)
 
 
 def test_groups_of_a_grid() -> None:

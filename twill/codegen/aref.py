@@ -130,10 +130,11 @@ from twill.graph.program import TileProgram
 __all__ = [
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim", "Cluster",
     "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill", "Fragment",
-    "Fused", "Get", "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply", "NEIGHBOUR", "NORMAL",
-    "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish", "Range", "Reduce", "Reg",
-    "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell", "TensorMap", "TmaLoad", "TmaStore",
-    "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
+    "Fused", "Get", "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply",
+    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish",
+    "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell",
+    "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis",
+    "walk", "with_blocks",
 ]  # fmt: skip
 
 
