@@ -10,6 +10,7 @@ from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract
+from twill.graph.rewrite import DEFAULT, Rewriting
 from twill.machine import Machine
 from twill.machine_file import load_machine
 from twill.pipeline import main_region
@@ -19,9 +20,9 @@ B200: Machine = load_machine("b200")
 
 
 @cache
-def example(name: str, spec: str | None = None) -> DependenceGraph:
+def example(name: str, spec: str | None = None, rewriting: Rewriting = DEFAULT) -> DependenceGraph:
     """The dependence graph of `examples/<name>.py`."""
-    return extract(str(ROOT / "examples" / f"{name}.py"), spec)[1]
+    return extract(str(ROOT / "examples" / f"{name}.py"), spec, rewriting=rewriting)[1]
 
 
 def costed_example(

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from tests.effects import effects
-from tests.golden_schedules import examples, kernel, machine, schedule
+from tests.golden_schedules import machine
 from tests.happens import order
+from tests.lowered import scheduled
 from tests.mutations import Mutant, edit, instead, move, mutants, places
 from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.abstract.coverage import choose, wanted
@@ -52,6 +53,7 @@ from twill.codegen.aref import (
 from twill.codegen.expression import Number
 from twill.codegen.layout import Accumulator, Along
 from twill.codegen.lower import lower
+from twill.emission import extract
 
 
 @cache
@@ -340,9 +342,8 @@ def test_groups_that_take_turns_meet_every_number_of_iterations() -> None:
 
 @pytest.mark.usefixtures("at_root")
 def test_a_second_cta_begins_where_other_loops_run_first() -> None:
-    causal = next(one for one in examples() if one.name == "attention_causal")
-    read = kernel(causal)
-    program = lower(read.program, schedule(causal), machine())
+    read = extract("examples/attention.py", "causal", rewriting="masks")
+    program = lower(read.program, scheduled(read.program, 2), machine())
     made = list(launches(program))
     assert [launch.ctas for launch in made].count(2) == 1
     unlike = next(launch for launch in made if launch.ctas == 2)

@@ -38,6 +38,12 @@ def solved(name: str, spec: str | None = None, machine: str = "h100", **options:
     return solve(example(name, spec), MACHINES[machine], SolveOptions(**options))
 
 
+@cache
+def solved_apart() -> Schedule:
+    """Of causal attention with its two loops."""
+    return solve(example("attention", "causal", "masks"), H100, SolveOptions())
+
+
 def without_times(schedule: Schedule) -> str:
     """The document with every measured time set to zero."""
 
@@ -160,7 +166,7 @@ def test_normalization_is_told_with_its_distortion() -> None:
 
 
 def test_values_that_pass_from_loop_to_loop_stay_in_their_warp_group() -> None:
-    schedule = solved("attention", "causal")
+    schedule = solved_apart()
     unmasked, masked = schedule.loops
     assert schedule.ii == unmasked.ii  # the loop whose trip count grows is the main one
     for name, op in (("acc", "dot"), ("l_i", "add"), ("m_ij", "max")):
@@ -170,7 +176,7 @@ def test_values_that_pass_from_loop_to_loop_stay_in_their_warp_group() -> None:
 
 
 def test_loops_share_warp_groups_and_budgets() -> None:
-    schedule = solved("attention", "causal")
+    schedule = solved_apart()
     assert [g.role for g in schedule.warp_groups] == ["consumer 0", "consumer 1", "load"]
     for loop in schedule.loops:
         used = {o.warp_group for o in schedule.ops if o.loop == loop.loop}
@@ -229,7 +235,7 @@ def test_loops_that_need_different_kinds_of_warp_groups_share_them() -> None:
 
 
 def test_the_main_loop_is_the_one_that_grows_with_the_problem() -> None:
-    causal = example("attention", "causal")
+    causal = example("attention", "causal", "masks")
     loops = [r for r in causal.regions if r.kind == "loop"]
     assert main_region(causal).id == loops[0].id
     assert loops[1].trip is not None
@@ -356,7 +362,7 @@ def test_a_budget_that_ends_before_the_first_schedule_leaves_the_heuristics(monk
     """In every loop, and in the warp groups that the main loop has."""
     monkeypatch.setattr("twill.smt.search.heuristic_start", lambda problem, lower: None)
     with pytest.raises(BudgetExhausted) as error:
-        solve(example("attention", "causal"), H100, SolveOptions(budget=0.01))
+        solve(example("attention", "causal", "masks"), H100, SolveOptions(budget=0.01))
     found = error.value.schedule
     assert isinstance(found, Schedule) and len(found.loops) == 2 and check(found, H100) == ()
     assert not found.certificate.optimal and found.certificate.lower_bound <= found.ii
