@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twill.codegen.aref import Commit, Copy, Fence, Fill, If, Multiply, Pipeline, SlotRef, Stmt, WaitGroups, walk
 from twill.codegen.expression import Local, Number, less
 from twill.codegen.fences import without_needless_fences
@@ -40,6 +42,15 @@ def test_a_touch_in_the_last_iteration_or_instance_counts() -> None:
     assert kept(*product(0), loop(*product(1), touch(1))) == [0, 1]
     assert kept(*product(0), *product(1), touch(1)) == [0]  # the first fence of the next instance follows the touch
     assert kept(*product(1), *product(0), touch(0), *product(2)) == [1]
+
+
+def test_a_touch_in_either_steady_state_counts_in_the_later_one() -> None:
+    def changing(*steady: Stmt, later: tuple[Stmt, ...]) -> Pipeline:
+        return replace(loop(*steady), until=less(Number(3), Local("k")), later=later)
+
+    assert kept(*product(0), changing(*product(1), later=product(1))) == [0]
+    assert kept(*product(0), changing(touch(1), later=product(1))) == [0, 1]
+    assert kept(*product(0), changing(later=(*product(1), touch(1)))) == [0, 1]
 
 
 def test_what_only_a_loop_or_a_guard_fences_is_not_fenced_behind_it() -> None:

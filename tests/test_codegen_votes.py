@@ -77,6 +77,17 @@ def test_a_rescaled_accumulator_is_voted_on_in_the_steady_state_alone() -> None:
     assert with_votes((often(),), LAYOUTS) == (rescale(),)
 
 
+def test_a_later_steady_state_votes_too_unless_the_one_before_it_leaves_products_in_flight() -> None:
+    def later(*steady: Stmt) -> Pipeline:
+        both = replace(loop(*steady), until=less(Number(3), Local("k")), later=(often(),))
+        (made,) = with_votes((both,), LAYOUTS)
+        assert isinstance(made, Pipeline)
+        return made
+
+    assert later().later == (rescale(**{VOTE: 1}),)
+    assert later(*product()).later == (rescale(),)
+
+
 def test_a_guard_within_the_steady_state_is_part_of_it() -> None:
     assert votes(If(less(Local("k"), Number(3)), (often(),))) == 1
 
