@@ -133,7 +133,7 @@ def test_only_the_paper_normalizes_unasked() -> None:
 @pytest.mark.usefixtures("at_root")
 @pytest.mark.parametrize("strategy", BASELINES)
 def test_every_loop_of_a_kernel_gets_the_strategy_and_the_document_says_so(strategy: Strategy) -> None:
-    _, kernel = extract("examples/attention.py", "causal")
+    _, kernel = extract("examples/attention.py", "causal", rewriting="masks")
     made = solve(kernel, load_machine("h100"), SolveOptions(strategy=strategy))
     assert made.strategy == strategy
     assert len(made.loops) == 2
