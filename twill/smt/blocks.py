@@ -29,10 +29,20 @@ def _shape(graph: CostedGraph, block: int, ids: list[int]) -> list[object]:
         mine = [r for r in x.reads if r.reader in position or x.block == block]
         return tuple(sorted((place(r.reader), r.distance) for r in mine))
 
+    def issuer(tag: str) -> str:
+        """Of a tag that only instructions of the block have, the first of them."""
+        tagged = [i for i in graph.instructions if tag and i.single_issuer == tag]
+        return position[tagged[0].id] if tagged and all(i.block == block for i in tagged) else tag
+
+    def anonymous(v: int) -> object:
+        one = graph.instructions[v]
+        update = {"id": 0, "block": 0, "name": "", "source": 0, "single_issuer": issuer(one.single_issuer)}
+        return one.model_copy(update=update)
+
     storages = [x for x in graph.storages if x.block == block]
     number = {x.id: n for n, x in enumerate(storages)}
     return [
-        [graph.instructions[v].model_copy(update={"id": 0, "block": 0, "name": "", "source": 0}) for v in ids],
+        [anonymous(v) for v in ids],
         [(x.space, x.bytes, x.registers) for x in storages],
         sorted(
             (x.space, x.bytes, x.registers, x.block == block, *sorted(place(r) for r in x.readers if r in position))
