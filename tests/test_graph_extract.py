@@ -9,13 +9,14 @@ import pytest
 from twill.exc import TwillError
 from twill.graph.canonical import canonical_shape
 from twill.graph.extract import extract
+from twill.graph.rewrite import Rewriting
 
 
-def test_a_kernel_file_gives_its_program_and_its_graph(at_root: Path) -> None:
-    for rewriting, loops in (("masks", 2), ("all", 1)):
-        program, graph = extract("examples/attention.py::attention", "causal", rewriting=rewriting)
-        assert (program.kernel, program.spec) == (graph.kernel, graph.spec) == ("attention", "causal")
-        assert [region.kind for region in graph.regions].count("loop") == loops
+@pytest.mark.parametrize(("rewriting", "loops"), [("masks", 2), ("all", 1)])
+def test_a_kernel_file_gives_its_program_and_its_graph(at_root: Path, rewriting: Rewriting, loops: int) -> None:
+    program, graph = extract("examples/attention.py::attention", "causal", rewriting=rewriting)
+    assert (program.kernel, program.spec) == (graph.kernel, graph.spec) == ("attention", "causal")
+    assert [region.kind for region in graph.regions].count("loop") == loops
 
 
 def test_flags_override_the_sidecar(at_root: Path) -> None:
