@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from twill.assemble import Solved
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
-from twill.graph.cooperation import cooperations
+from twill.graph.cooperation import cooperations, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
 from twill.job import Job, Searching
@@ -119,11 +119,14 @@ class Contest:
 
     def _could_pay(self, graph: CostedGraph, bounds: Bounds, every: Sequence[tuple[CostedGraph, Bounds]]) -> bool:
         """Whether a cooperation is worth a search: instances are fused only where that lowers the bound on I
-        for each of them, in pairs where a tile alone is one row block (or where the number of blocks was asked for)."""
+        for each of them, in pairs where a tile alone is one row block (or where the number of blocks was asked for).
+        Along columns they are fused only where that was asked for: it takes long to prove, and measured slower."""
         fuse = graph.cooperation.fuse
         alone = [(g.cooperation.blocks, b.best) for g, b in every if g.cooperation.fuse == 1]
         if fuse == 1 or not alone or self.job.options.blocks is not None:
             return True
+        if graph.cooperation.dim not in {dim.name for dim in row_dims(self.job.graph, self.region)}:
+            return False
         pair = graph.cooperation.blocks == PAIR and max(blocks for blocks, _ in alone) == 1
         return pair or bounds.best / fuse < min(best for _, best in alone)
 
@@ -191,7 +194,7 @@ def _reached(search: Searching) -> tuple[float, int]:
 
 
 def _not_tried(graph: CostedGraph) -> Candidate:
-    verdict = "not tried: fusing does not lower the bound on I for each instance"
+    verdict = "not tried: fusing does not lower the bound on I for each instance, or is along columns"
     return Candidate(cooperation=graph.cooperation, verdict=verdict, ii=None)
 
 
