@@ -17,12 +17,12 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("compare-*.json"))
 def test_a_comparison_is_measured_and_put_between_the_marks(tmp_path: Path) -> None:
     page, out = tmp_path / "page.md", tmp_path / "compare.json"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
-    asked = ["--examples", "gemm:bf16", "--machines", "b200", "--budget", "60"]
+    asked = ["--examples", "gemm_bias_gelu:bf16", "--machines", "b200", "--budget", "60"]
     assert main([*asked, "--out", str(out), "--document", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{BEGIN}\n") and text.endswith(f"{END}\nafter\n")
     assert "old" not in text
-    assert "| gemm:bf16 | b200 | 341, 2098, 3, 48 | ~" in text
+    assert "| gemm_bias_gelu:bf16 | b200 | 341, 2098, 3, 48 | ~" in text
     again = tmp_path / "again.md"
     again.write_text(f"{BEGIN}{END}", encoding="utf-8")
     assert main(["--from", str(out), "--document", str(again)]) == 0
