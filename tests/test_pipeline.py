@@ -156,6 +156,17 @@ def test_tiles_of_one_row_block_are_tried_in_pairs(at_root: object) -> None:
     assert schedule.ii < 2 * alone.ii
 
 
+def test_instances_are_fused_along_columns_only_where_that_is_asked_for() -> None:
+    """Two instances of linear attention have a lower bound on I each, but take long to be proven."""
+    graph = example("linear_attention")
+    alone = solve(graph, MACHINES["h100"], SolveOptions(strategy="heuristic"))
+    assert alone.cooperation.fuse == 1
+    assert {c.verdict for c in alone.candidates if c.cooperation.fuse > 1} == {
+        "not tried: fused along columns only where the number of row blocks is asked for"
+    }
+    assert solve(graph, MACHINES["h100"], SolveOptions(strategy="heuristic", blocks=2)).cooperation.fuse == 2
+
+
 def test_normalization_is_told_with_its_distortion() -> None:
     schedule = solved("attention", "full", "b200", normalize=80, blocks=2)
     assert schedule.normalization is not None

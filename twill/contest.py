@@ -44,8 +44,10 @@ class Contest:
         Raises BadPin, Infeasible, BudgetExhausted, StrategyGaveUp.
         """
         bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self._graphs())]
-        tried = [(g, b) for g, b in bounded if self._could_pay(g, b, bounded)]
-        self.searches = [self.job.main_search(g, b, self.region) for g, b in tried]
+        whys = [self._why_not(g, b, bounded) for g, b in bounded]
+        self.searches = [
+            self.job.main_search(g, b, self.region) for (g, b), why in zip(bounded, whys, strict=True) if not why
+        ]
         if not self.searches:
             raise Infeasible(
                 f"no cooperation of {self.job.graph.kernel} has {self.job.options.blocks} row blocks",
@@ -64,7 +66,7 @@ class Contest:
         undecided = [s for s in self._contenders("out of budget", "gave up") if s.graph != best.graph]
         if undecided:
             best = best.unproven(min(s.lower / s.graph.cooperation.fuse for s in undecided))
-        skipped = [_not_tried(g) for g, b in bounded if not self._could_pay(g, b, bounded)]
+        skipped = [_not_tried(g, why) for (g, _), why in zip(bounded, whys, strict=True) if why]
         return best, [_candidate(s, best) for s in self.searches] + skipped
 
     def _compete(self) -> None:
@@ -117,18 +119,20 @@ class Contest:
             raise refused
         return found
 
-    def _could_pay(self, graph: CostedGraph, bounds: Bounds, every: Sequence[tuple[CostedGraph, Bounds]]) -> bool:
-        """Whether a cooperation is worth a search: instances are fused only where that lowers the bound on I
-        for each of them, in pairs where a tile alone is one row block (or where the number of blocks was asked for).
-        Along columns they are fused only where that was asked for: it takes long to prove, and measured slower."""
+    def _why_not(self, graph: CostedGraph, bounds: Bounds, every: Sequence[tuple[CostedGraph, Bounds]]) -> str:
+        """Why a cooperation is not worth a search; "" if it is. Instances are fused only where that lowers the bound on
+        I for each of them, in pairs where a tile alone is one row block, or where the number of blocks was asked for.
+        Along columns only the latter: that takes long to prove, and was measured slower (docs/emitted-kernels.md)."""
         fuse = graph.cooperation.fuse
         alone = [(g.cooperation.blocks, b.best) for g, b in every if g.cooperation.fuse == 1]
         if fuse == 1 or not alone or self.job.options.blocks is not None:
-            return True
+            return ""
         if graph.cooperation.dim not in {dim.name for dim in row_dims(self.job.graph, self.region)}:
-            return False
+            return "not tried: fused along columns only where the number of row blocks is asked for"
         pair = graph.cooperation.blocks == PAIR and max(blocks for blocks, _ in alone) == 1
-        return pair or bounds.best / fuse < min(best for _, best in alone)
+        if pair or bounds.best / fuse < min(best for _, best in alone):
+            return ""
+        return "not tried: fusing does not lower the bound on I for each instance"
 
     def _contenders(self, *states: str) -> list[Searching]:
         """Searches that are not settled and whose bound still allows them to be as good as the best schedule."""
@@ -193,9 +197,8 @@ def _reached(search: Searching) -> tuple[float, int]:
     return search.best.ii / fuse, fuse
 
 
-def _not_tried(graph: CostedGraph) -> Candidate:
-    verdict = "not tried: fusing does not lower the bound on I for each instance, or is along columns"
-    return Candidate(cooperation=graph.cooperation, verdict=verdict, ii=None)
+def _not_tried(graph: CostedGraph, why: str) -> Candidate:
+    return Candidate(cooperation=graph.cooperation, verdict=why, ii=None)
 
 
 def _candidate(search: Searching, best: Solved) -> Candidate:
