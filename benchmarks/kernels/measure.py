@@ -28,7 +28,7 @@ class Effort:
     """How long is measured. rounds: windows of each launch that count; one round before them does not, it brings the
     board to its power limit. warm, window: seconds. bursts: single launches, each after `pause` seconds."""
 
-    rounds: int = 5
+    rounds: int = 9
     warm: float = 0.02
     window: float = 0.06
     bursts: int = 7
