@@ -24,6 +24,34 @@ def capped(X, Y, scale, end, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def scaled(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A softmax of scores that are scaled and masked in front of their maximum."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = tl.where((start + rows < end)[None, :], x * (scale * 1.5), -1.0e6)
+        now = tl.maximum(top, tl.max(x, 1))
+        total = total * tl.exp2(top - now) + tl.sum(tl.exp2(x - now[:, None]), 1)
+        top = now
+    tl.store(Y + rows, total)
+    tl.store(Y + BLOCK + rows, top)
+
+
+@triton.jit
+def scaled_often(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A scale whose third power may vanish."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = tl.where((start + rows < end)[None, :], x * (scale * scale * scale), -1.0e6)
+        top = tl.maximum(top, tl.max(tl.exp2(x - tl.max(x, 1)[:, None]), 1))
+    tl.store(Y + rows, top)
+
+
+@triton.jit
 def turned(X, Y, scale, end, BLOCK: tl.constexpr):
     """A negative factor turns the order round: the maximum is that of what was made."""
     rows = tl.arange(0, BLOCK)

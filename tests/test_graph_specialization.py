@@ -133,8 +133,14 @@ def test_constants_of_flags(text: str, value: object) -> None:
     "text", ["i32", "u8", "fp64", "*bf16", "*fp8e4nv", "tensordesc<bf16[128, 64]>", "tensordesc<fp8e5[1,2,64]>"]
 )
 def test_types_with_and_without_divisibility(text: str) -> None:
-    assert parse_type("a", text) == (text, False)
-    assert parse_type("a", text + ":16") == (text, True)
+    assert parse_type("a", text) == (text, "")
+    assert parse_type("a", text + ":16") == (text, "16")
+
+
+def test_a_float_may_be_promised_to_be_positive(kernel_file: Callable[..., str]) -> None:
+    assert parse_type("a", "fp32:positive") == ("fp32", "positive")
+    with pytest.raises(MalformedFlag, match=r'"i32:positive" for argument a: i32 is no float'):
+        parse_type("a", "i32:positive")
 
 
 @pytest.mark.parametrize("text", ["float32", "*", "i32:8", "tensordesc<bf16>", "tensordesc<bf16[128]", "**fp16", ""])

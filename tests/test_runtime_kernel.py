@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from tests.manifests import CODE, COUNTING, KERNEL, SIZES
 from twill import exc
 from twill.runtime.kernel import CUBIN, MANIFEST, EmittedKernel
+from twill.runtime.manifest import Promise
 from twill.runtime.plans import MOST_PLANS
 
 GPU_STREAM = 5555
@@ -223,6 +225,18 @@ def test_bad_arguments_are_refused_by_name_every_time(
             kernel[(1,)](*arguments())
         assert words in str(caught.value)
     assert len(driver.launches) == 1
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**-33, 2.0**33, math.nan, math.inf])
+def test_a_number_that_was_promised_to_be_positive_is_so_at_every_launch(driver: FakeDriver, scale: float) -> None:
+    promising = replace(KERNEL, promises=(*KERNEL.promises, Promise("scale", 1, positive=True)))
+    kernel = EmittedKernel(promising, CODE)
+    kernel[(1,)](descriptor(), vector(), 1000, 512, 2.0)
+    kernel[(1,)](descriptor(), vector(), 1000, 512, 3)
+    for _ in range(2):
+        with pytest.raises(exc.BrokenPromise, match="`scale` is .*, which is not a number from 2.33e-10 to"):
+            kernel[(1,)](descriptor(), vector(), 1000, 512, scale)
+    assert len(driver.launches) == 2
 
 
 @pytest.mark.parametrize(

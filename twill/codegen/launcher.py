@@ -44,4 +44,6 @@ def _note(argument: CallArgument, manifest: Manifest) -> str:
     multiple = next((p.multiple for p in manifest.promises if p.name == argument.name), 1)
     unit = "" if argument.kind == "number" else " bytes"
     promise = f", a multiple of {multiple}{unit}" if multiple > 1 else ""
+    if any(p.positive for p in manifest.promises if p.name == argument.name):
+        promise = ", positive"
     return f"{argument.name}: {argument.type}{promise}"

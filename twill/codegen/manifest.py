@@ -126,8 +126,8 @@ def _element(name: str) -> str:
 def _promises(program: WarpProgram) -> Iterator[Promise]:
     """Of every argument; a launch checks them all, whichever the code came to rely on."""
     for argument in program.program.arguments:
-        if argument.divisibility > 1:
-            yield Promise(argument.name, argument.divisibility)
+        if argument.divisibility > 1 or argument.positive:
+            yield Promise(argument.name, argument.divisibility, argument.positive)
 
 
 def _accessed(program: WarpProgram, kind: str) -> tuple[str, ...]:

@@ -98,12 +98,13 @@ class WrongConstant(TwillError):
 
 
 class BrokenPromise(TwillError):
-    """A launch argument is not the multiple that the specialization promised and the code relies on."""
+    """A launch argument is not what the specialization promised and the code relies on. promise: "a multiple of 16",
+    and how a sidecar's type says it (`:16`)."""
 
-    def __init__(self, name: str, found: int, multiple: int) -> None:
+    def __init__(self, name: str, found: float, promise: str, written: str) -> None:
         super().__init__(
-            f"`{name}` is {found}, which is not a multiple of {multiple} as the specialization promises",
-            hint="a padded size, or a specialization without the promise (`:16` in the sidecar's type)",
+            f"`{name}` is {found:.12g}, which is not {promise} as the specialization promises",
+            hint=f"another value, or a specialization without the promise (`{written}` in the sidecar's type)",
         )
 
 

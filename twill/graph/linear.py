@@ -6,7 +6,7 @@ value that is `root * a + b` with uniform a and b is not made where what reads i
     x * a * b, -x, x / 2               one multiplication by the product
     exp(x * a)                         exp2(x * (a * log2(e)))
     select(mask, x * a + b, c)         select(mask, x, (c - b) / a) * a + b
-    max of a row of x * a + b          (max of the row of x) * a + b, for a > 0
+    max of a row of x * a + b          (max of the row of x) * a + b, for a > 0: a number, or promised to be positive
     (x * a + b) - y                    fma(x, a, b - y), where y is a vector spread over the tile
 
 In real numbers nothing changes; rounding does, in the last place of each factor and summand. Factors are collected as
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from twill.graph.compact import compact
@@ -30,6 +30,8 @@ from twill.graph.writer import Writer
 
 LOG2_E = 1.4426950408889634
 FARTHEST = 2.0**64  # of factors: float32's 2^127 and 2^-126 are as far again
+Span = tuple[float, float]
+PROMISED: Span = (2.0**-32, 2.0**32)  # what a scalar that is promised to be positive may be
 FREE = ("neg", "bitcast")  # operations that the readers of their result do
 SPREADING = ("broadcast", "expand_dims")
 
@@ -82,8 +84,19 @@ def work(program: TileProgram) -> int:
     swept = compact(program)
     index = classify(swept).index
     loops = [item for item in swept.body if isinstance(item, Loop)]
-    ops = (op for loop in loops for op in walk(loop.body) if op.results and op.results[0] not in index)
-    return sum(weight(op) * math.prod(swept.type_of(op.operands[0]).shape) for op in ops if op.operands)
+    total = 0
+    for loop in loops:
+        ops = [op for op in walk(loop.body) if op.results and op.results[0] not in index]
+        contracted = {op.id for op in ops if op.kind == "mul" and _is_contracted(op, ops)}
+        live = (op for op in ops if op.operands and op.id not in contracted)
+        total += sum(weight(op) * math.prod(swept.type_of(op.operands[0]).shape) for op in live)
+    return total
+
+
+def _is_contracted(product: Op, ops: Sequence[Op]) -> bool:
+    """Whether all that reads a product are additions, so that it is part of their instruction."""
+    readers = [op for op in ops if product.results[0] in op.operands]
+    return bool(readers) and all(op.kind in ("add", "sub") for op in readers)
 
 
 def weight(op: Op) -> int:
@@ -97,6 +110,7 @@ class _Collector:
     def __init__(self, program: TileProgram, purity: Purity) -> None:
         self.program, self.purity = program, purity
         self.write = Writer(program)
+        self.spans = spans(program)
         self.lines: dict[int, Line] = {}
         self.applied: dict[Line, int] = {}
         self.numbers: dict[int, float | None] = {}
@@ -162,9 +176,9 @@ class _Collector:
             return None
         for here in (1, 2):
             line, number = self.line(op.operands[here]), self.numbers.get(op.operands[3 - here])
-            if line.steps and line.known and number is not None and not math.isnan(number):
+            if line.steps and self.is_safe(line) and number is not None and not math.isnan(number):
                 kind = self.program.type_of(op.results[0])
-                other = self.constant((number - line.offset) / line.number, kind, op.line)
+                other = self.divided((number - line.offset) / line.number, line.factors, kind, op.line)
                 either = (line.root, other) if here == 1 else (other, line.root)
                 root = self.write.op("select", (op.operands[0], *either), kind, op.line, op.name)
                 return replace(line, root=root)
@@ -175,7 +189,7 @@ class _Collector:
         if op.kind != "reduce" or op.attribute("combine") not in ("max", "min"):
             return None
         line = self.line(op.operands[0])
-        if not line.steps or not line.known or line.number < 0:
+        if not line.steps or not self.is_safe(line) or line.number < 0:
             return None
         kind = self.program.type_of(op.results[0])
         root = self.write.op("reduce", (line.root,), kind, op.line, op.name, **dict(op.attributes))
@@ -258,7 +272,25 @@ class _Collector:
             product = self.write.op("mul", (product, self.constant(line.number, scalar, at)), scalar, at)
         return self.write.op("splat", (product,), kind, at)
 
+    def divided(self, number: float, factors: tuple[int, ...], kind: TileType, at: int) -> int:
+        """A tile of a number, divided by each of the scalars."""
+        if not factors:
+            return self.constant(number, kind, at)
+        scalar = TileType((), kind.element)
+        quotient = self.constant(number, scalar, at)
+        for factor in factors:
+            quotient = self.write.op("div", (quotient, factor), scalar, at)
+        return self.write.op("splat", (quotient,), kind, at)
+
     # -- what is known ------------------------------------------------------------------------------
+
+    def is_safe(self, line: Line) -> bool:
+        """Whether its factor can be divided by, and has the sign of its number: without factors, or with such as are
+        promised to be positive."""
+        if not all(factor in self.spans for factor in line.factors):
+            return False
+        low, high = product([(abs(line.number),) * 2, *(self.spans[factor] for factor in line.factors)])
+        return low > 1 / FARTHEST and high < FARTHEST
 
     def line(self, value: int) -> Line:
         """Where a value lies: on a line of its own, if no other is known."""
@@ -280,6 +312,24 @@ class _Collector:
     def is_float(self, value: int) -> bool:
         """Whether it is data in float32, no index arithmetic and no constant."""
         return self.program.type_of(value).element == "f32" and value not in self.purity.pure | self.purity.uniform
+
+
+def spans(program: TileProgram) -> dict[int, Span]:
+    """Scalars that are promised to be positive, and what is multiplied of them and positive numbers: between what."""
+    found = {argument.value: PROMISED for argument in program.arguments if argument.positive}
+    for op in program.ops():
+        if op.kind == "constant":
+            number = numbers_of(op, ())
+            if number is not None and 0 < number < math.inf and not program.type_of(op.results[0]).shape:
+                found[op.results[0]] = (number, number)
+        elif op.kind == "mul" and all(operand in found for operand in op.operands):
+            found[op.results[0]] = product([found[operand] for operand in op.operands])
+    return found
+
+
+def product(factors: Sequence[Span]) -> Span:
+    """Between what the product of numbers lies, each of which lies between the ends of a span."""
+    return math.prod(low for low, _ in factors), math.prod(high for _, high in factors)
 
 
 def _stepped(kind: str, line: Line, number: float, here: int) -> Line | None:

@@ -127,12 +127,14 @@ class Loop:
 
 @dataclass(frozen=True)
 class Argument:
-    """A runtime argument. divisibility: the integer (or address) is a multiple of it (1: unknown)."""
+    """A runtime argument. divisibility: the integer (or address) is a multiple of it (1: unknown). positive: the float
+    is from 2^-32 to 2^32."""
 
     name: str
     value: int
     type: TileType
     divisibility: int
+    positive: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ The sidecar of `kernel.py` is `kernel.twill.toml`::
 
     [specialization.signature]                    # runtime arguments: Triton's type strings;
     a = "*bf16:16"                                # ":16" promises divisibility by 16
+    scale = "fp32:positive"                       # promises a number from 2^-32 to 2^32
     stride = "i32:16"
     desc = "tensordesc<bf16[128, 64]>"
 
@@ -46,12 +47,16 @@ from twill.graph.problem import Problem
 from twill.graph.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 
 SCALARS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64")
+FLOATS = ("fp16", "bf16", "fp32", "fp64")
 POINTEES = (*SCALARS, "fp8e4nv", "fp8e5")
 _DTYPE = "|".join(POINTEES)
 _TYPE = re.compile(
-    rf"(?P<type>\*({_DTYPE})|{'|'.join(SCALARS)}|tensordesc<({_DTYPE})\[\s*\d+\s*(,\s*\d+\s*)*\]>)(:(?P<hint>16))?"
+    rf"(?P<type>\*({_DTYPE})|{'|'.join(SCALARS)}|tensordesc<({_DTYPE})\[\s*\d+\s*(,\s*\d+\s*)*\]>)(:(?P<hint>16|positive))?"
 )
-TYPE_HELP = '"i32", "fp32", "*bf16" (a pointer), "tensordesc<bf16[128, 64]>", each with ":16" if divisible by 16'
+TYPE_HELP = (
+    '"i32", "fp32", "*bf16" (a pointer), "tensordesc<bf16[128, 64]>", each with ":16" if divisible by 16; '
+    '"fp32:positive" if greater than 0'
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Specialization:
     signature: argument -> Triton type string. constexprs: argument -> constant ("tl.float16"
     names a Triton type). divisibility: argument -> 16 for those promised to be divisible.
     grid: the launch grid as expressions over arguments, () if unknown. parameters: all, in order.
+    positive: floats promised to be greater than 0 (from 2^-32 to 2^32).
     """
 
     file: str
@@ -80,6 +86,7 @@ class Specialization:
     divisibility: tuple[tuple[str, int], ...] = ()
     grid: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    positive: tuple[str, ...] = ()
 
 
 def problem_of(specialization: Specialization) -> Problem | None:
@@ -219,7 +226,7 @@ def _specialize(
                 hint=f"one of: {', '.join(parameters)}",
             )  # fmt: skip
     types: dict[str, str] = {}
-    divisibility: dict[str, int] = {}
+    promised: dict[str, str] = {}
     constants: dict[str, Constant] = {}
     missing: list[str] = []
     for name, parameter in parameters.items():
@@ -231,8 +238,7 @@ def _specialize(
                 hint=f"--const {name}=VALUE, or a line `{name} = VALUE` under [specialization.constexprs]",
             )  # fmt: skip
         elif name in signature:
-            types[name], divisible = parse_type(name, signature[name], file)
-            divisibility.update({name: 16} if divisible else {})
+            types[name], promised[name] = parse_type(name, signature[name], file)
         elif parameter.has_default and (parameter.is_constexpr or parameter.default is None):
             constants[name] = parameter.default
         else:
@@ -241,8 +247,9 @@ def _specialize(
         raise _missing(function.__name__, missing, {name: parameters[name].is_constexpr for name in missing},
                        file, line, sidecar)  # fmt: skip
     return Specialization(
-        file, function.__name__, spec, tuple(types.items()), tuple(constants.items()), tuple(divisibility.items()),
-        grid, parameters_of(function),
+        file, function.__name__, spec, tuple(types.items()), tuple(constants.items()),
+        tuple((name, 16) for name, hint in promised.items() if hint == "16"), grid, parameters_of(function),
+        tuple(name for name, hint in promised.items() if hint == "positive"),
     )  # fmt: skip
 
 
@@ -256,12 +263,15 @@ def parameters_of(function: JITFunction) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def parse_type(name: str, text: str, file: str = "") -> tuple[str, bool]:
-    """Triton's type string without its hint, and whether it promised divisibility by 16."""
+def parse_type(name: str, text: str, file: str = "") -> tuple[str, str]:
+    """Triton's type string without its hint, and the hint: "16" promises divisibility, "positive" a sign, or ""."""
     match = _TYPE.fullmatch(text.strip())
     if match is None:
         raise MalformedFlag(f'"{text}" is no type for argument {name}', file=file, hint=f"one of {TYPE_HELP}")
-    return match["type"], match["hint"] is not None
+    if match["hint"] == "positive" and match["type"] not in FLOATS:
+        hint = "the promise only for a float, as in fp32:positive"
+        raise MalformedFlag(f'"{text}" for argument {name}: {match["type"]} is no float', file=file, hint=hint)
+    return match["type"], match["hint"] or ""
 
 
 def _missing(

@@ -17,7 +17,8 @@ def program_text(program: TileProgram) -> str:
 def argument_text(argument: Argument) -> str:
     """`argument %3 N_CTX: i32, multiple of 16`."""
     divisible = f", multiple of {argument.divisibility}" if argument.divisibility > 1 else ""
-    return f"argument %{argument.value} {argument.name}: {type_text(argument.type)}{divisible}"
+    positive = ", positive" if argument.positive else ""
+    return f"argument %{argument.value} {argument.name}: {type_text(argument.type)}{divisible}{positive}"
 
 
 def type_text(kind: TileType) -> str:

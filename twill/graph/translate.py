@@ -67,7 +67,7 @@ def _arguments(spec: Specialization, block: RawBlock, emitter: Emitter) -> tuple
         )
     values = [emitter.define(raw, name) for raw, (name, _) in zip(block.arguments, names, strict=True)]
     return tuple(
-        Argument(name, value, raw.type, divisor)
+        Argument(name, value, raw.type, divisor, name in spec.positive)
         for raw, value, (name, divisor) in zip(block.arguments, values, names, strict=True)
     )
 

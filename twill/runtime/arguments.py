@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill import exc
-from twill.runtime.manifest import CallArgument, Promise
+from twill.runtime.manifest import POSITIVE, CallArgument, Promise
 from twill.runtime.tensor import TensorView, is_tensor, view
 
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")
@@ -65,8 +65,18 @@ def check_promises(promises: Sequence[Promise], bound: Bound) -> None:
             if address % promise.multiple:
                 wanted = f"multiples of {promise.multiple} bytes"
                 raise exc.MisalignedTensor(promise.name, f"starts at address {address:#x}", wanted)
+        elif promise.positive:
+            if not is_positive(bound.scalars[promise.name]):
+                span = f"a number from {POSITIVE[0]:.3g} to {POSITIVE[1]:.3g}"
+                raise exc.BrokenPromise(promise.name, bound.scalars[promise.name], span, ":positive")
         elif bound.scalars[promise.name] % promise.multiple:
-            raise exc.BrokenPromise(promise.name, int(bound.scalars[promise.name]), promise.multiple)
+            multiple = f"a multiple of {promise.multiple}"
+            raise exc.BrokenPromise(promise.name, bound.scalars[promise.name], multiple, ":16")
+
+
+def is_positive(value: float) -> bool:
+    """Whether a number keeps the promise that it is positive, neither vanishing nor near overflow."""
+    return POSITIVE[0] <= value <= POSITIVE[1]
 
 
 def number(argument: CallArgument, value: object) -> int | float:

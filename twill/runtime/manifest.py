@@ -17,6 +17,7 @@ from twill.runtime.evaluate import Scalar
 from twill.runtime.record import Misfit, from_json, to_json
 
 SCHEMA = "twill.manifest/4"
+POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
 Constant = int | float | bool | str | None
@@ -43,10 +44,12 @@ class CallArgument:
 
 @dataclass(frozen=True)
 class Promise:
-    """The code relies on scalar or address `name` being a multiple of `multiple` (bytes, for an address)."""
+    """The code relies on scalar or address `name` being a multiple of `multiple` (bytes, for an address), or, positive,
+    on a float being between the ends of `POSITIVE`."""
 
     name: str
     multiple: int
+    positive: bool = False
 
 
 @dataclass(frozen=True)

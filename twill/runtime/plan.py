@@ -13,12 +13,12 @@ from typing import Any
 
 from twill import exc
 from twill.runtime.address import Address, addresses
-from twill.runtime.arguments import Bound, check_promises, is_float, limits, read_arguments
+from twill.runtime.arguments import Bound, check_promises, is_float, is_positive, limits, read_arguments
 from twill.runtime.device import Device
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.evaluate import Scalar, evaluate, names
 from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
-from twill.runtime.manifest import CallArgument, Manifest, MapEntry
+from twill.runtime.manifest import CallArgument, Manifest, MapEntry, Promise
 from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, joined, tensor_map
@@ -41,7 +41,7 @@ Grid = tuple[int, int, int]
 @dataclass(frozen=True)
 class FreeNumber:
     """A number that every launch writes anew. position: among the values. slot: among the packed parameters (None: the
-    code does not take it, but its promise is kept up). multiple: what was promised of it."""
+    code does not take it, but its promise is kept up). multiple, positive: what was promised of it."""
 
     position: int
     slot: int | None
@@ -49,12 +49,13 @@ class FreeNumber:
     low: int = 0
     high: int = 0
     multiple: int = 1
+    positive: bool = False
 
     def write(self, cell: Any, value: object) -> bool:
         """Whether `value` is plainly right and was written; if not, the careful path says what is wrong."""
         plain = type(value)
         if self.is_float:
-            right = plain is float or plain is int
+            right = (plain is float or plain is int) and (not self.positive or is_positive(value))  # type: ignore[arg-type]
         else:
             right = plain is int and self.low <= value < self.high and not value % self.multiple  # type: ignore[operator]
         if right:
@@ -281,17 +282,18 @@ def _free_numbers(
 ) -> tuple[FreeNumber, ...]:
     """Numbers without a part in a map."""
     slots = {p.name: slot for slot, p in enumerate(manifest.parameters) if p.kind == "scalar"}
-    promises = {p.name: p.multiple for p in manifest.promises}
+    promises = {p.name: p for p in manifest.promises}
     found = []
     for position, argument in enumerate(arguments):
         if argument.kind != "number" or argument.name in fixed:
             continue
         slot = slots.get(argument.name)
+        promise = promises.get(argument.name, Promise(argument.name, 1))
         if is_float(argument):
-            found.append(FreeNumber(position, slot, is_float=True))
+            found.append(FreeNumber(position, slot, is_float=True, positive=promise.positive))
             continue
         low, high = limits(argument)
-        found.append(FreeNumber(position, slot, False, low, high, promises.get(argument.name, 1)))
+        found.append(FreeNumber(position, slot, False, low, high, promise.multiple))
     return tuple(found)
 
 
