@@ -12,7 +12,7 @@ from twill.graph.canonical import canonical_shape
 from twill.graph.dependence import DependenceGraph
 from twill.schedule import Strategy
 
-EMITTER_VERSION = "4"
+EMITTER_VERSION = "5"
 PAPER_UNITS = 300  # the U of the paper's evaluation (arXiv 2512.18134), whose encoding grows with the cycles
 
 

@@ -16,7 +16,7 @@ from twill import exc
 from twill.runtime.evaluate import Scalar
 from twill.runtime.record import Misfit, from_json, to_json
 
-SCHEMA = "twill.manifest/4"
+SCHEMA = "twill.manifest/5"
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
