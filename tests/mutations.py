@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from tests.places import Edit, Place, block_of, edit, instead, move, other, places
 from twill.codegen.aref import (
     Acquire,
     Advance,
@@ -46,20 +47,8 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
-from twill.codegen.expression import Apply, Number, ProgramId, add, subtract
+from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, add, subtract
 from twill.codegen.parameters import nodes
-
-Path = tuple[tuple[str, int], ...]
-"""(field, index) at every level; blocks of prologue and epilogue are ("prologue", k), then ("", index)."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A statement of a warp group."""
-
-    group: int
-    path: Path
-    stmt: Stmt
 
 
 @dataclass(frozen=True)
@@ -70,89 +59,6 @@ class Mutant:
     place: Place | None
     text: str
     program: WarpProgram
-
-
-def other(thing: Any, **changes: Any) -> Any:
-    """The same with some fields changed."""
-    return replace(thing, **changes)
-
-
-# ---------------------------------------------------------------- walking and editing
-def places(program: WarpProgram) -> Iterator[Place]:
-    """Every statement."""
-    for group in program.groups:
-        for part in ("start", "next", "body", "skip", "finish"):
-            yield from _places(group.id, (), part, getattr(group, part))
-
-
-def _places(group: int, prefix: Path, part: str, block: tuple[Stmt, ...]) -> Iterator[Place]:
-    for index, stmt in enumerate(block):
-        path = (*prefix, (part, index))
-        yield Place(group, path, stmt)
-        if isinstance(stmt, If):
-            yield from _places(group, path, "body", stmt.body)
-        elif isinstance(stmt, Pipeline):
-            for name in ("prologue", "epilogue"):
-                for number, one in enumerate(getattr(stmt, name)):
-                    yield from _places(group, (*path, (name, number)), "", one)
-            yield from _places(group, path, "steady", stmt.steady)
-            yield from _places(group, path, "later", stmt.later)
-
-
-Edit = Callable[[tuple[Stmt, ...], int], tuple[Stmt, ...]]
-
-
-def edit(program: WarpProgram, place: Place, change: Edit) -> WarpProgram:
-    """The program with the block around a place changed; `change` gets the block and the place's index in it."""
-    group = program.groups[place.group]
-    made = _edit(group, place.path, change)
-    groups = tuple(made if one.id == group.id else one for one in program.groups)
-    return replace(program, groups=groups)
-
-
-def _edit(owner: Any, path: Path, change: Edit) -> Any:
-    (part, index), rest = path[0], path[1:]
-    if part == "":  # the owner is a block of a prologue or epilogue
-        return _block(owner, index, rest, change)
-    value = getattr(owner, part)
-    if part in ("prologue", "epilogue"):
-        inner = _edit(value[index], rest, change) if rest else change(value, index)
-        return replace(owner, **{part: (*value[:index], inner, *value[index + 1 :]) if rest else inner})
-    return replace(owner, **{part: _block(value, index, rest, change)})
-
-
-def _block(block: tuple[Stmt, ...], index: int, rest: Path, change: Edit) -> tuple[Stmt, ...]:
-    if not rest:
-        return change(block, index)
-    return (*block[:index], _edit(block[index], rest, change), *block[index + 1 :])
-
-
-def block_of(program: WarpProgram, place: Place) -> tuple[tuple[Stmt, ...], int]:
-    """The block around a place, and the place's index in it."""
-    found: list[tuple[tuple[Stmt, ...], int]] = []
-
-    def look(block: tuple[Stmt, ...], index: int) -> tuple[Stmt, ...]:
-        found.append((block, index))
-        return block
-
-    edit(program, place, look)
-    return found[0]
-
-
-def instead(*stmts: Stmt) -> Edit:
-    """The statement becomes these."""
-    return lambda block, index: (*block[:index], *stmts, *block[index + 1 :])
-
-
-def move(index: int, to: int) -> Edit:
-    """The statement at `index` comes to stand before the one at `to`."""
-
-    def change(block: tuple[Stmt, ...], _: int) -> tuple[Stmt, ...]:
-        rest = [*block[:index], *block[index + 1 :]]
-        rest.insert(to if to <= index else to - 1, block[index])
-        return tuple(rest)
-
-    return change
 
 
 # ---------------------------------------------------------------- classes of faults at a statement
@@ -268,7 +174,7 @@ def _operands(place: Place, program: WarpProgram) -> Faults:
             yield "wrong barrier", f"{barrier}", instead(replace(stmt, barrier=barrier))
     if isinstance(stmt, If) and isinstance(stmt.condition, Apply) and stmt.condition.kind in ("compare", "and"):
         yield "guard dropped", "always", instead(*stmt.body)
-        yield "guard never true", "never", instead()
+        yield "guard never true", "never", instead(*stmt.otherwise)
 
 
 def _pipelines(place: Place, program: WarpProgram) -> Faults:
@@ -277,12 +183,27 @@ def _pipelines(place: Place, program: WarpProgram) -> Faults:
         return
     yield "trip one less", "", instead(replace(stmt, trip=subtract(stmt.trip, Number(1))))
     yield "trip one more", "", instead(replace(stmt, trip=add(stmt.trip, Number(1))))
+    if stmt.until is not None:
+        late, early = (at_step(stmt.until, stmt.step, moved) for moved in (-1, 1))
+        yield "changes one step late", "", instead(replace(stmt, until=late))
+        yield "changes one step early", "", instead(replace(stmt, until=early))
+        yield "never changes", "", instead(replace(stmt, until=None))
+        yield "changes at once", "", instead(replace(stmt, steady=stmt.later))
     for name in ("prologue", "epilogue"):
         blocks = getattr(stmt, name)
         for number, block in enumerate(blocks):
             if block:
                 shorter = (*blocks[:number], (), *blocks[number + 1 :])
                 yield f"{name} one step short", f"step {number}", instead(other(stmt, **{name: shorter}))
+
+
+def at_step(expr: Expr, step: str, moved: int) -> Expr:
+    """What an expression is `moved` steps later."""
+    if expr == Local(step):
+        return add(expr, Number(moved))
+    if isinstance(expr, Apply):
+        return replace(expr, operands=tuple(at_step(operand, step, moved) for operand in expr.operands))
+    return expr
 
 
 def _halves(place: Place, program: WarpProgram) -> Faults:

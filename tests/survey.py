@@ -1,149 +1,255 @@
-"""`python -m tests.survey [EXAMPLE ...] [--every N]`: seeded faults in the examples' warp programs, how many are found.
+"""Seeded faults in the examples' warp programs: how many of them the abstract machine finds.
 
-A table for docs/seeded-faults.md. With --every, each Nth fault only.
+    python -m tests.survey lower PROGRAMS [EXAMPLE ...]            # lowers the kept schedules; needs the compiler
+    python -m tests.survey run PROGRAMS RECORD [--jobs N] [--seconds S] [--every N] [--before RECORD]
+    python -m tests.survey table RECORD ...
+
+`run` needs NumPy alone. It writes a line for each fault to RECORD as soon as it is known, and begins with what the
+records before lack: first every fault on the abstract machine, then what was not found there (`tests.twin`).
+--every: each Nth fault only. --seconds: when it is to end, done or not. `table` is that of docs/seeded-faults.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import os
+import pickle
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TypeVar
 
-from tests.effects import Effects, effects
-from tests.golden_schedules import examples, kernel, machine, schedule
-from tests.happens import Order, order
 from tests.mutations import Mutant, mutants
+from tests.twin import Twin
+from twill.codegen.abstract.coverage import wanted
 from twill.codegen.abstract_machine import Trial, trials, verify
 from twill.codegen.aref import If, Pipeline, WarpProgram
-from twill.codegen.lower import lower
+from twill.codegen.text import text
+
+CLEAN = "clean"  # the class of the right program
+OPEN, FOUND, SAME, ORDERED, MISSED = "open", "found", "no fault", "ordered anyway", "missed"
+
+A = TypeVar("A")
+B = TypeVar("B")
+Programs = dict[str, WarpProgram]
+Fault = tuple[str, int]
+"""An example, and the number of a fault in the order in which they are made."""
 
 
-class Twin:
-    """The right program, run at many more sizes: only what the usual launches do not find is worth that."""
+@dataclass(frozen=True)
+class Line:
+    """What became of a fault. program: which it was made in. rule: the first that was broken, where it was found."""
 
-    def __init__(self, program: WarpProgram) -> None:
-        self.program = program
-
-    @cached_property
-    def trials(self) -> list[Trial]:
-        """The many sizes."""
-        return [*trials(self.program, thorough=True)]
-
-    @cached_property
-    def effects(self) -> list[Effects]:
-        """What it does at each."""
-        return [effects(self.program, trial) for trial in self.trials]
-
-    @cached_property
-    def values(self) -> list[Effects]:
-        """What it does at each besides putting others in order."""
-        return [effects(self.program, trial, orders=False) for trial in self.trials]
-
-    @cached_property
-    def orders(self) -> list[Order]:
-        """What happens before what at each."""
-        return [order(self.program, trial) for trial in self.trials]
-
-    def does_the_same(self, other: WarpProgram) -> bool:
-        """Whether another program has the same effects at all sizes."""
-        return all(effects(other, trial) == mine for trial, mine in zip(self.trials, self.effects, strict=True))
-
-    def is_ordered_alike(self, other: WarpProgram) -> bool:
-        """Whether another program does the same to the same places, in the same and a certain order, at all sizes."""
-        pairs = zip(self.trials, self.values, strict=True)
-        if not all(effects(other, trial, orders=False) == mine for trial, mine in pairs):
-            return False
-        return all(
-            order(other, trial) == mine and mine[1] for trial, mine in zip(self.trials, self.orders, strict=True)
-        )
+    example: str
+    number: int
+    program: str
+    kind: str
+    verdict: str
+    rule: str = ""
+    where: str = ""
+    seconds: float = 0.0
 
 
 @dataclass
-class Survey:
-    """Faults by class: how many were made; how many are no faults, since nothing changes, or since what they leave out
-    or move orders nothing that is not ordered anyway; how many are found; those that are none of these."""
+class State:
+    """What all processes begin with."""
 
-    made: Counter[str] = field(default_factory=Counter)
-    same: Counter[str] = field(default_factory=Counter)
-    ordered: Counter[str] = field(default_factory=Counter)
-    found: Counter[str] = field(default_factory=Counter)
-    rules: Counter[str] = field(default_factory=Counter)
-    missed: list[tuple[str, Mutant]] = field(default_factory=list)
-
-    def add(self, name: str, program: WarpProgram, faults: Iterable[Mutant]) -> None:
-        """Try faults of a program."""
-        given = trials(program)
-        clean = verify(program, given=given)
-        if clean:
-            raise SystemExit(f"{name} itself is refused: {clean[0].describe()}")
-        twin = Twin(program)
-        for mutant in faults:
-            self.made[mutant.kind] += 1
-            violations = verify(mutant.program, given=given, enough=1)
-            if violations:
-                self.found[mutant.kind] += 1
-                self.rules[violations[0].rule] += 1
-            elif twin.does_the_same(mutant.program):
-                self.same[mutant.kind] += 1
-            elif twin.is_ordered_alike(mutant.program):
-                self.ordered[mutant.kind] += 1
-            else:
-                self.missed.append((name, mutant))
-
-    def table(self) -> str:
-        """A row for each class."""
-        rows = [
-            "| class | made | no fault | ordered anyway | found | rate |",
-            "| --- | ---: | ---: | ---: | ---: | ---: |",
-        ]
-        counters = (self.made, self.same, self.ordered, self.found)
-        rows += [_row(kind, *(counter[kind] for counter in counters)) for kind in sorted(self.made)]
-        return "\n".join([*rows, _row("all", *(counter.total() for counter in counters))])
-
-    def rate(self) -> tuple[int, int]:
-        """Found, of those that are faults."""
-        return self.found.total(), self.made.total() - self.same.total() - self.ordered.total()
-
-    def misses(self, programs: dict[str, WarpProgram]) -> str:
-        """A line for each fault that was not found."""
-        lines = []
-        for name, mutant in self.missed:
-            place = mutant.place
-            where = ""
-            if place:
-                stmt = type(place.stmt).__name__ if isinstance(place.stmt, If | Pipeline) else str(place.stmt)
-                where = f", {programs[name].groups[place.group].role} {place.path}: {stmt[:160]}"
-            lines.append(f"{name}: {mutant.kind} {mutant.text}{where}")
-        return "\n".join(lines)
+    programs: Programs
+    end: float
+    digests: dict[str, str]
+    trials: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
+    faults: dict[str, list[Mutant]] = field(default_factory=dict)
+    twins: dict[str, Twin] = field(default_factory=dict)  # each process has its own
 
 
-def _row(kind: str, made: int, same: int, ordered: int, found: int) -> str:
-    faults = made - same - ordered
-    return f"| {kind} | {made} | {same} | {ordered} | {found} | {f'{100 * found / faults:.1f} %' if faults else ''} |"
+STATE = State({}, 0.0, {})
+
+
+def digest(program: WarpProgram) -> str:
+    """Names a warp program."""
+    return hashlib.sha256(text(program).encode()).hexdigest()[:12]
+
+
+# ---------------------------------------------------------------- what processes do
+def launched(name: str) -> tuple[str, tuple[Trial, ...], Line]:
+    """The launches of a program, and whether the program itself passes."""
+    begin, program = time.perf_counter(), STATE.programs[name]
+    given = trials(program)
+    found = verify(program, given=given)
+    rule, where = (found[0].rule, found[0].message) if found else ("", "")
+    verdict = FOUND if found else SAME
+    return name, given, Line(name, -1, digest(program), CLEAN, verdict, rule, where, time.perf_counter() - begin)
+
+
+def tried(faults: Sequence[Fault]) -> list[Line]:
+    """On the abstract machine."""
+    return [_tried(*fault) for fault in faults if time.time() < STATE.end]
+
+
+def _tried(name: str, number: int) -> Line:
+    begin, mutant = time.perf_counter(), STATE.faults[name][number]
+    found = verify(mutant.program, given=STATE.trials[name], enough=1)
+    return _line(name, number, FOUND if found else OPEN, begin, found[0].rule if found else "")
+
+
+def looked_into(faults: Sequence[Fault]) -> list[Line]:
+    """What the abstract machine did not find."""
+    return [_looked_into(*fault) for fault in faults if time.time() < STATE.end]
+
+
+def _looked_into(name: str, number: int) -> Line:
+    begin, program = time.perf_counter(), STATE.faults[name][number].program
+    twin = STATE.twins.setdefault(name, Twin(STATE.programs[name]))
+    if twin.does_the_same(program):
+        return _line(name, number, SAME, begin)
+    return _line(name, number, ORDERED if twin.is_ordered_alike(program) else MISSED, begin)
+
+
+def _line(name: str, number: int, verdict: str, begin: float, rule: str = "") -> Line:
+    mutant, program = STATE.faults[name][number], STATE.programs[name]
+    where = f"{mutant.text}{_where(program, mutant)}"
+    seconds = time.perf_counter() - begin
+    return Line(name, number, STATE.digests[name], mutant.kind, verdict, rule, where, round(seconds, 2))
+
+
+def _where(program: WarpProgram, mutant: Mutant) -> str:
+    place = mutant.place
+    if place is None:
+        return ""
+    stmt = type(place.stmt).__name__ if isinstance(place.stmt, If | Pipeline) else str(place.stmt)
+    return f", {program.groups[place.group].role} {place.path}: {stmt[:200]}"
+
+
+# ---------------------------------------------------------------- all of them
+def run(programs: Programs, before: Sequence[Line], jobs: int, seconds: float, every: int) -> Iterator[Line]:
+    """A line for each fault that `before` does not settle, two for those that have to be looked into."""
+    global STATE
+    known = {name: digest(program) for name, program in programs.items()}
+    STATE = State(programs, time.time() + seconds, known)
+    verdicts = {(line.example, line.number): line.verdict for line in before if line.program == known.get(line.example)}
+    for name, given, line in by_processes(jobs, launched, programs):
+        STATE.trials[name] = given
+        yield line
+    STATE.faults = {name: list(mutants(program)) for name, program in programs.items()}
+    every_one = [(name, n) for name, made in STATE.faults.items() for n in range(0, len(made), every)]
+    doubtful = [fault for fault in every_one if verdicts.get(fault) == OPEN]
+    for lines in by_processes(jobs, tried, chunks((fault for fault in every_one if fault not in verdicts), 4)):
+        doubtful += [(line.example, line.number) for line in lines if line.verdict == OPEN]
+        yield from lines
+    for lines in by_processes(jobs, looked_into, chunks(sorted(doubtful, key=_price, reverse=True), 8)):
+        yield from lines
+
+
+def by_processes(jobs: int, do: Callable[[A], B], tasks: Iterable[A]) -> Iterator[B]:
+    """What is made of each task, in any order. The processes begin with what is in STATE now."""
+    if jobs == 1:
+        yield from map(do, tasks)
+        return
+    with get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap_unordered(do, tasks)
+
+
+def chunks(faults: Iterable[Fault], most: int) -> Iterator[list[Fault]]:
+    """A few of one program each."""
+    of: dict[str, list[Fault]] = {}
+    for fault in faults:
+        of.setdefault(fault[0], []).append(fault)
+    for mine in of.values():
+        yield from (mine[at : at + most] for at in range(0, len(mine), most))
+
+
+def _price(fault: Fault) -> tuple[int, str, int]:
+    """Orders faults by about how long it takes to look into them."""
+    program = STATE.programs[fault[0]]
+    goal = wanted(program, thorough=True)
+    return goal.instances * goal.most**2 * sum(1 for group in program.groups for _ in group.stmts), *fault
+
+
+def settled(lines: Iterable[Line]) -> list[Line]:
+    """The last word on each fault, of each program as it was last surveyed."""
+    last: dict[Fault, Line] = {}
+    for line in lines:
+        last[line.example, line.number] = line
+    return list(last.values())
+
+
+# ---------------------------------------------------------------- tables
+def table(lines: Sequence[Line]) -> str:
+    """A row for each class."""
+    faults = [line for line in lines if line.kind != CLEAN]
+    count = Counter((line.kind, line.verdict) for line in faults)
+    count.update(("all", line.verdict) for line in faults)
+    rows = ["| class | made | no fault | ordered anyway | found | rate |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for kind in [*sorted({line.kind for line in faults}), "all"]:
+        same, ordered, found, missed = (count[kind, verdict] for verdict in (SAME, ORDERED, FOUND, MISSED))
+        rate = f"{100 * found / (found + missed):.1f} %" if found + missed else ""
+        rows.append(f"| {kind} | {same + ordered + found + missed} | {same} | {ordered} | {found} | {rate} |")
+    return "\n".join(rows)
+
+
+def rest(lines: Sequence[Line]) -> Iterator[str]:
+    """What a table does not show: programs that are refused, faults that were not found or not looked into."""
+    clean = [line for line in lines if line.kind == CLEAN]
+    yield f"{len(clean)} programs, {sum(line.verdict == FOUND for line in clean)} of them refused"
+    yield f"by rule: {dict(Counter(line.rule for line in lines if line.verdict == FOUND).most_common())}"
+    yield f"{sum(line.seconds for line in lines):.0f} s; not looked into: {sum(line.verdict == OPEN for line in lines)}"
+    for line in sorted(lines, key=lambda line: (line.kind, line.example)):
+        if line.verdict == MISSED or (line.kind == CLEAN and line.verdict == FOUND):
+            yield f"{line.example} {line.number}: {line.kind} {line.where}"
+
+
+# ---------------------------------------------------------------- the command
+def lowered(names: Sequence[str]) -> Programs:
+    """The warp programs of the examples, from the kept schedules."""
+    from tests.golden_schedules import examples, kernel, machine, schedule
+    from twill.codegen.lower import lower
+
+    wanted = [example for example in examples() if not names or example.name in names]
+    return {example.name: lower(kernel(example).program, schedule(example), machine()) for example in wanted}
+
+
+def read(paths: Iterable[Path]) -> list[Line]:
+    """The lines of records; a line that was not written to its end is left out."""
+    lines = [line for path in paths if path.is_file() for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Line(**json.loads(line)) for line in lines if line.endswith("}")]
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("examples", nargs="*")
-    parser.add_argument("--every", type=int, default=1)
-    arguments = parser.parse_args(words)
-    survey, programs = Survey(), {}
-    for example in examples():
-        if arguments.examples and example.name not in arguments.examples:
-            continue
-        program = lower(kernel(example).program, schedule(example), machine())
-        programs[example.name] = program
-        before = survey.rate()
-        survey.add(example.name, program, list(mutants(program))[:: arguments.every])
-        after = survey.rate()
-        print(f"{example.name}: {after[0] - before[0]} of {after[1] - before[1]}", file=sys.stderr, flush=True)
-    print(survey.table())
-    print(f"\nby rule: {dict(survey.rules.most_common())}")
-    print(survey.misses(programs))
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("lower")
+    one.add_argument("programs", type=Path)
+    one.add_argument("examples", nargs="*")
+    one = commands.add_parser("run")
+    one.add_argument("programs", type=Path)
+    one.add_argument("record", type=Path)
+    one.add_argument("--jobs", type=int, default=os.cpu_count())
+    one.add_argument("--seconds", type=float, default=1e9)
+    one.add_argument("--every", type=int, default=1)
+    one.add_argument("--before", type=Path, action="append", default=[])
+    one = commands.add_parser("table")
+    one.add_argument("record", type=Path, nargs="+")
+    given = parser.parse_args(words)
+    if given.command == "lower":
+        given.programs.write_bytes(pickle.dumps(lowered(given.examples)))
+    elif given.command == "run":
+        programs = pickle.loads(given.programs.read_bytes())
+        before = read([*given.before, given.record])
+        with given.record.open("a", encoding="utf-8") as record:
+            for line in run(programs, before, given.jobs, given.seconds, given.every):
+                record.write(json.dumps(asdict(line)) + "\n")
+                record.flush()
+        print("\n".join(rest(settled([*before, *read([given.record])]))))
+    else:
+        lines = settled(read(given.record))
+        print(table(lines), "", *rest(lines), sep="\n")
     return 0
 
 

@@ -15,7 +15,8 @@ from tests.effects import effects
 from tests.golden_schedules import machine
 from tests.happens import order
 from tests.lowered import scheduled
-from tests.mutations import Mutant, edit, instead, move, mutants, places
+from tests.mutations import Mutant, mutants
+from tests.places import edit, instead, move, places
 from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.abstract.coverage import choose, wanted
 from twill.codegen.abstract.deal import WAYS, Way

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tests.golden_schedules import Example, kernel, machine, schedule
-from tests.mutations import edit, instead, places
+from tests.places import edit, instead, places
 from twill.codegen.abstract_machine import verify
 from twill.codegen.aref import If, Pipeline, Reduce, Stmt, Sync, WarpProgram, walk
 from twill.codegen.exchanges import with_waits

@@ -15,7 +15,7 @@ from tests.fused_programs import KEPT, fused, kernel, rows, schedule
 from tests.golden_schedules import machine
 from tests.kernels import H100
 from tests.lowered import scheduled
-from tests.mutations import edit, instead, places
+from tests.places import edit, instead, places
 from tests.tile_programs import gemm
 from twill import exc
 from twill.codegen.abstract.derive import derived_problem

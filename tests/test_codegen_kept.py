@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
-from tests.mutations import edit, instead, places
+from tests.places import edit, instead, places
 from twill.codegen.abstract.actor import Actor
 from twill.codegen.abstract_machine import run, trials, verify
 from twill.codegen.aref import Consumed, If, Pipeline, Skip, Stmt, TmaLoad, WarpGroup, WarpProgram, walk

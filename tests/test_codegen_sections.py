@@ -11,7 +11,8 @@ import pytest
 from tests import golden_schedules
 from tests.kernels import H100
 from tests.lowered import scheduled
-from tests.mutations import edit, instead, mutants, places
+from tests.mutations import mutants
+from tests.places import edit, instead, places
 from tests.tile_programs import attention
 from twill.codegen.aref import Arrive, If, NamedBarrier, Pipeline, Range, Sync, WarpGroup, WarpProgram
 from twill.codegen.cuda.printer import print_cuda

@@ -1,0 +1,53 @@
+"""The right program beside a faulty one, at many more sizes than the abstract machine is given: whether they differ."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tests.effects import Effects, effects
+from tests.happens import Order, order
+from twill.codegen.abstract_machine import Trial, trials
+from twill.codegen.aref import WarpProgram
+
+
+class Twin:
+    """The right program. What it does at each size is kept; only what the usual launches do not find is worth that."""
+
+    def __init__(self, program: WarpProgram) -> None:
+        self.program = program
+        self.effects: dict[int, Effects] = {}
+        self.values: dict[int, Effects] = {}
+        self.orders: dict[int, Order] = {}
+
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """The many sizes."""
+        return trials(self.program, thorough=True)
+
+    def does_the_same(self, other: WarpProgram) -> bool:
+        """Whether another program has the same effects at all sizes."""
+        return all(self._has_these_effects(other, number) for number in range(len(self.trials)))
+
+    def is_ordered_alike(self, other: WarpProgram) -> bool:
+        """Whether another program does the same to the same places, in the same and a certain order, at all sizes."""
+        numbers = range(len(self.trials))
+        return all(self._has_these_values(other, number) and self._has_this_order(other, number) for number in numbers)
+
+    def _has_these_effects(self, other: WarpProgram, number: int) -> bool:
+        trial = self.trials[number]
+        if number not in self.effects:
+            self.effects[number] = effects(self.program, trial)
+        return effects(other, trial) == self.effects[number]
+
+    def _has_these_values(self, other: WarpProgram, number: int) -> bool:
+        """The same effects besides putting others in order."""
+        trial = self.trials[number]
+        if number not in self.values:
+            self.values[number] = effects(self.program, trial, orders=False)
+        return effects(other, trial, orders=False) == self.values[number]
+
+    def _has_this_order(self, other: WarpProgram, number: int) -> bool:
+        trial = self.trials[number]
+        if number not in self.orders:
+            self.orders[number] = order(self.program, trial)
+        return order(other, trial) == self.orders[number] and self.orders[number][1]
