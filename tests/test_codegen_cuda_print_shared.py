@@ -88,3 +88,37 @@ def test_a_tile_that_does_not_fit_is_refused(element: str, shape: tuple[int, ...
     program = simple("k", (), [("x", "bf16", MATRIX)], [StoreShared(0, SlotRef(0), line=4)], buffers=buffers)
     with pytest.raises(exc.UnsupportedInKernel, match=r"^k\.py:4: "):
         print_cuda(program)
+
+
+def swizzled(tile: int, row: int, byte: int) -> int:
+    """As in tile.cuh, for panels of 128 bytes in tiles of 64 rows."""
+    return tile + byte // 128 * 8192 + row * 128 + ((byte % 128 // 16 ^ row % 8) << 4) + byte % 16
+
+
+def swizzled_step(at: int, step: int) -> int:
+    return (at ^ step % 128 // 16 * 16) + step % 16 + step // 128 * 8192
+
+
+def test_lanes_store_pairs_of_f32_into_all_banks_at_their_places() -> None:
+    made = text(Accumulator(64, 64), "f32", (64, 64), StoreShared(0, SlotRef(0)))
+    start = re.search(r"const u32 at = (.*);", made)
+    store = re.search(r"write_shared\((.*), Vector<float, 2>\{\{(.*)\}\}\);", made)
+    assert start and store
+    python = [re.sub(r"<[^>]*>", "", found).replace(" / ", " // ") for found in (start[1], *store.groups())]
+    found: dict[int, tuple[int, int]] = {}
+    for warp in range(4):
+        for i in range(0, 32, 2):
+            for lanes in (range(16), range(16, 32)):
+                banks: set[int] = set()
+                for lane in lanes:
+                    known = {"tile": 0, "lane": lane, "i": i, "x": list(range(32)), "lane_column": lane % 4 * 2,
+                             "lane_row": warp * 16 + lane // 4, "swizzled": swizzled, "swizzled_step": swizzled_step,
+                             "pick": lambda first, a, b: a if first else b}  # fmt: skip
+                    known["at"] = eval(python[0], dict(known))
+                    place, registers = eval(python[1], dict(known)), eval(python[2], dict(known))
+                    banks |= {place // 4 % 32, place // 4 % 32 + 1}
+                    for e, register in enumerate(registers):
+                        row = warp * 16 + lane // 4 + 8 * (register // 2 % 2)
+                        found[place + 4 * e] = row, register // 4 * 8 + lane % 4 * 2 + register % 2
+                assert len(banks) == 32
+    assert found == {swizzled(0, row, 4 * column): (row, column) for row in range(64) for column in range(64)}

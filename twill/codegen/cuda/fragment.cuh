@@ -52,6 +52,13 @@ DEV u32 round_tf32(float v) { u32 r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : 
 // "prmt": four bytes picked from the eight of a and b.
 DEV u32 byte_permute(u32 a, u32 b, u32 selector) { u32 r; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector)); return r; }
 
+// "selp": registers of a fragment picked by a lane, never by an address (arrays that a lane indexes leave the registers).
+DEV float pick(bool first, float a, float b) {
+  float r;
+  asm("{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\nselp.f32 %0, %1, %2, p;\n}" : "=f"(r) : "f"(a), "f"(b), "r"((u32)first));
+  return r;
+}
+
 // ---------------------------------------------------------------- fast functions
 // "ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh": .approx, subnormal inputs and results become zero.
 DEV float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }

@@ -193,7 +193,9 @@ def _pairs(move: _Move) -> None:
     if byte % (8 * size):
         _single_elements(move)
         return
-    out.line(f"const u32 at = swizzled{move.template}(tile, lane_row{_plus(row)}, lane_column * {size});")
+    apart = _rows_apart(move)
+    at = f"swizzled{move.template}(tile, lane_row{_plus(row)}, lane_column * {size})"
+    out.line(f"const u32 at = {at}{' ^ (lane & 4) << 4' if apart else ''};")
     per_block = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
         start = f"{per_block} * mb + " if layout.rows > 64 else ""
@@ -201,7 +203,21 @@ def _pairs(move: _Move) -> None:
         place += f" + (i >> 1 & 1) * {8 * move.buffer.panel}"
         place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
         register = f"{start}i{_plus(move.first // 2)}"
-        _vector_access(move, place, 2, register)
+        if apart:
+            own, other = (f"{move.name}[{r}]" for r in (register, f"({register} ^ 8)"))
+            next_own, next_other = (f"{move.name}[{r}]" for r in (f"{register} + 1", f"({register} ^ 8) + 1"))
+            pair = f"pick(lane & 4, {other}, {own}), pick(lane & 4, {next_other}, {next_own})"
+            out.line(f"write_shared({place}, Vector<float, 2>{{{{{pair}}}}});")
+        else:
+            _vector_access(move, place, 2, register)
+
+
+def _rows_apart(move: _Move) -> bool:
+    """Whether lanes in odd rows store the other half of their panel: where a pair has 8 bytes, the swizzle leaves two
+    neighbouring rows in one quarter of the banks, and the 16 lanes of an access, in four rows, meet half of them."""
+    panel = move.buffer.panel
+    whole = not (move.first * move.size % panel or move.columns * move.size % panel or move.origin[1] % panel)
+    return move.store and move.element == "f32" and move.buffer.swizzle == panel == 128 and whole
 
 
 def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
