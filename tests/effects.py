@@ -66,14 +66,15 @@ class Effect:
 Effects = dict[int, list[Any]]
 
 
-def effects(program: WarpProgram, trial: Trial, *, orders: bool = True) -> Effects:
+def effects(program: WarpProgram, trial: Trial, *, orders: bool = True, values: bool = True) -> Effects:
     """The effects of each warp group. orders: also of what does nothing but put others in order, in time or between
-    threads; without it these are left out (`tests.happens` says what they are there for)."""
+    threads; without it these are left out (`tests.happens` says what they are there for). values: also of what does
+    nothing but compute in registers."""
     recorder = Recorder()
     run(program, trial.launch, watch=recorder)
     recorder.finish()
     made = {group: [e for e in found if orders or not only_orders(e)] for group, found in recorder.found.items()}
-    return {group: recorder.ordered(group, alive(found)) for group, found in made.items()}
+    return {group: recorder.ordered(group, alive(found), values) for group, found in made.items()}
 
 
 def only_orders(effect: Effect) -> bool:
@@ -116,8 +117,8 @@ class Recorder:
         self.after(actor)
         self.last[actor] = stmt, self.before(actor, stmt)
 
-    def ordered(self, group: int, found: list[Effect]) -> list[Any]:
-        """What was done, with the ends of wgmma groups where something first depends on them."""
+    def ordered(self, group: int, found: list[Effect], values: bool = True) -> list[Any]:
+        """What was done, with the ends of wgmma groups where something first depends on them. values: as above."""
         order: list[Any] = []
         waiting: list[int] = []
         for effect in found:
@@ -129,7 +130,8 @@ class Recorder:
                 if fragments & (effect.reads | effect.writes) or slots & effect.slots:
                     order.append(("over", self.rank(group, number)))
                     waiting.remove(number)
-            order.append(effect.what)
+            if values or not effect.pure:
+                order.append(effect.what)
         return [*order, *(self.rank(group, number) for number in waiting)]
 
     def rank(self, group: int, number: int) -> int:

@@ -33,7 +33,7 @@ from twill.codegen.aref import If, Pipeline, WarpProgram
 from twill.codegen.text import text
 
 CLEAN = "clean"  # the class of the right program
-OPEN, FOUND, SAME, ORDERED, MISSED = "open", "found", "no fault", "ordered anyway", "missed"
+OPEN, FOUND, SAME, BITS, ORDERED, MISSED = "open", "found", "no fault", "same bits", "ordered anyway", "missed"
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -108,6 +108,8 @@ def _looked_into(name: str, number: int) -> Line:
     twin = STATE.twins.setdefault(name, Twin(STATE.programs[name]))
     if twin.does_the_same(program):
         return _line(name, number, SAME, begin)
+    if twin.gives_the_same_bits(program):
+        return _line(name, number, BITS, begin)
     return _line(name, number, ORDERED if twin.is_ordered_alike(program) else MISSED, begin)
 
 
@@ -185,11 +187,15 @@ def table(lines: Sequence[Line]) -> str:
     faults = [line for line in lines if line.kind != CLEAN]
     count = Counter((line.kind, line.verdict) for line in faults)
     count.update(("all", line.verdict) for line in faults)
-    rows = ["| class | made | no fault | ordered anyway | found | rate |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    rows = [
+        "| class | made | no fault | same bits | ordered anyway | found | rate |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for kind in [*sorted({line.kind for line in faults}), "all"]:
-        same, ordered, found, missed = (count[kind, verdict] for verdict in (SAME, ORDERED, FOUND, MISSED))
+        same, bits, ordered, found, missed = (count[kind, v] for v in (SAME, BITS, ORDERED, FOUND, MISSED))
+        none = f"{same} | {bits} | {ordered}"
         rate = f"{100 * found / (found + missed):.1f} %" if found + missed else ""
-        rows.append(f"| {kind} | {same + ordered + found + missed} | {same} | {ordered} | {found} | {rate} |")
+        rows.append(f"| {kind} | {same + bits + ordered + found + missed} | {none} | {found} | {rate} |")
     return "\n".join(rows)
 
 

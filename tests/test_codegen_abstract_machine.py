@@ -17,6 +17,7 @@ from tests.happens import order
 from tests.lowered import scheduled
 from tests.mutations import Mutant, mutants
 from tests.places import edit, instead, move, places
+from tests.twin import Twin
 from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.abstract.coverage import choose, wanted
 from twill.codegen.abstract.deal import WAYS, Way
@@ -310,6 +311,17 @@ def test_a_wait_that_orders_nothing_is_told_apart_from_one_that_does() -> None:
     assert order(again, trial) == right
     assert effects(again, trial, orders=False) == effects(pair(), trial, orders=False)
     assert order(edit(pair(), gets[0], instead()), trial) != right
+
+
+def test_a_computation_whose_result_is_the_same_bits_is_told_apart_from_one_that_is_not() -> None:
+    negated = next(place for place in places(pair()) if isinstance(place.stmt, Compute) and place.stmt.kind == "cast")
+    assert isinstance(negated.stmt, Compute)
+    right, wrong = (Compute(kind, negated.stmt.operands, negated.stmt.result) for kind in ("cast", "neg"))
+    twin = Twin(pair())
+    assert twin.gives_the_same_bits(edit(pair(), negated, instead(wrong, right)))
+    assert not twin.gives_the_same_bits(edit(pair(), negated, instead(wrong)))
+    fence = next(place for place in places(pair()) if isinstance(place.stmt, ProxyFence))
+    assert not twin.gives_the_same_bits(edit(pair(), fence, instead()))
 
 
 @pytest.mark.parametrize("kind", [Acquire, Get, Consumed, Sync, ProxyFence])

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from tests.effects import Effects, effects
 from tests.happens import Order, order
-from twill.codegen.abstract_machine import Trial, trials
+from twill.codegen.abstract_machine import Trial, run, trials
 from twill.codegen.aref import WarpProgram
 
 
@@ -18,6 +18,7 @@ class Twin:
         self.effects: dict[int, Effects] = {}
         self.values: dict[int, Effects] = {}
         self.orders: dict[int, Order] = {}
+        self.bits: dict[int, tuple[Effects, dict[str, bytes]]] = {}
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
@@ -32,6 +33,19 @@ class Twin:
         """Whether another program does the same to the same places, in the same and a certain order, at all sizes."""
         numbers = range(len(self.trials))
         return all(self._has_these_values(other, number) and self._has_this_order(other, number) for number in numbers)
+
+    def gives_the_same_bits(self, other: WarpProgram) -> bool:
+        """Whether another program differs in nothing but what registers hold in between, and every bit of its results
+        is the same at all sizes."""
+        return all(self._has_these_bits(other, number) for number in range(len(self.trials)))
+
+    def _has_these_bits(self, other: WarpProgram, number: int) -> bool:
+        trial = self.trials[number]
+        if number not in self.bits:
+            self.bits[number] = effects(self.program, trial, values=False), results(self.program, trial)
+        if effects(other, trial, values=False) != self.bits[number][0]:
+            return False
+        return results(other, trial) == self.bits[number][1]
 
     def _has_these_effects(self, other: WarpProgram, number: int) -> bool:
         trial = self.trials[number]
@@ -51,3 +65,8 @@ class Twin:
         if number not in self.orders:
             self.orders[number] = order(self.program, trial)
         return order(other, trial) == self.orders[number] and self.orders[number][1]
+
+
+def results(program: WarpProgram, trial: Trial) -> dict[str, bytes]:
+    """The bits of all tensors after a launch."""
+    return {name: array.tobytes() for name, array in run(program, trial.launch).arrays.items()}

@@ -1,8 +1,9 @@
-"""Kernel file -> emitted kernel: extract, solve, emit; solve again with more room if the build runs out of registers.
+"""Kernel file -> emitted kernel: extract, solve, emit; solve again with more room if the build would run badly.
 
 The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
-makes wgmma wait for want of registers), the schedule is solved again with some registers of each computing warp group
-kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked against it.
+makes wgmma wait for want of registers, or of quiet around products), the schedule is solved again with some registers
+of each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
+against it.
 """
 
 from __future__ import annotations
@@ -102,8 +103,6 @@ def emit_solved(
         try:
             return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
         except exc.BuildRejected as rejected:
-            if not rejected.wants_registers:
-                raise
             refused = rejected
             reserve += slack(schedule, machine) + missing(rejected, machine)
             tell(f"{rejected.message}: solving again with {reserve} registers of each thread kept free of tiles")

@@ -53,6 +53,10 @@ class Cursors:
             self.known[key] = made.id
         return self.known[key]
 
+    def every(self, aref: Aref, side: str) -> list[int]:
+        """All cursors of that ring and side."""
+        return [self.of(aref, side, index) for index in range(self.most.get((aref.id, side), 1))]
+
     def uses(
         self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream, side: str = "get",
         only: Expr | None = None,

@@ -94,8 +94,6 @@ def emit(
         try:
             return _emitted(warp_program, specialization, schedule, machine, told)
         except exc.BuildRejected as rejected:
-            if not rejected.wants_registers:
-                raise
             refused = rejected
     assert refused is not None
     raise refused

@@ -110,7 +110,7 @@ class Emitter:
                 made.append(Get(cursor))
                 made += self.receive_held(ring)
             if first and regions[0] == region if stays else not first and regions[-1] == region:
-                made += [Consumed(cursor), Advance(cursor)]
+                made += [Consumed(cursor), *map(Advance, self.cursors.every(ring.aref, "get"))]
         return made
 
     def receive_held(self, ring: Ring) -> list[Stmt]:

@@ -209,8 +209,22 @@ class Plan:
             registers = {g for reader in self.readers(task.place, slots=False) for g in reader.groups}
             return tuple(sorted(registers))
         readers = [r for r in self.readers(task.place) if r.place != task.place]
-        needed = {g for reader in readers for g in reader.groups}
+        needed = {g for reader in readers for g in reader.groups} | self.begun_with(task)
         return tuple(sorted(needed)) or (self.home_group(task.block),)
+
+    def begun_with(self, task: Task) -> set[int]:
+        """The groups in which a carried value begins with what a task makes."""
+        found: set[int] = set()
+        for carry in self.flat.carries:
+            if carry.pure or not self.wired.wiring.makes(carry):
+                continue
+            begin, source = self.source(carry.init, task.block), self.source(carry.yielded, task.block)
+            if begin is None or source is None or self.place_of(begin) != task.place:
+                continue
+            place = self.place_of(source)
+            makers = [self.tasks[place]] if place in self.tasks else []
+            found |= {g for reader in (*makers, *self.readers(place, slots=False)) for g in reader.groups}
+        return found
 
     def rooted(self, task: Task) -> set[int]:
         """The groups in whose loops the values that a straight-line task works on are made."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twill import exc
-from twill.codegen.aref import Copy, Fence, Fill, Multiply, Reg, SlotRef, Stmt
+from twill.codegen.aref import Compute, Copy, Fence, Fill, Multiply, Reg, SlotRef, Stmt
 from twill.codegen.expression import Number
 from twill.codegen.operations import Scope, Tools
 from twill.codegen.resident import is_held
@@ -71,6 +71,8 @@ class Products:
             if addend == Number(0.0, addend.element):
                 return False
             made.append(Fill(accumulator, addend, line=step.op.line))
+        elif addend.axes:  # a vector that is spread over the matrix
+            made.append(Compute("cast", (addend,), accumulator, line=step.op.line))
         elif addend.fragment != accumulator:
             made.append(Copy(addend.fragment, accumulator, line=step.op.line))
         return True

@@ -97,6 +97,8 @@ class Registers:
             source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
             if source is None or self.plan.home[source.step][0] != task.region:
                 continue
+            if not self.plan.tiles.is_whole(step.operands[2], step.results[0]):
+                continue  # a vector that is spread over the matrix
             if self.may_overwrite(source, task):
                 self.unite((task.steps[-1], task.block), (source.step, source.block))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.aref import Aref, Buffer
+from twill.codegen.kept import position
 from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
 from twill.codegen.sharing import CTAS, Sharing
@@ -66,7 +67,8 @@ class Rings:
         return [r for r in self.plan.readers(task.place, slots=False) if set(r.groups) - set(task.groups)]
 
     def ring(self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], Ring]) -> Ring:
-        """The ring that a task fills; loads of one tensor in several loops share one."""
+        """The ring that a task fills; loads of one tensor in several loops share one, also with straight-line code
+        in front of them."""
         cell = self.plan.flat.steps[task.steps[-1]].results[0]
         shape, element = self.plan.tiles.core(cell), self.plan.flat.cells[cell].type.element
         loads = task.node.kind == "load"
@@ -76,10 +78,8 @@ class Rings:
         together = self.sharing is not None and task.place in self.sharing.same
         known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together)
         readers = tuple(r.place for r in (*slot, *away))
-        if loads and not held and known_by in shared:
-            old = shared[known_by]
-            if all(place[0] != task.region for place in self.by_place if self.by_place[place].aref == old.aref):
-                return replace(old, key=task.place, readers=readers)
+        if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
+            return self.joined(task, shared[known_by], readers)
         name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
         buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
         copied = loads and task.node.transport == "tma"
@@ -92,6 +92,24 @@ class Rings:
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
         shared.setdefault(known_by, made)
         return made
+
+    def may_join(self, task: Task, ring: Ring) -> bool:
+        """Whether a loop's loads can go through a ring that is there: another load of the loop does not, and what
+        straight-line code put into it is given back before the loop begins."""
+        members = [member for member in self.by_place.values() if member.aref.id == ring.aref.id]
+        if any(member.key[0] == task.region for member in members):
+            return False
+        if any(member.held for member in members) and position(self.plan.kept, task.place)[1] > 1:
+            return False
+        return all(place[0] < task.region for member in members if member.held for place in member.readers)
+
+    def joined(self, task: Task, ring: Ring, readers: tuple[Place, ...]) -> Ring:
+        """The ring for the loads of another loop, at least as deep as that needs."""
+        if not ring.held:
+            return replace(ring, key=task.place, readers=readers)
+        slots = max(ring.aref.depth, self.depth(task))
+        aref, buffer = self.memory.with_depth(ring.aref, slots), replace(ring.buffer, slots=slots)
+        return replace(ring, key=task.place, aref=aref, buffer=buffer, held=False, readers=readers)
 
     def deepen(self) -> None:
         """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again

@@ -149,6 +149,11 @@ class Tiles:
         rows, columns = self.view(cell).axes
         return rows > columns
 
+    def is_whole(self, cell: int, like: int) -> bool:
+        """Whether a cell shows, element by element, a tile of the shape of cell `like`."""
+        axes = self.core_map(self.view(cell), like)
+        return axes == tuple(range(len(axes)))
+
     def seen(self, cell: int) -> View:
         """As `view`, found anew."""
         maker = self.wired.wiring.maker.get(cell)

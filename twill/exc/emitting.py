@@ -31,12 +31,6 @@ class BuildRejected(TwillError):
         self.cause = cause
         self.facts = facts
 
-    @property
-    def wants_registers(self) -> bool:
-        """Whether it was refused for want of registers, or of quiet around its products: both are had with fewer tiles
-        alive at once."""
-        return self.cause in ("spill", "setmaxnreg", "serialized")
-
 
 # Running emitted kernels (twill.runtime).
 

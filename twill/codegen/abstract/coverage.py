@@ -3,9 +3,9 @@
 Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
 of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry, and
 instances that begin at another slot than the first; of every size that adds instances, full tiles and a ragged last
-one; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile and others.
-Fused instances count as one. Candidates are the values of each size at which something changes; the cheapest ones that
-reach all are taken.
+one; where a steady state changes once, both of them, and in full tiles; in a cluster, pairs of instances and one that
+lacks its second, pairs that want the same tile and others. Fused instances count as one. Candidates are the values of
+each size at which something changes; the cheapest ones that reach all are taken.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import accumulate
 from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
 from twill.codegen.abstract.scalars import Scalar, Scope, evaluate
+from twill.codegen.abstract.switch import Switch, switches
 from twill.codegen.aref import NEIGHBOUR, TOLD, Cluster, Fused, If, Let, Pipeline, Skip, WarpGroup, WarpProgram, walk
 from twill.codegen.expression import Expr, Local
 from twill.codegen.pairs import Seat, paired
@@ -40,7 +41,7 @@ class Wanted:
     a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
     instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
-    work on pairs. same: whether a pair wants the same tile."""
+    work on pairs. same: whether a pair wants the same tile. switches: steady states that change."""
 
     trips: frozenset[int]
     depths: frozenset[int]
@@ -50,6 +51,7 @@ class Wanted:
     refilled: frozenset[int] = frozenset()
     cluster: Cluster | None = None
     same: frozenset[Expr] = frozenset()
+    switches: tuple[Switch, ...] = ()
 
     @property
     def most(self) -> int:
@@ -85,7 +87,8 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     least = frozenset(trip for trip in trips if trip >= 0)
     lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
     same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
-    return Wanted(least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same)
+    changing = tuple(switches(program))
+    return Wanted(least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same, changing)
 
 
 def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
@@ -114,6 +117,7 @@ class _Search:
         self.seen: dict[tuple[int, ...], Trips | None] = {}
         # The least value of a size that adds instances, and not iterations.
         self.grown = {name: value for name in self.base if (value := self._grown(self.base, name))}
+        self.tiles = {name: tile for name in self.base if goal.switches and (tile := self._tile(name))}
 
     def candidates(self) -> Iterator[Candidate]:
         """Every size at the values at which something changes, from one, several and many instances on."""
@@ -156,6 +160,8 @@ class _Search:
         if full and (not self.loops or all(any(instance) for instance in trips)):
             reached.add(("full",))
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
+        if not any(sizes[name] % tile for name, tile in self.tiles.items()):
+            reached |= {*self._switch_goals(case)}
         return Candidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
 
     def _of_first(self, trips: Trips, grid: Sequence[int]) -> Trips:
@@ -177,6 +183,13 @@ class _Search:
         for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
             scope = Scope(scalars, grid, seat.index(pair), _no_element, dict(seat.names(pair)))
             yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
+
+    def _switch_goals(self, case: Case) -> Iterator[Goal]:
+        scalars = self.scalars(case) if self.goal.switches else {}
+        for number, switch in enumerate(self.goal.switches):
+            for early, late in switch.steps(scalars, case.grid, self.fused):
+                yield "early", number, min(early, 2)
+                yield "late", number, min(late, 2)
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
         for instance in trips:
@@ -213,6 +226,19 @@ class _Search:
                 return sizes[name] if sizes[name] <= LARGEST else 0
         return 0
 
+    def _tile(self, name: str) -> int:
+        """How much of a size one more instance takes; 0 if the size adds none."""
+        last = self._any_growth(self.base, name)
+        if not last:
+            return 0
+        unit, few = self.problem.unit(name), len(self.trips(self.base) or ())
+        low, high = 0, (last - self.base[name]) // unit
+        while high - low > 1:
+            middle = (low + high) // 2
+            more = len(self.trips({**self.base, name: self.base[name] + middle * unit}) or ()) > few
+            low, high = (low, middle) if more else (middle, high)
+        return high * unit
+
     def _several(self, least: int) -> dict[str, int]:
         """The base, grown until it has so many instances and a full tile of every size; iterations last."""
         sizes = {**self.base}
@@ -248,6 +274,8 @@ class _Search:
             if least is None:
                 break
             values |= {least, least - unit}
+        if name in self.tiles:
+            values |= {self.tiles[name], 2 * self.tiles[name], 3 * self.tiles[name]}
         return sorted(values)
 
     def _least(self, start: Mapping[str, int], name: str, trip: int) -> int | None:
