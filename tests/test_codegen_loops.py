@@ -11,9 +11,20 @@ import pytest
 
 from tests.conftest import GOLDEN
 from tests.fused_programs import kernel
-from tests.golden_schedules import machine
+from tests.golden_schedules import Example, machine, schedule
+from tests.golden_schedules import kernel as example_kernel
 from twill.codegen.abstract_machine import verify
-from twill.codegen.aref import Copy, LoadShared, Multiply, Pipeline, WarpGroup, WarpProgram, walk
+from twill.codegen.aref import (
+    Copy,
+    LoadShared,
+    Multiply,
+    Pipeline,
+    StoreShared,
+    WaitGroups,
+    WarpGroup,
+    WarpProgram,
+    walk,
+)
 from twill.codegen.lower import lower
 from twill.emission import refuse_foreign
 from twill.graph.specialization import problem_of
@@ -59,3 +70,41 @@ def test_an_addend_that_is_made_anew_while_the_sum_is_read_has_registers_of_its_
     group = max(spread("linear_attention").groups, key=lambda g: sum(isinstance(s, Multiply) for s in g.stmts))
     steady = loop(group).steady
     assert [stmt for stmt in walk(steady) if isinstance(stmt, Copy)]
+
+
+@cache
+def backward() -> WarpProgram:
+    """Attention backward, whose row blocks have shares of dQ (`twill.graph.by_columns`)."""
+    example = Example("examples/attention_backward.py", "full")
+    return lower(example_kernel(example).program, schedule(example), machine())
+
+
+def named(group: WarpGroup, number: int) -> str:
+    """A fragment's name without its row block."""
+    return next(fragment.name for fragment in group.fragments if fragment.id == number).split("_")[0]
+
+
+def test_each_row_block_multiplies_its_columns_of_what_joins_them_and_stores_those() -> None:
+    columns = []
+    for group in backward().groups[:2]:
+        products = [
+            s for s in walk(loop(group).steady) if isinstance(s, Multiply) and named(group, s.accumulator) == "dq"
+        ]
+        assert [backward().buffers[s.b.buffer].name for s in products] == ["k.0", "k.1"]
+        columns += [s.b.columns for s in products]
+    assert columns == [(0, 64), (0, 64), (64, 128), (64, 128)]
+
+
+def test_a_product_that_nothing_reads_is_waited_for_behind_the_products_that_follow_it() -> None:
+    """dV, dQ and dK are one run: dV is waited for behind dK, and dK behind the store of dQ."""
+    for group in backward().groups[:2]:
+        steps: list[str] = []
+        for stmt in loop(group).steady:
+            if isinstance(stmt, Multiply):
+                steps.append(named(group, stmt.accumulator))
+            if isinstance(stmt, WaitGroups):
+                steps += [f"wait {named(group, number)}" for number in stmt.ready[:1]]
+            if isinstance(stmt, StoreShared):
+                steps.append(f"store {named(group, stmt.operand)}")
+        run = [step for step in steps if step.split()[-1] in ("dv", "dq", "dk")]
+        assert run == ["dv", "dq", "dq", "dk", "wait dv", "wait dq", "store dq", "wait dk"]

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from twill.assemble import Solved
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
-from twill.graph.cooperation import cooperations, row_dims
+from twill.graph.cooperation import cooperations, in_columns, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
 from twill.job import Job, Searching
@@ -49,10 +49,14 @@ class Contest:
             self.job.main_search(g, b, self.region) for (g, b), why in zip(bounded, whys, strict=True) if not why
         ]
         if not self.searches:
+            asked = self.job.options
+            blocks = (
+                f"{asked.blocks or 'several'} row blocks{' with shares of what joins them' if asked.columns else ''}"
+            )
             raise Infeasible(
-                f"no cooperation of {self.job.graph.kernel} has {self.job.options.blocks} row blocks",
+                f"no cooperation of {self.job.graph.kernel} has {blocks}",
                 file=self.job.graph.file,
-                hint=self._possible(),
+                hint="no --columns" if asked.columns else self._possible(),
             )
         self._compete()
         if all(s.best is None for s in self.searches):
@@ -86,6 +90,8 @@ class Contest:
     def _graphs(self) -> list[CostedGraph]:
         asked = self.job.options.blocks
         every = cooperations(self.job.graph, self.region, self.job.machine)
+        if self.job.options.columns:
+            every = in_columns(every, self.job.graph, self.region, self.job.machine)
         wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
         return [self.job.costed(self.region, c) for c in wanted]
 

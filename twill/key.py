@@ -27,6 +27,7 @@ class Asked(Document):
     ii: int | None = None
     fuse: bool = True
     margin: bool = True
+    columns: bool = False
 
 
 def units_of(strategy: Strategy, normalize: int | None) -> int | None:
@@ -40,7 +41,11 @@ def schedule_key(graph: DependenceGraph, machine_digest: str, asked: Asked | Non
     Two spellings of one kernel (names, lines) have one key.
     """
     a = asked or Asked()
-    unusual = (*(() if a.fuse else ("unfused",)), *(() if a.margin else ("no margin",)))
+    unusual = (
+        *(() if a.fuse else ("unfused",)),
+        *(() if a.margin else ("no margin",)),
+        *(("columns",) if a.columns else ()),
+    )
     options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *unusual))
     parts = (canonical_shape(graph), machine_digest, options, EMITTER_VERSION)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -16,7 +16,8 @@ class SolveOptions:
     """normalize: the U of `--normalize U` (None: exact cycles). budget: seconds for everything
     (None: no limit). resource_limit: z3's counter per check (0: none). blocks: only cooperations
     with this many row blocks. ii: ask about this initiation interval only. pins: see `twill.smt.pins`.
-    fuse: whether neighbouring program instances may be fused.
+    fuse: whether neighbouring program instances may be fused. columns: row blocks have shares of the products that join
+    them (`twill.graph.by_columns`).
     strategy: see `twill.strategies`; any but joint follows neither pins nor ii nor resource_limit nor solver.
     solver: who answers the joint solve's questions; "portfolio": z3 and another one that is installed.
     margin: whether room for late products comes before L and registers (docs/model.md)."""
@@ -32,6 +33,7 @@ class SolveOptions:
     fuse: bool = True
     solver: SolverName = "z3"
     margin: bool = True
+    columns: bool = False
 
     @property
     def units(self) -> int | None:
@@ -50,4 +52,5 @@ class SolveOptions:
             ii=self.ii,
             fuse=self.fuse,
             margin=self.margin,
+            columns=self.columns,
         )

@@ -125,8 +125,9 @@ def compare(commands: Commands) -> None:
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
     one.add_argument("--json", action="store_true", help="the comparison as a document, nothing else")
     one.set_defaults(
-        command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False
-    )
+        command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False,
+        columns=False,
+    )  # fmt: skip
 
 
 def extract(commands: Commands) -> None:

@@ -58,6 +58,7 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
     one.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the solver (default 0)")
     one.add_argument("--pin", metavar="PIN", action="append", default=[], help="fix part of the schedule, e.g. qk.0=g1")
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
+    one.add_argument("--columns", action="store_true", help="row blocks have shares of the products that join them")
     one.add_argument("--ii", metavar="N", type=positive, help="only the initiation interval N")
     one.add_argument("--no-margin", action="store_true", help="no room for late products: the least L and registers")
 

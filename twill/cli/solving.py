@@ -120,6 +120,7 @@ def options_of(arguments: Namespace) -> SolveOptions:
         strategy=arguments.strategy,
         solver=arguments.solver,
         margin=not arguments.no_margin,
+        columns=arguments.columns,
     )
 
 

@@ -145,6 +145,7 @@ def request_of(options: SolveOptions) -> SolveRequest:
         strategy=options.strategy,
         fuse=options.fuse,
         margin=options.margin,
+        columns=options.columns,
     )
 
 

@@ -59,7 +59,8 @@ class Loops:
 
     def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
         """When a product is waited for: in front of the first instruction that reads its result, so that nothing else
-        waits if it is late; at its latency if none does. But before it runs again, and before other instructions write
+        waits if it is late; if none does, at its latency, or behind the products that the group issues next, so that
+        the tensor core has them before it runs dry. But before it runs again, and before other instructions write
         an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513, C7515)."""
         products = [other for other in tasks if other.node.kind == "mma"]
         if self.may_lag(task, tasks):
@@ -69,14 +70,45 @@ class Loops:
         for other in tasks:
             if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
+        first = self.first_reader(task, tasks, interval)
+        return min(self.quiet_end(task, tasks, interval) if first is None else first, *limits)
+
+    def first_reader(self, task: Task, tasks: list[Task], interval: int) -> int | None:
+        """When a product's result is read first by something that must wait for it."""
+        if task.place in self.rings:
+            return None
         readers = [
             other.start + source.distance * interval
             for other in tasks
-            if (other.node.kind != "mma" or self.copies(other)) and task.place not in self.rings
+            if other.node.kind != "mma" or self.copies(other)
             for source in self.plan.register_sources(other)
             if self.plan.place_of(source) == task.place
         ]
-        return min(min(readers, default=task.start + task.latency), *limits)
+        return min(readers, default=None)
+
+    def quiet_end(self, task: Task, tasks: list[Task], interval: int) -> int:
+        """When to wait for a product that nothing reads: when it ends, but behind the products that follow it with
+        nothing else of the group between, and behind the first reader of each that went before it in that run."""
+        run, end = self.run_of(task, tasks, interval), task.start + task.latency
+        for other, start in run:
+            end = max(end, start + 1)
+            first = self.first_reader(other, tasks, interval)
+            if start < task.start and first is not None:
+                end = max(end, first + start - other.start + 1)
+        return end
+
+    def run_of(self, task: Task, tasks: list[Task], interval: int) -> list[tuple[Task, int]]:
+        """The products around one with nothing else of the group between, and when they start, seen from it."""
+        others = [other for other in tasks if other is not task]
+        behind = sorted(((other.start - task.start) % interval, n) for n, other in enumerate(others))
+        before = sorted(((task.start - other.start) % interval, n) for n, other in enumerate(others))
+        found: list[tuple[Task, int]] = []
+        for sign, neighbours in ((1, behind), (-1, before)):
+            for cycles, n in neighbours:
+                if others[n].node.kind != "mma":
+                    break
+                found.append((others[n], task.start + sign * cycles))
+        return found
 
     def copies(self, task: Task) -> bool:
         """Whether a product copies what it adds to into registers of its own."""

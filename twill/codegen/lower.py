@@ -20,6 +20,7 @@ from twill.codegen.rings import Rings
 from twill.codegen.sharing import CTAS, Sharing, sharing
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired, wire
+from twill.graph.by_columns import by_columns
 from twill.graph.program import Loop, TileProgram
 from twill.machine import Machine
 from twill.schedule import Schedule
@@ -48,7 +49,7 @@ def lower(
     if schedule.cooperation.fuse > 1:
         refuse_cluster(cluster, program)
         wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
-    tiles = Tiles(wired, dim, schedule.cooperation.blocks)
+    tiles = Tiles(wired, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     ctas = most_ctas(schedule, machine)
     while ctas > 1:
         try:
@@ -132,6 +133,19 @@ def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:
             raise exc.ScheduleMismatch(
                 f"the schedule is for {what} `{their}`, not `{our}`", file=program.file, hint="solve the kernel again"
             )
+
+
+def columns_of(wired: Wired, schedule: Schedule) -> dict[tuple[int, int], int]:
+    """The nodes that the schedule makes in parts of their columns, by (region, node): the dimension that is cut."""
+    cooperation = schedule.cooperation
+    if not cooperation.columns:
+        return {}
+    dim = next((d.id for d in wired.graph.dims if d.name == cooperation.dim), -1)
+    return {
+        (region.id, node): cut
+        for region in wired.graph.regions
+        for node, cut in by_columns(wired.graph, region, dim, cooperation.split).items()
+    }
 
 
 def split_class(wired: Wired, schedule: Schedule) -> int:

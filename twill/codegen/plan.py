@@ -114,8 +114,10 @@ class Plan:
         """Bytes of shared memory of a CTA."""
         return share(int(self.machine.capacity("shared")), self.ctas)
 
-    def blocks_of(self, node: Node) -> tuple[int, ...]:
+    def blocks_of(self, region: int, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""
+        if (region, node.id) in self.tiles.columns:
+            return tuple(range(self.tiles.split))
         dim = self.wired.dims.get(self.tiles.dim, -2) if self.tiles.dim >= 0 else -2
         joins = node.mma is not None and node.mma.k_dim == dim
         touched = dim in node.dims or (node.result is not None and dim in node.result.dims)
@@ -194,7 +196,7 @@ class Plan:
             if region.kind == "loop":
                 continue
             for node in reversed(region.nodes):
-                for block in self.blocks_of(node):
+                for block in self.blocks_of(region.id, node):
                     place = (region.id, node.id, block)
                     task = Task(place, node, self.wired.steps[region.id, node.id], ())
                     self.tasks[place] = task
@@ -326,7 +328,7 @@ class Plan:
     def block_at(self, step: int, block: int) -> int:
         """The row block of a step's node that a reader in `block` sees."""
         region, node = self.home[step]
-        blocks = self.blocks_of(self.node(region, node))
+        blocks = self.blocks_of(region, self.node(region, node))
         return -1 if blocks == (-1,) else max(block, 0)
 
     def parts(self, task: Task) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twill import exc
 from twill.codegen.aref import Compute, Copy, Fence, Fill, Multiply, Reg, SlotRef, Stmt
 from twill.codegen.expression import Number
@@ -39,12 +41,22 @@ class Products:
         for block in self.plan.parts(task):
             a, b = (self.factor(task, scope, position, block) for position in (0, 1))
             assert isinstance(b[0], SlotRef)
+            right = self.columns(task, b[0], b[1])
             touched += [a[0]] if isinstance(a[0], int) else []
             products.append(
-                Multiply(accumulator, a[0], b[0], a[1], b[1], depth, element, accumulate, line=step.op.line)
+                Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line)
             )
             accumulate = True
         return [*made, Fence(tuple(touched)), *products]
+
+    def columns(self, task: Task, b: SlotRef, transposed: bool) -> SlotRef:
+        """The columns of B that make a task's part of a product: all, if it is not made in parts of them."""
+        if task.place[:2] not in self.plan.tiles.columns:
+            return b
+        step = self.plan.flat.steps[task.steps[-1]]
+        width = self.plan.tiles.shape(step.results[0])[1]
+        span = (width * task.block, width * (task.block + 1))
+        return replace(b, rows=span) if transposed else replace(b, columns=span)
 
     def factor(self, task: Task, scope: Scope, position: int, block: int) -> tuple[int | SlotRef, bool]:
         """Operand A (position 0) or B (1) of a product, and whether it is the transpose of the tile that is there."""

@@ -8,13 +8,14 @@ elementwise operations and carries tie vectors together. A vector that no matrix
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.layout import Accumulator, Along, Layout, Uniform, runs
 from twill.graph.build import Wired
 from twill.graph.flat import Step
-from twill.graph.vocabulary import ELEMENTWISE
+from twill.graph.vocabulary import ELEMENTWISE, VIEWS
 
 ROWS, COLUMNS = 1, 0  # the axis that is taken away
 
@@ -28,10 +29,15 @@ class View:
 
 
 class Tiles:
-    """Shapes, layouts and views of the cells of one program, `split` parts along dimension class `dim`."""
+    """Shapes, layouts and views of the cells of one program, `split` parts along dimension class `dim`. columns: nodes
+    that are made in parts of their columns instead, by (region, node), and the dimension (`Dim.id`) that is cut."""
 
-    def __init__(self, wired: Wired, dim: int, split: int) -> None:
+    def __init__(
+        self, wired: Wired, dim: int, split: int, columns: Mapping[tuple[int, int], int] | None = None
+    ) -> None:
         self.wired, self.flat, self.dim, self.split = wired, wired.flat, dim, split
+        self.columns = columns or {}
+        self.cut_elsewhere = self.cells_of_columns()
         self.products = any(step.op.kind == "dot" for step in self.flat.steps)
         self.parent: dict[int, int] = {}
         self.side: dict[int, tuple[int, Step]] = {}
@@ -41,15 +47,33 @@ class Tiles:
 
     # -- shapes -------------------------------------------------------------------------------
 
+    def cells_of_columns(self) -> dict[int, int]:
+        """The cells that `columns` make, and views of them: the dimension class that is cut."""
+        made = {number: dim for place, dim in self.columns.items() for number in self.wired.steps[place]}
+        found: dict[int, int] = {}
+        for number, step in enumerate(self.flat.steps):
+            dim = made.get(number)
+            if dim is None and step.op.kind in VIEWS:
+                dim = next((self.wired.dims[found[c]] for c in step.cells() if c in found), None)
+            if dim is not None:
+                classes = {c for c, other in self.wired.dims.items() if other == dim}
+                found |= {cell: c for cell in step.results for c in self.wired.classes.of[cell] if c in classes}
+        return found
+
     def is_split(self, cell: int) -> bool:
         """Whether the cell's tile is cut into row blocks."""
         return self.dim >= 0 and self.dim in self.wired.classes.of[cell]
+
+    def cut(self, cell: int) -> int:
+        """The dimension class along which the cell's tile is cut into parts, if it has it; -1 for none."""
+        return self.cut_elsewhere.get(cell, self.dim)
 
     def shape(self, cell: int) -> tuple[int, ...]:
         """The shape of one row block's part."""
         if cell not in self.shapes:
             pairs = zip(self.flat.cells[cell].type.shape, self.wired.classes.of[cell], strict=True)
-            self.shapes[cell] = tuple(e // self.split if c == self.dim >= 0 else e for e, c in pairs)
+            cut = self.cut(cell)
+            self.shapes[cell] = tuple(e // self.split if c == cut >= 0 else e for e, c in pairs)
         return self.shapes[cell]
 
     def core(self, cell: int) -> tuple[int, ...]:

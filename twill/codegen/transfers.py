@@ -46,7 +46,7 @@ class Transfers:
         classes = self.tiles.wired.classes.of[part.cell]
         found = []
         for axis, c in zip(part.access.axes, classes, strict=True):
-            cut = c == self.tiles.dim >= 0
+            cut = c == self.tiles.cut(part.cell) >= 0
             extent = axis.extent // self.tiles.split if cut else axis.extent
             found.append((axis, extent, extent * max(part.block, 0) if cut else 0))
         return found

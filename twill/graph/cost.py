@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twill.graph.accumulator import accumulators
+from twill.graph.by_columns import by_columns
 from twill.graph.costed import (
     Cooperation,
     CostedEdge,
@@ -62,6 +63,8 @@ class _Builder:
         self.accumulators = accumulators(self.region)
         self.in_place = frozenset(n for nodes in self.accumulators for n in nodes)
         self.meeting = meeting(self.graph, self.region, self.machine)
+        parts = self.cooperation.split if self.cooperation.columns else 1
+        self.columns = by_columns(self.graph, self.region, self.dim, parts)
 
     def build(self) -> CostedGraph:
         for node in self.region.nodes:
@@ -95,9 +98,11 @@ class _Builder:
     def blocks_of(self, node: Node) -> range | tuple[int]:
         """Row blocks of a node; (-1,) if all blocks share it.
 
-        A product that is contracted over the split dimension joins the blocks: it is made once, and
-        reads every block's part from shared memory.
+        A product that is contracted over the split dimension joins the blocks: it reads every block's
+        part from shared memory, and is made once, or in parts of its columns (`twill.graph.by_columns`).
         """
+        if node.id in self.columns:
+            return range(self.cooperation.blocks)
         if self.dim < 0 or self.dim not in node.dims or self.joins(node):
             return (-1,)
         return range(self.cooperation.blocks)
@@ -110,7 +115,7 @@ class _Builder:
         """(block of src, block of dst) for every instance of an edge."""
         src = self.blocks_of(self.nodes[edge.src])
         dst = self.blocks_of(self.nodes[edge.dst])
-        if len(src) > 1 and len(dst) > 1:
+        if len(src) > 1 and len(dst) > 1 and not self.joins(self.nodes[edge.dst]):
             return [(b, b) for b in src]
         return [(a, b) for a in src for b in dst]
 
@@ -120,12 +125,26 @@ class _Builder:
 
     def parts(self, node: Node) -> int:
         """A node's work is cut in this many parts by the split."""
+        if node.id in self.columns:
+            return self.cooperation.split
         return 1 if self.joins(node) else self.share(node.dims)
+
+    def part(self, node: Node) -> Node:
+        """The node as one of its parts by columns, if it has such."""
+        cut = self.columns.get(node.id)
+        if cut is None or node.result is None:
+            return node
+        extents = zip(node.result.shape, node.result.dims, strict=True)
+        shape = tuple(extent // self.parts(node) if dim == cut else extent for extent, dim in extents)
+        mma = node.mma and node.mma.model_copy(update={"n": node.mma.n // self.parts(node)})
+        return node.model_copy(update={"result": node.result.model_copy(update={"shape": shape}), "mma": mma})
 
     # -- instructions -------------------------------------------------------------------------
 
     def make(self, node: Node, block: int) -> None:
-        price = price_node(node, self.machine, self.parts(node), self.operand_a_place(node) == "shared")
+        node = self.part(node)
+        parts = 1 if node.mma is not None and node.id in self.columns else self.parts(node)
+        price = price_node(node, self.machine, parts, self.operand_a_place(node) == "shared")
         place = self.place_of(node)
         if node.kind == "elementwise" and place != "register" and node.result:
             price = price.then(price_move("to", place, self.bytes_of(node.result), self.machine))
@@ -155,11 +174,18 @@ class _Builder:
                 asynchronous=price.asynchronous,
                 variable_latency=price.variable_latency,
                 contexts=price.contexts,
-                single_issuer=price.single_issuer or tag_of(self.meeting, source, block),
+                single_issuer=price.single_issuer or self.issuer(source, block),
                 source=source,
             )
         )
         return i
+
+    def issuer(self, source: int, block: int) -> str:
+        """The tag of the instructions that one warp group must have: products that meet; where row blocks share what
+        joins them, all products of a row block."""
+        if self.columns and block >= 0 and source >= 0 and self.nodes[source].mma is not None:
+            return f"row block {block}"
+        return tag_of(self.meeting, source, block)
 
     def staging(self, node: Node, block: int, i: int) -> None:
         """The shared memory a bulk store reads from until it is done."""
@@ -373,7 +399,8 @@ class _Builder:
             for node, operand in entry.readers:
                 is_mma = self.nodes[node].kind == "mma"
                 place: Space = "shared" if is_mma and operand != "c" else "register"
-                theirs = [b for b in self.blocks_of(self.nodes[node]) if -1 in (b, block) or b == block]
+                everyone = block == -1 or self.joins(self.nodes[node])
+                theirs = [b for b in self.blocks_of(self.nodes[node]) if everyone or b in (-1, block)]
                 by_place.setdefault(place, []).extend(self.made[node, b].instruction for b in theirs)
             for place, readers in by_place.items():
                 self.invariants.append(

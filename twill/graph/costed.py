@@ -7,7 +7,9 @@ independent checker (`twill.check`) all read this document and nothing else abou
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from twill.document import Document
 from twill.graph.dependence import EdgeKind, Space
@@ -122,13 +124,22 @@ class Invariant(Document):
 class Cooperation(Document):
     """How row blocks arise: `dim` split into `split` parts and/or `fuse` instances fused.
 
-    operand_a: where an operand A that was computed in the loop is put for the tensor core.
+    operand_a: where an operand A that was computed in the loop is put for the tensor core. columns: products that join
+    row blocks are made in parts of their columns, one a row block (`twill.graph.by_columns`); left out of the text
+    where it is false.
     """
 
     dim: str  # "" if neither
     split: int
     fuse: int
     operand_a: Space = "register"
+    columns: bool = False
+
+    @model_serializer(mode="wrap")
+    def told(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The fields, as documents have had them since before there was `columns`."""
+        found: dict[str, Any] = serialize(self)
+        return found if self.columns else {name: value for name, value in found.items() if name != "columns"}
 
     @property
     def blocks(self) -> int:

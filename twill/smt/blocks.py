@@ -14,16 +14,35 @@ def blocks_alike(graph: CostedGraph) -> bool:
     for i in graph.instructions:
         if i.block >= 0:
             blocks.setdefault(i.block, []).append(i.id)
-    shapes = [_shape(graph, b, ids) for b, ids in blocks.items()]
-    return all(s == shapes[0] for s in shapes[1:]) and "foreign" not in str(shapes[:1])
+    shapes = [_shape(graph, b, blocks) for b in blocks]
+    return all(s == shapes[0] for s in shapes[1:]) and _speak_alike(graph, blocks)
 
 
-def _shape(graph: CostedGraph, block: int, ids: list[int]) -> list[object]:
+def _speak_alike(graph: CostedGraph, blocks: dict[int, list[int]]) -> bool:
+    """Whether every row block tells every other one the same."""
+    number = {v: n for ids in blocks.values() for n, v in enumerate(ids)}
+    between: dict[tuple[int, int], list[tuple[object, ...]]] = {(a, b): [] for a in blocks for b in blocks if a != b}
+    for e in graph.edges:
+        pair = graph.instructions[e.src].block, graph.instructions[e.dst].block
+        if pair in between:
+            between[pair].append((number[e.src], number[e.dst], e.delay, e.distance, e.crossing, e.kind))
+    for x in graph.values:
+        for r in x.reads:
+            pair = graph.instructions[x.producer].block, graph.instructions[r.reader].block
+            if pair in between:
+                between[pair].append((number[x.producer], number[r.reader], r.distance))
+    told = [sorted(one, key=str) for one in between.values()]
+    return all(one == told[0] for one in told[1:])
+
+
+def _shape(graph: CostedGraph, block: int, blocks: dict[int, list[int]]) -> list[object]:
     """All that the graph says of a row block, with its own instructions numbered from 0."""
+    ids = blocks[block]
     position = {v: f"own{n}" for n, v in enumerate(ids)}
+    others = {v: f"other{n}" for b, found in blocks.items() if b != block for n, v in enumerate(found)}
 
     def place(v: int) -> str:
-        return position.get(v, f"shared{v}" if graph.instructions[v].block < 0 else "foreign")
+        return position.get(v, others.get(v, f"shared{v}"))
 
     def reads(x: Value) -> tuple[tuple[str, int], ...]:
         mine = [r for r in x.reads if r.reader in position or x.block == block]

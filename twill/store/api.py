@@ -48,6 +48,7 @@ class SolveRequest(Document):
     strategy: Strategy = "joint"
     fuse: bool = True
     margin: bool = True
+    columns: bool = False
 
     def asked(self) -> Asked:
         """The part that the key depends on."""
@@ -60,6 +61,7 @@ class SolveRequest(Document):
             ii=self.ii,
             fuse=self.fuse,
             margin=self.margin,
+            columns=self.columns,
         )
 
 
