@@ -59,9 +59,9 @@ class Loops:
 
     def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
         """When a product is waited for: in front of the first instruction that reads its result, so that nothing else
-        waits if it is late; if none does, at its latency, or behind the products that the group issues next, so that
-        the tensor core has them before it runs dry. But before it runs again, and before other instructions write
-        an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513, C7515)."""
+        waits if it is late; if none does, see `quiet_end`. But before it runs again, and before other instructions
+        write an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513,
+        C7515)."""
         products = [other for other in tasks if other.node.kind == "mma"]
         if self.may_lag(task, tasks):
             return task.start + interval + 1
@@ -87,12 +87,15 @@ class Loops:
         return min(readers, default=None)
 
     def quiet_end(self, task: Task, tasks: list[Task], interval: int) -> int:
-        """When to wait for a product that nothing reads: when it ends, but behind the products that follow it with
-        nothing else of the group between, and behind the first reader of each that went before it in that run."""
+        """When to wait for a product that nothing reads: when it ends. But where the products around it, with nothing
+        else of the group between, have one that is read: behind those that follow it, and behind the first reader of
+        each that went before it, so that nobody waits for it on the way to that one."""
         run, end = self.run_of(task, tasks, interval), task.start + task.latency
+        read = {id(other): self.first_reader(other, tasks, interval) for other, _ in run}
+        if all(first is None for first in read.values()):
+            return end
         for other, start in run:
-            end = max(end, start + 1)
-            first = self.first_reader(other, tasks, interval)
+            end, first = max(end, start + 1), read[id(other)]
             if start < task.start and first is not None:
                 end = max(end, first + start - other.start + 1)
         return end
