@@ -25,6 +25,7 @@ from twill.codegen.abstract.deal import WAYS, Way, deals
 from twill.codegen.abstract.inputs import Launch, launches
 from twill.codegen.abstract.memory import Global
 from twill.codegen.abstract.results import compare
+from twill.codegen.abstract.scalars import Scope, evaluate, no_element
 from twill.codegen.abstract.static import static_violations
 from twill.codegen.abstract.violation import RULES, Findings, Violation
 from twill.codegen.aref import Stmt, WarpProgram
@@ -70,7 +71,7 @@ def run(
     grid = (rows, columns, layers)
     indices = in_order(program, grid, ctas)
     steps = 0
-    for dealt in deals(len(indices), ctas, way if program.told is not None else "in turn"):
+    for dealt in deals(len(indices), ctas, way if program.told is not None else fixed_way(program, launch, grid)):
         if program.told is not None and not dealt:
             continue  # no more CTAs are launched than there are instances
         given = [indices[place] for place in dealt]
@@ -78,6 +79,12 @@ def run(
         with np.errstate(all="ignore"):  # infinities are values like others
             steps += _run_cluster(machines, enough)
     return Trace(arrays, findings.all(), steps)
+
+
+def fixed_way(program: WarpProgram, launch: Launch, grid: tuple[int, int, int]) -> Way:
+    """How a static order deals the instances of a launch."""
+    scope = Scope(launch.scalars, grid, (0, 0, 0), no_element)
+    return "in runs" if program.runs is not None and evaluate(program.runs, scope) else "in turn"
 
 
 def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:

@@ -2,7 +2,7 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst? told Cluster? Fused?
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst? told Cluster? Fused? runs?
     WarpGroup   ::= role threads registers Fragment* Cursor* start next body skip finish share
     next        ::= Stmt*            (where instances are claimed: run in front of each to learn which it is)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
@@ -10,7 +10,7 @@ Grammar::
     start, finish ::= Stmt*          (run once, before the first and after the last instance)
     Pipeline    ::= trip stages prologue steady epilogue        (each a list of Stmt)
 
-    Stmt ::= Let | If | Pipeline                                              control
+    Stmt ::= Let | Alike | If | Pipeline                                      control
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
            | Advance | Skip                                                   cursors
            | Claim | Tell | Learn                                             which program instance is next
@@ -50,10 +50,11 @@ half a pair: such an instance does everything but store. `NEIGHBOUR` is a Local:
 instance along the axis.
 
 Program instances are independent of one another. In a static order CTA t of G has instances t, t + G, ... of the launch
-grid, in the order that `band` and the LongestFirst say (`twill.codegen.grid_walk`). In a dynamic one (`told` is a
-ring) it begins with instance t of that order, and then takes the first that nobody has taken: one group, the producer
-of the ring, claims it when it has issued its part of the one before, and tells the others through the ring. Every group
-comes by each instance of its CTA, and by the message that there is none left, which ends it.
+grid, in the order that `band` and the LongestFirst say (`twill.codegen.grid_walk`); in launches for which `runs` holds,
+each CTA has a run of neighbours in that order, all as long as one another but for one instance. In a dynamic one
+(`told` is a ring) it begins with instance t of that order, and then takes the first that nobody has taken: one group,
+the producer of the ring, claims it when it has issued its part of the one before, and tells the others through the
+ring. Every group comes by each instance of its CTA, and by the message that there is none left, which ends it.
 A program that is `Fused` works on neighbours in the launch grid at once: what is said here of instances then holds for
 groups of neighbours, and the grid indices of a group are those of its first one. The last group of a row may have
 fewer: a program asks (ProgramId + i < NumPrograms) before it touches memory for the i-th, but for loads by the TMA,
@@ -91,6 +92,7 @@ from twill.codegen.statements import (
     VOTE,
     Acquire,
     Advance,
+    Alike,
     Arrive,
     Attributes,
     BulkCommit,
@@ -128,9 +130,10 @@ from twill.codegen.statements import (
 from twill.graph.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim", "Cluster",
-    "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill", "Fragment",
-    "Fused", "Get", "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst", "Multiply",
+    "Acquire", "Advance", "Alike", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim",
+    "Cluster", "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill",
+    "Fragment", "Fused", "Get", "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
+    "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish",
     "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell",
     "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis",
@@ -230,7 +233,7 @@ class WarpProgram:
     order: of program instances, in place of all that (None: there is none). told: the ring through which groups learn
     which instance is next (None: each CTA knows its own). cluster: None if every CTA is alone; with one along axis 0, a
     band is of rows of pairs, and there is neither an order nor told. fused: instances that are worked on at once (None:
-    each alone)."""
+    each alone). runs: says nothing of instances; no order, told or cluster besides it (None: never)."""
 
     program: TileProgram
     machine: str
@@ -246,6 +249,7 @@ class WarpProgram:
     told: int | None = None
     cluster: Cluster | None = None
     fused: Fused | None = None
+    runs: Expr | None = None
 
 
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:

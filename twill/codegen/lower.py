@@ -18,6 +18,7 @@ from twill.codegen.plan import Plan
 from twill.codegen.residency import most_ctas
 from twill.codegen.rings import Rings
 from twill.codegen.sharing import CTAS, Sharing, sharing
+from twill.codegen.staying import runs
 from twill.codegen.tiles import Tiles
 from twill.graph.build import Wired, wire
 from twill.graph.by_columns import by_columns
@@ -76,11 +77,12 @@ def lower_resident(plan: Plan, asked: Order, cluster: int) -> WarpProgram:
         groups, ring = claimed(groups, memory, cursors)
         told = ring.id
     band, pair, order = walk_of(plan, rings.sharing)
+    in_runs = runs(plan, rings) if told is None and order is None and pair is None else None
     buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
     return WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=buffers,
         arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared,
-        ctas=plan.ctas, band=band, order=order, told=told, cluster=pair, fused=plan.fused,
+        ctas=plan.ctas, band=band, order=order, told=told, cluster=pair, fused=plan.fused, runs=in_runs,
     )  # fmt: skip
 
 

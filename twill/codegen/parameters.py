@@ -34,7 +34,7 @@ def parameters(program: WarpProgram) -> tuple[Parameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
     for node in nodes(
-        tuple((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups)
+        (program.runs, *((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups))
     ):
         if isinstance(node, Symbol):
             symbols.add(node.value)

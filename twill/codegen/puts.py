@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -22,13 +22,14 @@ from twill.codegen.aref import (
     StoreShared,
     TmaLoad,
 )
-from twill.codegen.expression import Local, Number
+from twill.codegen.expression import Expr, Local, Number
 from twill.codegen.kept import position, streams
 from twill.codegen.layout import runs
 from twill.codegen.operations import Tools
 from twill.codegen.rings import Ring
 from twill.codegen.scalars import Iteration
 from twill.codegen.sharing import CTAS
+from twill.codegen.staying import stays, told
 from twill.codegen.task import Task
 from twill.codegen.transfers import Part, largest_part, rows_of
 from twill.graph.flat import Step
@@ -42,7 +43,9 @@ class Puts:
     def __init__(self, tools: Tools) -> None:
         self.plan, self.registers = tools.plan, tools.registers
         self.transfers, self.cursors, self.sharing = tools.transfers, tools.cursors, tools.rings.sharing
-        self.lets: list[Let] = []  # whether neighbouring CTAs want the same tiles
+        self.rings = tools.rings.by_place
+        self.lets: list[Stmt] = []  # whether neighbouring CTAs want the same tiles, whether tiles are there already
+        self.staying: dict[Hashable, Expr] = {}  # the latter, of tiles that move alike
 
     def load(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A tile from global memory into the next slot."""
@@ -69,7 +72,19 @@ class Puts:
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
             alone.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
         loads = self.in_halves(alone, task) if ring.aref.shared else alone
-        return [Acquire(cursor, line=task.node.line), Expect(cursor, ring.aref.bytes), *loads, Advance(cursor)]
+        filled = self.unless_it_stays([Expect(cursor, ring.aref.bytes), *loads], task, ring, cursor)
+        return [Acquire(cursor, line=task.node.line), *filled, Advance(cursor)]
+
+    def unless_it_stays(self, filled: list[Stmt], task: Task, ring: Ring, cursor: int) -> list[Stmt]:
+        """How a slot is filled with a tile that it may hold from program instances before."""
+        found = stays(self.plan, self.rings.values(), task, ring)
+        if found is None:
+            return filled
+        key = (found.values, task.region, found.depth)
+        if key not in self.staying:
+            lets, self.staying[key] = told(found, self.transfers.scalars)
+            self.lets += lets
+        return [If(self.staying[key], (Expect(cursor, 0),), tuple(filled), line=task.node.line)]
 
     def in_halves(self, alone: list[Stmt], task: Task) -> list[Stmt]:
         """The copies of a tile that neighbouring CTAs send each other one half each, where both want the same tile."""
@@ -79,7 +94,7 @@ class Puts:
         same = self.sharing.same[task.place]
         if same is None:
             return list(halves)
-        known = next((let for let in self.lets if let.value == same), None)
+        known = next((let for let in self.lets if isinstance(let, Let) and let.value == same), None)
         if known is None:
             known = Let(self.transfers.scalars.fresh("same"), same, line=task.node.line)
             self.lets.append(known)

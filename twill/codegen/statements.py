@@ -37,6 +37,15 @@ class Let(Stmt):
 
 
 @dataclass(frozen=True)
+class Alike(Stmt):
+    """Define the scalar `name` (i32) for the rest of the block: how many program instances of this group, one after the
+    other, just before this one had the same `values` (i32) as it has."""
+
+    name: str
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
 class If(Stmt):
     """Run `body` if the condition holds (the same in all threads), else `otherwise`. rare: it seldom holds."""
 
@@ -83,7 +92,8 @@ class Acquire(Stmt):
 
 @dataclass(frozen=True)
 class Expect(Stmt):
-    """Arrive on the slot's full barrier, which then also waits for `bytes` of TMA data."""
+    """Arrive on the slot's full barrier, which then also waits for `bytes` of TMA data; none if the slot holds already
+    what belongs there."""
 
     cursor: int
     bytes: int

@@ -43,6 +43,8 @@ def text(program: aref.WarpProgram) -> str:
         )
     if program.told is not None:
         lines.append(f"instances are claimed one by one, and told through {names.arefs[program.told]}")
+    if program.runs is not None:
+        lines.append(f"CTAs have runs of neighbours if {names.expr(program.runs)}")
     for group in program.groups:
         lines += ["", *_group(group, names)]
     return "\n".join(lines) + "\n"
@@ -295,6 +297,7 @@ def _store_global(s: aref.StoreGlobal, n: _Names) -> str:
 
 _PRINTERS: dict[type[aref.Stmt], Callable[[Any, _Names], str]] = {
     aref.Let: lambda s, n: f"let {s.name} = {n.expr(s.value)}",
+    aref.Alike: lambda s, n: f"let {s.name} = instances just before with the same {n.exprs(s.values)}",
     aref.Acquire: lambda s, n: f"acquire {n.cursors[s.cursor]}",
     aref.Expect: lambda s, n: f"expect {n.cursors[s.cursor]} {s.bytes} bytes",
     aref.TmaLoad: _tma_load,

@@ -118,6 +118,7 @@ class Actor:
         self.bulk_read = self.bulk_done = 0
         self.arrivals = 1 if group.issuer else group.threads // 32
         self.number = 0  # of instances before this one
+        self.alike: dict[str, tuple[tuple[Scalar, ...], int]] = {}  # by name: the last values, how many had them before
         self.pair: Mapping[str, int] = {}  # what expressions call of this one's pair, in a cluster
         self.told: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
         self.scope = Scope(machine.scalars, machine.grid, (0, 0, 0), self._element)

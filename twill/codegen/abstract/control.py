@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from twill.codegen.abstract.actor import Actor, Waiting
 from twill.codegen.abstract.scalars import evaluate, integer
 from twill.codegen.abstract.statements import execute
+from twill.codegen.abstract.staying import count_alike
 from twill.codegen.aref import (
     INSTANCES,
     Acquire,
     Advance,
+    Alike,
     Arrive,
     Consumed,
     Expect,
@@ -80,6 +82,8 @@ def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
         match stmt:
             case Let(name, value):
                 scope.names[name] = evaluate(value, scope)
+            case Alike(name):
+                scope.names[name] = count_alike(stmt, scope, actor.alike)
             case If(condition, body, otherwise):
                 yield from block(actor, body if evaluate(condition, scope) else otherwise)
             case Pipeline():

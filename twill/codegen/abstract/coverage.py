@@ -3,9 +3,10 @@
 Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
 of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry, and
 instances that begin at another slot than the first; of every size that adds instances, full tiles and a ragged last
-one; where a steady state changes once, both of them, and in full tiles; in a cluster, pairs of instances and one that
-lacks its second, pairs that want the same tile and others. Fused instances count as one. Candidates are the values of
-each size at which something changes; the cheapest ones that reach all are taken.
+one; where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and
+some after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same
+tile and others. Fused instances count as one. Candidates are the values of each size at which something changes; the
+cheapest ones that reach all are taken.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from itertools import accumulate
 
 from twill.codegen.abstract.derive import shapes
 from twill.codegen.abstract.extent import trips_of
-from twill.codegen.abstract.scalars import Scalar, Scope, evaluate
+from twill.codegen.abstract.scalars import Scope, evaluate, no_element
+from twill.codegen.abstract.staying import Stayer
 from twill.codegen.abstract.switch import Switch, switches
 from twill.codegen.aref import NEIGHBOUR, TOLD, Cluster, Fused, If, Let, Pipeline, Skip, WarpGroup, WarpProgram, walk
 from twill.codegen.expression import Expr, Local
+from twill.codegen.grid_walk import walked
 from twill.codegen.pairs import Seat, paired
 from twill.codegen.parameters import nodes
 from twill.codegen.sequential import descriptor_scalars, instances
@@ -41,7 +44,8 @@ class Wanted:
     a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
     instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
-    work on pairs. same: whether a pair wants the same tile. switches: steady states that change."""
+    work on pairs. same: whether a pair wants the same tile. switches: steady states that change. stayers: warp groups
+    whose tiles may stay in their rings; band: in which instances are walked."""
 
     trips: frozenset[int]
     depths: frozenset[int]
@@ -52,6 +56,8 @@ class Wanted:
     cluster: Cluster | None = None
     same: frozenset[Expr] = frozenset()
     switches: tuple[Switch, ...] = ()
+    stayers: tuple[Stayer, ...] = ()
+    band: int = 0
 
     @property
     def most(self) -> int:
@@ -87,8 +93,10 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     least = frozenset(trip for trip in trips if trip >= 0)
     lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
     same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
-    changing = tuple(switches(program))
-    return Wanted(least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same, changing)
+    return Wanted(
+        least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
+        tuple(switches(program)), Stayer.of(program.groups), program.band,
+    )  # fmt: skip
 
 
 def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
@@ -154,7 +162,12 @@ class _Search:
             return None
         case = self.problem.case(sizes)
         mine = self._of_first(trips, case.grid)
-        reached = {*self._trip_goals(mine), *self._instance_goals(mine), *self._pair_goals(case)}
+        reached = {
+            *self._trip_goals(mine),
+            *self._instance_goals(mine),
+            *self._pair_goals(case),
+            *self._stay_goals(case),
+        }
         # A full tile and a ragged one of each size that adds instances, all at once: no other size clips them away.
         full = all(sizes[name] >= value for name, value in self.grown.items())
         if full and (not self.loops or all(any(instance) for instance in trips)):
@@ -181,7 +194,7 @@ class _Search:
         yield "pair", "half" if grid[self.goal.cluster.axis] % self.goal.ctas else "whole"
         seat, scalars = Seat(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
         for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
-            scope = Scope(scalars, grid, seat.index(pair), _no_element, dict(seat.names(pair)))
+            scope = Scope(scalars, grid, seat.index(pair), no_element, dict(seat.names(pair)))
             yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
 
     def _switch_goals(self, case: Case) -> Iterator[Goal]:
@@ -190,6 +203,18 @@ class _Search:
             for early, late in switch.steps(scalars, case.grid, self.fused):
                 yield "early", number, min(early, 2)
                 yield "late", number, min(late, 2)
+
+    def _stay_goals(self, case: Case) -> Iterator[Goal]:
+        sizes = (*case.grid, 1, 1, 1)[:3]
+        grid, scalars = (sizes[0], sizes[1], sizes[2]), self.scalars(case) if self.goal.stayers else {}
+        for stayer in self.goal.stayers:
+            stayed: set[str] = set()
+            for name, there in stayer.finds(walked(grid, self.goal.band), grid, scalars):
+                if there:
+                    yield "stays", stayer.group, name
+                elif name in stayed:
+                    yield "left", stayer.group, name
+                (stayed.add if there else stayed.discard)(name)
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
         for instance in trips:
@@ -295,10 +320,6 @@ class _Search:
             middle = (low + high) // 2
             low, high = (low, middle) if reached(middle) else (middle, high)
         return high * unit
-
-
-def _no_element(fragment: int) -> Scalar:
-    raise KeyError(fragment)  # what a pair has in common is known before anything is loaded
 
 
 def _steps() -> Iterator[int]:

@@ -7,14 +7,15 @@ other here and share nothing but the counter, so what each will get is chosen be
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 Index = tuple[int, int, int]
-Way = Literal["in turn", "all to the first", "at random"]
-WAYS: tuple[Way, ...] = ("all to the first", "at random")  # besides "in turn"; the others then have one instance each
+Way = Literal["in turn", "in runs", "all to the first", "at random"]
+WAYS: tuple[Way, ...] = ("all to the first", "at random")  # of claims; then the others have one instance each
 
 
 @dataclass
@@ -34,6 +35,9 @@ def deals(instances: int, ctas: int, way: Way) -> list[list[int]]:
     comes before one that it has."""
     if way == "in turn":
         return [list(range(cta, instances, ctas)) for cta in range(ctas)]
+    if way == "in runs":
+        ends = [cta * (instances // ctas) + min(cta, instances % ctas) for cta in range(ctas + 1)]
+        return [list(range(first, end)) for first, end in itertools.pairwise(ends)]
     dealt = [[cta] if cta < instances else [] for cta in range(ctas)]
     chance = random.Random(instances)
     for place in range(ctas, instances):

@@ -23,6 +23,11 @@ class Scope:
     names: dict[str, Scalar] = field(default_factory=dict)
 
 
+def no_element(fragment: int) -> Scalar:
+    """Of a scope in which nothing is loaded yet."""
+    raise KeyError(fragment)
+
+
 def evaluate(expr: Expr, scope: Scope) -> Scalar:
     """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
     match expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twill.codegen.aref import If, Let, Pipeline, Stmt
+from twill.codegen.aref import Alike, If, Let, Pipeline, Stmt
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.elements import value_type
 from twill.codegen.cuda.multiples import multiple_of
@@ -13,6 +13,28 @@ def print_let(stmt: Let, ctx: Context) -> None:
     value = ctx.expression(stmt.value)  # before the name changes its meaning
     name = ctx.define(stmt.name, multiple_of(stmt.value, ctx))
     ctx.out.line(f"const {value_type(stmt.value.element)} {name} = {value};")
+
+
+def declare_alike(stmt: Alike, ctx: Context) -> None:
+    """What lives from one program instance to the next: the values of the last one, and how many had them. With -1 the
+    first instance has none before it, whatever its values are."""
+    count = ctx.define(stmt.name)
+    ctx.out.line(f"i32 {count} = -1;")
+    for number in range(len(stmt.values)):
+        ctx.out.line(f"i32 {_last(count, number)} = 0;")
+
+
+def print_alike(stmt: Alike, ctx: Context) -> None:
+    """The count, then the values for the next instance."""
+    count, values = ctx.locals[stmt.name], [ctx.expression(value) for value in stmt.values]
+    same = " && ".join(f"{_last(count, number)} == {value}" for number, value in enumerate(values)) or "true"
+    ctx.out.line(f"{count} = {same} ? {count} + 1 : 0;")
+    for number, value in enumerate(values):
+        ctx.out.line(f"{_last(count, number)} = {value};")
+
+
+def _last(count: str, number: int) -> str:
+    return f"{count}_last{number}"
 
 
 def print_if(stmt: If, ctx: Context) -> None:

@@ -45,7 +45,10 @@ def print_acquire(stmt: Acquire, ctx: Context) -> None:
 
 
 def print_expect(stmt: Expect, ctx: Context) -> None:
-    """One arrival, and bytes to come."""
+    """One arrival, and bytes to come if there are any."""
+    if not stmt.bytes:
+        one_thread(f"mbar_arrive({ctx.full(stmt.cursor)});", ctx)
+        return
     one_thread(f"mbar_arrive_tx({ctx.full(stmt.cursor)}, {stmt.bytes});", ctx)
 
 

@@ -10,7 +10,7 @@ from twill.codegen.aref import INSTANCES, Claim, Fused, Learn, LongestFirst, Tel
 from twill.codegen.cuda.context import Context
 from twill.codegen.cuda.print_cluster import paired_axes, print_index, walked_sizes, workers
 from twill.codegen.cuda.writer import Writer
-from twill.codegen.expression import ProgramId
+from twill.codegen.expression import Expr, ProgramId
 from twill.codegen.parameters import nodes
 
 _KIB = 10  # a shift
@@ -42,9 +42,22 @@ def print_static_loop(program: WarpProgram, counted: bool) -> str:
     """C of the loop over the instances of a CTA, or the pairs of a cluster. counted: whether it counts them."""
     more, step = (", odd = 0", ", odd ^= 1") if program.order is not None else ("", "")
     first, all_of_them = workers(program.cluster)
+    end = "instances"
+    if program.runs is not None:
+        first, end, all_of_them = "run_begin", "run_end", "run_step"
     if counted:
         more, step = f", {INSTANCES} = 0{more}", f", ++{INSTANCES}{step}"
-    return f"for (u32 instance = {first}{more}; instance < instances; instance += {all_of_them}{step})"
+    return f"for (u32 instance = {first}{more}; instance < {end}; instance += {all_of_them}{step})"
+
+
+def print_runs(runs: Expr, ctx: Context) -> None:
+    """Which instances the CTA has: a run of neighbours, or every n-th."""
+    out = ctx.out
+    out.line(f"const bool runs = {ctx.expression(runs)};  // of neighbours, since tiles stay")
+    out.line("const u32 run = instances / gridDim.x, longer = instances % gridDim.x;")
+    out.line("const u32 run_begin = runs ? blockIdx.x * run + min(blockIdx.x, longer) : blockIdx.x;")
+    out.line("const u32 run_end = runs ? run_begin + run + (blockIdx.x < longer) : instances;")
+    out.line("const u32 run_step = runs ? 1 : gridDim.x;")
 
 
 def print_instance(order: LongestFirst | None, band: int, at: str, ctx: Context) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.aref import INSTANCES, TOLD, Buffer, Claim, Cursor, WarpGroup, WarpProgram
+from twill.codegen.aref import INSTANCES, TOLD, Alike, Buffer, Claim, Cursor, WarpGroup, WarpProgram
 from twill.codegen.cuda.context import Context, programs
 from twill.codegen.cuda.elements import memory_type, scalar_type
 from twill.codegen.cuda.facts import KernelLines
@@ -23,7 +23,8 @@ from twill.codegen.cuda.print_cluster import (
     walked_sizes,
     workers,
 )
-from twill.codegen.cuda.print_walk import print_common, print_instance, print_static_loop, print_told
+from twill.codegen.cuda.print_control import declare_alike
+from twill.codegen.cuda.print_walk import print_common, print_instance, print_runs, print_static_loop, print_told
 from twill.codegen.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section, walk_at
 from twill.codegen.cuda.statements import print_block
 from twill.codegen.cuda.wgmma import WgmmaShape
@@ -139,6 +140,8 @@ class _Kernel:
         if self.program.cluster is not None:
             print_cluster(self.program.cluster, out)
         out.line(f"const u32 instances = {' * '.join(walked_sizes(self.program.cluster))};")
+        if self.program.runs is not None:
+            print_runs(self.program.runs, self._context(self.sections[0]))
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
         with out.block("if (threadIdx.x == 0)"):
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
@@ -228,6 +231,9 @@ class _Kernel:
         out, group = self.out, section.stream
         for cursor in group.cursors:
             out.line(self._cursor(cursor, ctx))
+        for stmt in group.body:
+            if isinstance(stmt, Alike):
+                declare_alike(stmt, ctx)
         if group.start:
             out.line("// ---- before the first instance")
             print_block(group.start, ctx.inside())
@@ -268,6 +274,10 @@ class _Kernel:
             return
         name = ctx.define(INSTANCES)
         first, all_of_them = workers(self.program.cluster)
+        if self.program.runs is not None:
+            past = "(run_end - run_begin + run_step - 1) / run_step"
+            self.out.line(f"const i32 {name} = run_begin < run_end ? {past} : 0;")
+            return
         past = f"(instances - {first} + {all_of_them} - 1) / {all_of_them}"
         self.out.line(f"const i32 {name} = {first} < instances ? {past} : 0;")
 

@@ -21,6 +21,7 @@ from twill.codegen.cuda.context import Context
 
 PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, Context], None]] = {
     aref.Let: print_control.print_let,
+    aref.Alike: print_control.print_alike,
     aref.If: print_control.print_if,
     aref.Pipeline: print_control.print_pipeline,
     aref.Acquire: print_order.print_acquire,
