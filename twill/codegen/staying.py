@@ -1,13 +1,14 @@
 """Tiles that stay in their ring from one program instance to the next, so that they are loaded once for several.
 
-Of a product, neighbouring program instances read one operand alike: a column of tiles of C has the same B. Where all
-tiles of such a loop fit into their ring just once, or several times, the slot that one goes to still holds it when the
-next instance wants it: what was there `depth` loads ago. The load group then says that the slot is full and loads
-nothing; whoever reads it cannot tell.
+Of a product, neighbouring program instances read one operand alike: a column of tiles of C has the same B. Where a loop
+has as many tiles as their ring has slots, the slot that one goes to still holds it when the next instance wants it: what
+was there `depth` loads ago. The load group then says that the slot is full and loads nothing; whoever reads it cannot
+tell.
 
 That is worth more the longer a CTA stays with neighbours. Where tiles fit, CTAs therefore have runs of neighbours in
 the order of program instances instead of every n-th. Where they do not, all CTAs together had better be neighbours, for
-the L2 cache's sake: whether they fit is known at a launch.
+the L2 cache's sake: whether they fit is known at a launch. (Fewer tiles, of which several instances fill the ring, stay as
+well in principle; stores then bind, and runs of neighbours lose. See docs/performance-log.md.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from twill.codegen.aref import Alike, Let, Stmt
-from twill.codegen.expression import Apply, Expr, Local, Number, less, multiply
+from twill.codegen.expression import Apply, Expr, Local, Number, less
 from twill.codegen.kept import position
 from twill.codegen.plan import Plan
 from twill.codegen.rings import Ring, Rings
@@ -28,7 +29,6 @@ from twill.graph.program import Loop
 from twill.graph.purity import stretches
 
 FIRST = 0  # the axis of the launch grid along which neighbours in its order, or in a band, differ
-_SIGNED = (("signed", 1),)
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,13 @@ def told(found: Stays, scalars: ScalarTable) -> tuple[list[Stmt], Expr]:
     trip = scalars.trip(found.loop)
     values = (*(scalars.value(value, OUTSIDE) for value in found.values), trip)
     alike, same = scalars.fresh("alike"), scalars.fresh("stays")
-    enough = less(Number(found.depth - 1), multiply(Local(alike), trip))
-    return [Alike(alike, values), Let(same, both(fits(trip, found.depth), enough))], Local(same, "i1")
+    there = both(fits(trip, found.depth), less(Number(0), Local(alike)))
+    return [Alike(alike, values), Let(same, there)], Local(same, "i1")
 
 
 def fits(trip: Expr, depth: int) -> Expr:
-    """Whether the tiles of a loop fill its ring just once, or several times."""
-    at_least = Apply("max", (trip, Number(1)), "i32", _SIGNED)
-    left = Apply("rem", (Number(depth), at_least), "i32", _SIGNED)
-    return Apply("compare", (left, Number(0)), "i1", (("predicate", "eq"), *_SIGNED))
+    """Whether the tiles of a loop fill its ring once."""
+    return Apply("compare", (trip, Number(depth)), "i1", (("predicate", "eq"), ("signed", 1)))
 
 
 def both(left: Expr, right: Expr) -> Expr:
