@@ -1,14 +1,14 @@
 """Tiles that stay in their ring from one program instance to the next, so that they are loaded once for several.
 
 Of a product, neighbouring program instances read one operand alike: a column of tiles of C has the same B. Where a loop
-has as many tiles as their ring has slots, the slot that one goes to still holds it when the next instance wants it: what
-was there `depth` loads ago. The load group then says that the slot is full and loads nothing; whoever reads it cannot
-tell.
+has as many tiles as their ring has slots, the slot that one goes to still holds it when the next instance wants it:
+what was there `depth` loads ago. The load group then says that the slot is full and loads nothing; whoever reads it
+cannot tell.
 
 That is worth more the longer a CTA stays with neighbours. Where tiles fit, CTAs therefore have runs of neighbours in
 the order of program instances instead of every n-th. Where they do not, all CTAs together had better be neighbours, for
-the L2 cache's sake: whether they fit is known at a launch. (Fewer tiles, of which several instances fill the ring, stay as
-well in principle; stores then bind, and runs of neighbours lose. See docs/performance-log.md.)
+the L2 cache's sake: whether they fit is known at a launch. (Fewer tiles, of which several instances fill the ring,
+could stay as well; stores then bind, and runs of neighbours lose: docs/performance-log.md.)
 """
 
 from __future__ import annotations
