@@ -1,6 +1,6 @@
 """What a run of a warp program does, without what changes nothing: two runs with the same effects are the same run.
 
-A wait that was over and known before, a Fence of what no thread touched, a proxy fence without a write, a Commit or
+A wait that was over and known before, a Fence of what no multiply uses, a proxy fence without a write, a Commit or
 WaitGroups without a multiply, a box outside of its tensor, a value that nobody reads or that was there before: these
 have no effect. The effects of a warp group are in its order; the end of a wgmma group stands where something first
 depends on it.
@@ -52,7 +52,7 @@ from twill.codegen.aref import (
 class Effect:
     """What one statement did. reads, writes: fragments. pure: it does nothing but write them. slots: of shared memory
     that it writes or gives back. over: a wgmma group of this number ended. keeps: fragments that a multiply reads, for
-    which it need not wait."""
+    which it need not wait. multiplies: it is one."""
 
     what: Any
     reads: frozenset[int] = frozenset()
@@ -61,6 +61,7 @@ class Effect:
     slots: frozenset[tuple[int, int]] = frozenset()
     over: int = 0
     keeps: frozenset[int] = frozenset()
+    multiplies: bool = False
 
 
 Effects = dict[int, list[Any]]
@@ -125,14 +126,14 @@ class Recorder:
             if effect.over:
                 waiting.append(effect.over)
                 continue
-            for number in [*waiting]:
+            for number in [*waiting] if values else ():
                 fragments, slots = self.used[group, number]
                 if fragments & (effect.reads | effect.writes) or slots & effect.slots:
                     order.append(("over", self.rank(group, number)))
                     waiting.remove(number)
-            if values or not effect.pure:
+            if values or not (effect.pure or effect.multiplies):
                 order.append(effect.what)
-        return [*order, *(self.rank(group, number) for number in waiting)]
+        return [*order, *(self.rank(group, number) for number in waiting if values)]
 
     def rank(self, group: int, number: int) -> int:
         """Which of the wgmma groups of a warp group that multiply it is."""
@@ -154,8 +155,6 @@ class Recorder:
                 return actor.multiplies.complete
             case BulkWait():
                 return actor.bulk_read, actor.bulk_done
-            case Fence():
-                return frozenset(actor.fragments.written & set(stmt.fragments)), frozenset(actor.fragments.touched)
             case Multiply():
                 value = actor.fragments.values.get(stmt.accumulator)
                 running = actor.fragments.accumulating_now(stmt.accumulator)
@@ -165,7 +164,8 @@ class Recorder:
                 self.ordinal.setdefault((actor.group.id, actor.multiplies.index), len(self.ordinal))
                 fragments |= {stmt.accumulator} | ({stmt.a} if isinstance(stmt.a, int) else set())
                 places |= {(buffer, slot) for buffer, slot, *_ in slots}
-                return adds, slots
+                mine = {stmt.accumulator} | ({stmt.a} if isinstance(stmt.a, int) else set())
+                return adds, slots, frozenset(mine & actor.fragments.touched)  # the last: what no fence covers
             case TmaLoad() | TmaStore():
                 first = tuple(integer(expr, actor.scope) for expr in stmt.coordinates)
                 address, inside = actor.machine.tensors.box(
@@ -191,7 +191,7 @@ class Recorder:
     def effect(self, actor: Actor, stmt: Stmt, seen: Any) -> Iterator[Effect]:
         """None, one or several."""
         match stmt:
-            case Let() | If() | Pipeline() | Advance() | Skip() | Commit() | BulkCommit():
+            case Let() | If() | Pipeline() | Advance() | Skip() | Commit() | BulkCommit() | Fence():
                 return
             case Get(cursor) | Acquire(cursor):
                 (ring, slot, phase, _), known = seen
@@ -212,10 +212,6 @@ class Recorder:
                     yield Effect(("read", actor.bulk_read))
                 if actor.bulk_done != seen[1]:
                     yield Effect(("bulk", actor.bulk_done))
-            case Fence():
-                used = actor.fragments.accumulating.keys() | actor.fragments.multiplying.keys()
-                if seen[0] or seen[1] & used or not used:
-                    yield Effect("fence")
             case ProxyFence():
                 if self.fresh.pop(actor.group.id, False):
                     yield Effect("proxy fence")
@@ -224,7 +220,8 @@ class Recorder:
             case Multiply():
                 left = frozenset({stmt.a}) if isinstance(stmt.a, int) else frozenset[int]()
                 what = ("multiply", stmt.accumulator, stmt.a if left else None, *seen)
-                yield Effect(what, keeps=left | ({stmt.accumulator} if stmt.accumulate else set()))
+                kept = left | ({stmt.accumulator} if stmt.accumulate else set())
+                yield Effect(what, keeps=kept, multiplies=True)
             case TmaLoad() | TmaStore():
                 if isinstance(stmt, TmaLoad) or seen[0]:
                     yield Effect((type(stmt), stmt.map, *seen))

@@ -102,7 +102,8 @@ class History:
     told: dict[Phase, Clock] = field(default_factory=dict)  # what arrivals of a phase know
     done: dict[Phase, Clock] = field(default_factory=dict)  # of complete phases
     loads: dict[Phase, int] = field(default_factory=dict)  # still to be issued
-    arrivals: list[tuple[Phase, int, Clock]] = field(default_factory=list)
+    arrivals: list[tuple[Phase, Thread, Clock, Clock]] = field(default_factory=list)  # with what was known, and learnt
+    learnt: dict[Thread, Clock] = field(default_factory=dict)  # from others: what all threads that one stands for did
     waits: list[Wait] = field(default_factory=list)
     named: dict[tuple[int, int], int] = field(default_factory=dict)  # (group, barrier) -> phases it arrived in
     groups: dict[int, tuple[int, int]] = field(default_factory=dict)  # wgmma groups committed, bulk groups committed
@@ -113,7 +114,7 @@ class History:
         """Goes through the run, each warp group as far as it can go, until all are at their ends."""
         for member in self.program.groups:
             for name in ("elected",) if member.issuer else ("elected", "other"):
-                self.clocks[member.id, name] = {}
+                self.clocks[member.id, name], self.learnt[member.id, name] = {}, {}
         for step in (step for steps in self.steps.values() for step in steps if isinstance(step.stmt, TmaLoad)):
             phase: Phase = ("full", step.ring, step.slot, step.number)
             self.loads[phase] = self.loads.get(phase, 0) + 1
@@ -207,6 +208,7 @@ class History:
             clock = self.clocks[thread]
             self.waits.append(Wait(phase, thread, clock[thread], dict(clock)))
             join(clock, self.done[phase])
+            join(self.learnt[thread], self.done[phase])
         return True
 
     def arrive(self, phase: Phase, count: int, threads: Iterable[Thread]) -> None:
@@ -214,7 +216,7 @@ class History:
         told = self.told.setdefault(phase, {})
         for thread in threads:
             join(told, self.clocks[thread])
-            self.arrivals.append((phase, thread[0], dict(self.clocks[thread])))
+            self.arrivals.append((phase, thread, dict(self.clocks[thread]), dict(self.learnt[thread])))
         self.arrived[phase] = self.arrived.get(phase, 0) + count
         self.complete(phase)
 
@@ -236,7 +238,7 @@ class History:
         told = self.told.setdefault(phase, {})
         for thread in self.threads(group):
             join(told, self.clocks[thread])
-            self.arrivals.append((phase, group, dict(self.clocks[thread])))
+            self.arrivals.append((phase, thread, dict(self.clocks[thread]), dict(self.learnt[thread])))
         self.arrived[phase] = self.arrived.get(phase, 0) + 1
         if self.arrived[phase] == len(self.program.barriers[barrier].groups):
             self.done[phase] = {**told, phase: 1}
@@ -255,13 +257,18 @@ class History:
         del self.counts[key]
         for thread in self.threads(group):
             join(self.clocks[thread], self.done[phase])
+            join(self.learnt[thread], self.done[phase])
         return True
 
     def in_phase(self) -> bool:
         """Whether every arrival knows that the phase before is over, every wait too, and no phase ends before the
         waits for the one before are over: a barrier shows no more than whether its phase is odd."""
-        for phase, _, knew in self.arrivals:
-            if phase[3] and not knew.get((*phase[:3], phase[3] - 1)):
+        came: dict[Phase, Clock] = {}
+        for phase, thread, knew, _ in self.arrivals:
+            came.setdefault(phase, {})[thread] = knew.get(thread, 0)
+        for phase, thread, knew, learnt in self.arrivals:
+            last = (*phase[:3], phase[3] - 1)
+            if phase[3] and not knew.get(last) and not self.all_came(last, came.get(last, {}), thread, learnt):
                 return False
         for wait in self.waits:
             side, ring, slot, number = wait.phase
@@ -271,6 +278,14 @@ class History:
             if after is not None and after.get(wait.thread, 0) < wait.time:
                 return False
         return True
+
+    def all_came(self, phase: Phase, came: Clock, thread: Thread, learnt: Clock) -> bool:
+        """Whether a thread knows of all arrivals of a phase that nothing else ends, those of the threads beside it in
+        its group included: what it learnt from others it learnt of all that one stands for."""
+        side, ring, _, _ = phase
+        if side == "full" and self.program.arefs[ring].transport == "tma":
+            return False  # data have to land
+        return all(learnt.get(one, 0) >= time or (one == thread and one[1] == "elected") for one, time in came.items())
 
     # ------------------------------------------------------------ accesses
     def access(self, step: Step, threads: list[Thread], proxy: str, over: tuple[Any, int] | None) -> None:
@@ -335,9 +350,9 @@ class History:
 
     def met(self) -> Iterator[tuple[Phase, int]]:
         """Which groups arrived in which phase of what several of them share."""
-        for phase, group, _ in self.arrivals:
+        for phase, thread, _, _ in self.arrivals:
             if phase[0] != "named" or len(self.program.barriers[phase[1]].groups) > 1:
-                yield phase, group
+                yield phase, thread[0]
 
 
 def join(clock: Clock, other: Clock) -> None:

@@ -35,8 +35,8 @@ class Twin:
         return all(self._has_these_values(other, number) and self._has_this_order(other, number) for number in numbers)
 
     def gives_the_same_bits(self, other: WarpProgram) -> bool:
-        """Whether another program differs in nothing but what registers hold in between, and every bit of its results
-        is the same at all sizes."""
+        """Whether another program differs in nothing but what registers hold in between, what multiplies read
+        included, where every two accesses that collide are ordered; and every bit of its results is the same."""
         return all(self._has_these_bits(other, number) for number in range(len(self.trials)))
 
     def _has_these_bits(self, other: WarpProgram, number: int) -> bool:
@@ -45,7 +45,7 @@ class Twin:
             self.bits[number] = effects(self.program, trial, values=False), results(self.program, trial)
         if effects(other, trial, values=False) != self.bits[number][0]:
             return False
-        return results(other, trial) == self.bits[number][1]
+        return results(other, trial) == self.bits[number][1] and order(other, trial)[1]
 
     def _has_these_effects(self, other: WarpProgram, number: int) -> bool:
         trial = self.trials[number]

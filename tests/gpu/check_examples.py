@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tests.gpu.check_overlap import overlap
-from tests.gpu.examples import LAUNCHES, ROOT, Row
+from tests.gpu.examples import EXTENTS, ROOT, Extent, Row
 from tests.gpu.references import EXAMPLES, Example
 from twill.exc import MalformedSidecar, TwillError
 from twill.graph.problem import Case, Problem
 from twill.graph.sidecar import read_sidecar
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.compare import differences, repeats
-from twill.trial.data import emitted, make_data, original
+from twill.trial.data import Data, emitted, make_data, original
 
 DOUBLE = 1 << 33  # products up to this size are checked in float64
 
 
-def rows(folder: Path, quick: bool) -> Iterator[Row]:
+def rows(folder: Path, extent: Extent) -> Iterator[Row]:
     """Every check of the kernel in `folder`."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
@@ -30,31 +30,36 @@ def rows(folder: Path, quick: bool) -> Iterator[Row]:
     name = folder.name
     example = EXAMPLES[kernel.manifest.kernel]
     triton_kernel = getattr(module(kernel.manifest.file), kernel.manifest.kernel)
-    for case in cases(kernel.manifest.file, kernel.manifest.spec, example, quick):
+    for case in cases(kernel.manifest.file, kernel.manifest.spec, example, extent):
         print(f"next: {words(case)}", flush=True)
         try:
-            yield from one(name, kernel, triton_kernel, example, case, 10 if quick else LAUNCHES)
+            yield from one(name, kernel, triton_kernel, example, case, extent)
         except TwillError as refused:  # before anything ran: the other sizes can be tried
             yield Row(name, "launches", words(case), False, note=str(refused))
-    first = cases(kernel.manifest.file, kernel.manifest.spec, example, quick=True)[-1]
-    yield overlap(name, kernel, example, first, words(first))
+    if not extent.alone:
+        first = cases(kernel.manifest.file, kernel.manifest.spec, example, EXTENTS["quick"])[-1]
+        yield overlap(name, kernel, example, first, words(first))
 
 
 def one(
-    name: str, kernel: EmittedKernel, triton_kernel: Any, example: Example, case: Case, launches: int
+    name: str, kernel: EmittedKernel, triton_kernel: Any, example: Example, case: Case, extent: Extent
 ) -> Iterator[Row]:
     """The checks at one size."""
-    data = make_data(kernel.manifest, case)
+    made = make_data(kernel.manifest, case, device="cpu" if extent.alone else "cuda")
     if example.prepare:
-        example.prepare(data)
+        example.prepare(made)
+    reference = example.reference(made, torch.float64 if work(case) <= DOUBLE else torch.float32)
+    data = on_gpu(made) if extent.alone else made
     launch = emitted(kernel, data)
-    reference = example.reference(data, torch.float64 if work(case) <= DOUBLE else torch.float32)
-    reference = {output: wanted.view(data.tensor(output).shape) for output, wanted in reference.items()}
-    triton_launch: Callable[[], None] | None = original(triton_kernel, data, num_warps=example.warps)
-    note = ""
+    reference = {
+        output: wanted.to(data.tensor(output).device).view(data.tensor(output).shape)
+        for output, wanted in reference.items()
+    }
+    triton_launch = None if extent.alone else original(triton_kernel, data, num_warps=example.warps)
+    note, launches = "", extent.launches
     try:
-        assert triton_launch is not None
-        triton_launch()
+        if triton_launch is not None:
+            triton_launch()
         torch.cuda.synchronize()
     except Exception as error:  # then there is nothing to compare with but the reference
         triton_launch, note = None, f"Triton: {type(error).__name__}"
@@ -68,7 +73,15 @@ def one(
     yield Row(name, "in bounds", words(case), not outside, note=", ".join(outside))
 
 
-def cases(file: str, spec: str, example: Example, quick: bool) -> list[Case]:
+def on_gpu(made: Data) -> Data:
+    """The same inputs there."""
+    data = make_data(made.manifest, made.case)
+    for argument in made.manifest.loads:
+        data.tensor(argument).copy_(made.tensor(argument))
+    return data
+
+
+def cases(file: str, spec: str, example: Example, extent: Extent) -> list[Case]:
     """The sizes of the sidecar and those of the example that the specialization can have, small ones first."""
     problem = problem_of(file, spec)
     found: list[Case] = []
@@ -78,7 +91,7 @@ def cases(file: str, spec: str, example: Example, quick: bool) -> list[Case]:
         except MalformedSidecar:  # not a multiple of this specialization's tile
             continue
     found.sort(key=work)
-    return found[:3] if quick else found
+    return found[: extent.sizes]
 
 
 def problem_of(file: str, spec: str) -> Problem:

@@ -1,12 +1,14 @@
 """The examples on a GPU: emitted kernels against the original Triton kernels and PyTorch in float32 or float64.
 
     python -m tests.gpu.examples build DIR [--only NAME] [--machine h200] [--budget S] [--unverified] [--slow]
-    python -m tests.gpu.examples run DIR [--only NAME] [--quick] [--seconds S]
+    python -m tests.gpu.examples run DIR [--only NAME] [--quick | --smallest] [--seconds S]
+    python -m tests.gpu.examples case DIR --only NAME [--quick | --smallest]
 
 `build` needs no GPU: it solves and emits every specialization of every example into DIR/<example>-<spec>, and says
 which were refused and why. Schedules are kept in DIR/schedules and used again. `run` needs a GPU, PyTorch, Triton and
 cuda-bindings, nothing of the solver; each kernel runs in a process of its own with a limit on its time, so that one
-that hangs does not stop the rest. It prints one line a check and ends with `N passed, N failed`. Times are those of
+that hangs does not stop the rest. It prints one line a check and ends with `N passed, N failed`. `case` checks one
+kernel in this process: with --smallest, what compute-sanitizer can follow in seconds. Times are those of
 `python -m benchmarks.kernels` (docs/benchmarks.md).
 """
 
@@ -24,7 +26,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REFUSED = "refused.txt"
-LAUNCHES = 100
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is checked. sizes: so many of the smallest (None: all). launches: of which each must give the same bits.
+    alone: compared with the reference alone, which is computed on the CPU, and not launched in several streams."""
+
+    sizes: int | None
+    launches: int
+    alone: bool = False
+
+
+EXTENTS = {"all": Extent(None, 100), "quick": Extent(3, 10), "smallest": Extent(2, 2, alone=True)}
 
 
 @dataclass(frozen=True)
@@ -78,11 +92,11 @@ def build(folder: Path, only: str, machine: str, budget: float, verified: bool, 
 # ---------------------------------------------------------------- run
 
 
-def run(folder: Path, only: str, quick: bool, seconds: float) -> bool:
+def run(folder: Path, only: str, extent: str, seconds: float) -> bool:
     """Every kernel in `folder`, each in its process; prints the table; whether everything holds."""
     passed = failed = 0
     for kernel in kernels(folder, only):
-        for row in isolated(folder, kernel, quick, seconds):
+        for row in isolated(folder, kernel, extent, seconds):
             passed, failed = passed + row.ok, failed + (not row.ok)
             print(row.text(), flush=True)
     for path in sorted(folder.glob(f"*/{REFUSED}")):
@@ -97,10 +111,10 @@ def kernels(folder: Path, only: str) -> list[str]:
     return [name for name in found if only in name]
 
 
-def isolated(folder: Path, kernel: str, quick: bool, seconds: float) -> Iterator[Row]:
+def isolated(folder: Path, kernel: str, extent: str, seconds: float) -> Iterator[Row]:
     """The rows of one kernel, checked in a process that is ended when its time is over."""
     words = [sys.executable, "-m", "tests.gpu.examples", "case", str(folder), "--only", kernel]
-    words += ["--quick"] if quick else []
+    words += [] if extent == "all" else [f"--{extent}"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         out, err = process.communicate(timeout=seconds)
@@ -121,11 +135,11 @@ def isolated(folder: Path, kernel: str, quick: bool, seconds: float) -> Iterator
         yield Row(kernel, "ends well", "", False, note=f"{ending} (at: {last})")
 
 
-def case(folder: Path, kernel: str, quick: bool) -> None:
+def case(folder: Path, kernel: str, extent: str) -> None:
     """One kernel in this process; one JSON line a row."""
     from tests.gpu.check_examples import rows
 
-    for row in rows(folder / kernel, quick):
+    for row in rows(folder / kernel, EXTENTS[extent]):
         print(json.dumps(asdict(row)), flush=True)
 
 
@@ -139,7 +153,12 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of each solve")
     parser.add_argument("--unverified", action="store_true", help="without the abstract machine")
     parser.add_argument("--slow", action="store_true", help="keep builds that are refused for their speed; unverified")
-    parser.add_argument("--quick", action="store_true", help="two small sizes and few launches")
+    parser.set_defaults(extent="all")
+    less = parser.add_mutually_exclusive_group()
+    words = "the three smallest sizes and ten launches of each"
+    less.add_argument("--quick", action="store_const", dest="extent", const="quick", help=words)
+    words = "the two smallest sizes, two launches of each, compared with PyTorch on the CPU (for compute-sanitizer)"
+    less.add_argument("--smallest", action="store_const", dest="extent", const="smallest", help=words)
     parser.add_argument("--seconds", type=float, default=180.0, help="limit of each kernel's process")
     given = parser.parse_args()
     if given.action == "build":
@@ -147,8 +166,8 @@ def main() -> int:
             0 if build(given.folder, given.only, given.machine, given.budget, not given.unverified, given.slow) else 1
         )
     if given.action == "run":
-        return 0 if run(given.folder, given.only, given.quick, given.seconds) else 1
-    case(given.folder, given.only, given.quick)
+        return 0 if run(given.folder, given.only, given.extent, given.seconds) else 1
+    case(given.folder, given.only, given.extent)
     return 0
 
 

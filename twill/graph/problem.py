@@ -21,6 +21,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from twill.exc import MalformedSidecar, TomlWrongType
@@ -147,10 +148,16 @@ _CALLS: dict[str, Callable[..., Number]] = {
 def evaluate(text: str, names: Mapping[str, Number]) -> Number:
     """The number that an expression means. Raises ValueError or ArithmeticError with what is wrong."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = _parsed(text.strip())
     except SyntaxError as error:
         raise ValueError("not an expression") from error
     return _number(tree.body, names)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> ast.Expression:
+    """The tree of an expression: sizes are tried by the thousand."""
+    return ast.parse(text, mode="eval")
 
 
 def _number(node: ast.expr, names: Mapping[str, Number]) -> Number:

@@ -223,18 +223,19 @@ class Actor:
                 "phase", f"{verb} by {self.role} means phase {phase} of {barrier.name}, which is in phase "
                 f"{barrier.phase} with {barrier.arrived} of {barrier.count} arrivals",
             )  # fmt: skip
-        elif phase and not self.knows(barrier, phase - 1):
-            self.report("phase", f"{self.role} arrives in phase {phase} of {barrier.name} without knowing that phase "
-                                 f"{phase - 1} is complete")  # fmt: skip
+        elif phase and not self.knows(barrier, phase - 1, each=not elected):
+            self.report("phase", f"{self.role} arrives in phase {phase} of {barrier.name} without knowing in each of "
+                                 f"its warps that phase {phase - 1} is complete")  # fmt: skip
         barrier.arrive(arrivals, clock, expected)
         if barrier.arrived >= barrier.count and not (barrier.expected or barrier.loads):
             self.settle(barrier, landed)
 
-    def knows(self, barrier: Mbarrier, phase: int) -> bool:
-        """Whether the group knows that a phase is complete, and not only by chance."""
+    def knows(self, barrier: Mbarrier, phase: int, each: bool = False) -> bool:
+        """Whether the group knows that a phase is complete, and not only by chance. each: every thread of it, of all
+        the others, too: an arrival of a warp that is ahead must not be counted for one that is behind."""
         if phase >= len(barrier.done):
             return False
-        known = self.everything()
+        known = self.clock.collective() if each else self.everything()
         return all(count <= known.get(event, 0) for event, count in barrier.done[phase].items() if event[0] == "time")
 
     def everything(self) -> Clock:

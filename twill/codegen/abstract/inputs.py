@@ -58,10 +58,25 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
     made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
             for number, candidate in enumerate(chosen)]  # fmt: skip
     yield from made
+    if has_maximum(tile):
+        longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number], fused))
+        scale = 1 if made[longest].scale > 1 else LARGE
+        yield launch(tile, known.case(chosen[longest].sizes), seed=len(made), scale=scale)
     unlike = (one for one in made if begins_unlike(tile, one, fused))
     yield from (replace(one, ctas=2) for one in islice(unlike, 1))
     if fused is not None:
         yield from remainders(tile, made, fused)
+
+
+def has_maximum(program: TileProgram) -> bool:
+    """Whether a maximum of a tile is taken: its longest launch is then made with small floats and with large ones.
+    Among small ones nothing moves a maximum by much, and of large ones a softmax leaves one for each row."""
+    return any(op.kind == "reduce" and op.attribute("combine") == "max" for op in program.ops())
+
+
+def most_iterations(program: TileProgram, made: Launch, fused: Fused | None) -> int:
+    """Of any loop and instance."""
+    return max((trip for trips in trips_of(program, made.grid, made.scalars, fused) for trip in trips), default=0)
 
 
 def remainders(program: TileProgram, made: Sequence[Launch], fused: Fused) -> Iterator[Launch]:
