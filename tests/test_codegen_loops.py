@@ -96,8 +96,8 @@ def test_each_row_block_multiplies_its_columns_of_what_joins_them_and_stores_tho
 
 
 def test_a_product_that_nothing_reads_is_waited_for_behind_the_products_that_follow_it() -> None:
-    """dV, dQ and dK are one run: none is waited for in front of dK, and only dQ, or what was issued before it, in front of
-    the store of dQ."""
+    """dV, dQ and dK are one run: none is waited for in front of dK, and only dQ, or what was issued before it, in front
+    of the store of dQ."""
     runs = []
     for group in backward().groups[:2]:
         steps: list[str] = []
