@@ -73,6 +73,8 @@ def figures(machine: Machine) -> Iterator[tuple[str, Figure, bool]]:
     """Every figure with its place, and whether it may be zero."""
     yield "sms", machine.sms, False
     yield "clock_mhz", machine.clock_mhz, False
+    if machine.l2 is not None:
+        yield "l2", machine.l2, False
     yield from ((where, rate.per_cycle, False) for where, rate in rates(machine))
     yield from ((f"the latency of {operation.name}", operation.latency, True) for operation in machine.operations)
     for transfer in machine.transfers:

@@ -15,7 +15,7 @@ from twill.codegen.aref import LongestFirst
 from twill.codegen.claims import Order
 from twill.codegen.cuda.printer import print_cuda
 from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
-from twill.codegen.longest_first import evenly, growth, longest_first, ordered, rank, terms
+from twill.codegen.longest_first import SHARE, cached, evenly, growth, longest_first, ordered, rank, terms
 from twill.codegen.lower import lower
 from twill.graph.affine import Polynomial
 from twill.graph.program import TileProgram
@@ -42,6 +42,11 @@ def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
     found = longest_first(planned(triangle()).plan)
     assert found is not None
     assert (found.axis, found.grows) == (0, True)
+    assert H100.l2 is not None and found.cached == cached(H100) == H100.l2.value // SHARE
+
+
+def test_without_a_described_cache_all_instances_are_walked_together() -> None:
+    assert cached(H100.model_copy(update={"l2": None})) == 2**32 - 1
 
 
 def test_equal_trip_counts_keep_the_order_of_the_grid() -> None:

@@ -115,6 +115,15 @@ def test_a_spread_is_read_and_changes_no_machine_that_has_none(tmp_path: Path) -
     assert Machine.parse(machine.canonical()) == machine and machine.digest() != plain.digest()
 
 
+def test_the_l2_cache_is_optional_and_no_part_of_what_schedules_depend_on(tmp_path: Path) -> None:
+    plain = load_machine(written(tmp_path, TINY))
+    assert plain.l2 is None and '"l2"' not in plain.canonical()
+    machine = load_machine(written(tmp_path, 'l2 = { value = 1048576, source = "made up" }\n' + TINY))
+    assert machine.l2 is not None and machine.l2.value == 1 << 20
+    assert Machine.parse(machine.canonical()) == machine != plain and machine.digest() == plain.digest()
+    assert all(load_machine(name).l2 for name in list_machines())
+
+
 def test_extending_replaces_key_by_key(tmp_path: Path) -> None:
     written(tmp_path, TINY)
     text = """\
@@ -174,6 +183,7 @@ MISTAKES = [
     ("overhead =", "overheads = 3\noverhead =", exc.TomlUnknownKey, 38, "did you mean `overhead`?"),
     ('"mul.f32"', '"add.f32"', exc.DuplicateName, 15, "defined twice"),
     ('title = "A toy"', 'title = "A toy"\ninterleaved = ["bsu"]', exc.UnknownReference, 3, "did you mean `bus`?"),
+    ("clock_mhz =", 'l2 = { value = 0.5, source = "made up" }\nclock_mhz =', exc.BadFigure, 5, "a whole number"),
     ("value = 100,", "value = 100, spread = 3,", exc.BadFigure, 24, "two numbers"),
     ("value = 100,", "value = 100, spread = [99],", exc.BadFigure, 24, "two numbers"),
     ("value = 100,", "value = 100, spread = [101, 99],", exc.BadFigure, 24, "the smaller first"),

@@ -32,6 +32,7 @@ CONTRADICTIONS: dict[str, tuple[Any, str]] = {
     "unknown context of the tensor core": (lambda m: m["mma"].update(contexts=["c"]), "context 'c'"),
     "nothing a cycle": (lambda m: m["operations"][0]["rates"][0]["per_cycle"].update(value=0), "positive"),
     "no bandwidth": (lambda m: m["transfers"][0]["bytes_per_cycle"].update(value=0), "positive"),
+    "no L2 cache": (lambda m: m["l2"].update(value=0), "l2"),
     "negative latency": (lambda m: m["operations"][0]["latency"].update(value=-1), ">= 0"),
     "huge latency": (lambda m: m["mma"]["latency"].update(value=1e300), "mma.latency"),
     "negative crossing": (lambda m: m["crossing"]["barrier"].update(value=-1), "crossing.barrier"),

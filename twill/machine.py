@@ -171,6 +171,18 @@ class Machine(Document):
     contexts: tuple[Context, ...]
     register_file: RegisterFile
     crossing: Crossing
+    l2: Figure | None = None  # bytes of the cache that all SMs share (None: not described, and no part of the text)
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        if self.l2 is None:
+            del found["l2"]
+        return found
+
+    def digest(self) -> str:
+        """SHA-256 of what schedules depend on: all but the L2 cache, on which only the order of instances depends."""
+        return Document.digest(self.model_copy(update={"l2": None}))
 
     def operation(self, name: str) -> Operation:
         """The operation class `name`."""

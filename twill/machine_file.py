@@ -117,6 +117,7 @@ def machine_of(top: Table) -> Machine:
         architecture=top.string("architecture", 'architecture = "sm_90a"'),
         sms=reader.figure(top, "sms", whole=True),
         clock_mhz=reader.figure(top, "clock_mhz"),
+        l2=reader.figure(top, "l2", whole=True) if top.has("l2") else None,
         units=reader.units,
         contexts=tuple(reader.each("contexts", reader.context)),
         operations=reader.operations(),

@@ -16,7 +16,7 @@ def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping
     """
     lines = [f"# {line}" for line in comment.splitlines()]
     lines += ["", f"extends = {quoted(extends)}"] if lines else [f"extends = {quoted(extends)}"]
-    lines += [*differing(machine, base, ("name", "title", "architecture", "sms", "clock_mhz"))]
+    lines += [*differing(machine, base, ("name", "title", "architecture", "sms", "clock_mhz", "l2"))]
     interleaved = [unit.name for unit in machine.units if unit.interleaved]
     if interleaved != [unit.name for unit in base.units if unit.interleaved]:
         lines.append(f"interleaved = {value(interleaved)}")

@@ -21,9 +21,12 @@ from twill.codegen.memory import element_bytes
 from twill.codegen.plan import Plan
 from twill.codegen.scalars import InlinedScalars
 from twill.graph.program import Loop, Op
+from twill.machine import Machine
 
 TOGETHER = 3  # on the abstract machine
-CACHED = 32 << 20  # bytes that instances walked together may read: about half of the L2 cache of a large GPU
+SHARE = 3
+"""What instances that are walked together may read is the L2 cache over this. Each half of a large GPU's cache keeps
+what its own SMs read, so that tiles which all of them read are there twice; and what is read once passes through it."""
 AXES = 3
 
 
@@ -39,7 +42,12 @@ def longest_first(plan: Plan) -> LongestFirst | None:
     total: Expr = Number(0, "i64")
     for expr, size in trips:
         total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
-    return LongestFirst(axis, grows, total, CACHED)
+    return LongestFirst(axis, grows, total, cached(plan.machine))
+
+
+def cached(machine: Machine) -> int:
+    """Bytes that instances walked together may read; all that 32 bits count if the L2 cache is not described."""
+    return int(machine.l2.value) // SHARE if machine.l2 is not None else (1 << 32) - 1
 
 
 def unequal(plan: Plan) -> bool:

@@ -43,6 +43,7 @@ def general(machine: Machine) -> Table:
     """Size, memories, register file, crossings."""
     table = figures_table(f"{machine.name}: {machine.title} ({machine.architecture})", "what")
     rows: list[tuple[str, Figure]] = [("SMs", machine.sms), ("clock, MHz", machine.clock_mhz)]
+    rows += [("L2 cache, bytes", machine.l2)] if machine.l2 else []
     rows += [(f"{memory.name} memory, bytes", memory.bytes) for memory in machine.memories]
     rows += [("registers of an SM", machine.register_file.registers)]
     crossing = machine.crossing
