@@ -15,6 +15,7 @@ from twill.runtime import device, driver, launch, module, plan, tensor_map, work
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
+    "L2_CACHE_SIZE": 60 << 20,
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448, "MAX_THREADS_PER_BLOCK": 1024,
     "MAX_GRID_DIM_X": (1 << 31) - 1, "MAX_GRID_DIM_Y": 65535, "MAX_GRID_DIM_Z": 65535,
 }  # fmt: skip

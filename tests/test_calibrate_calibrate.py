@@ -139,6 +139,8 @@ def test_the_written_file_is_the_machine_with_what_was_measured(
     assert machine.operation("exp2.f32").rates == before.operation("exp2.f32").rates
     assert machine.transfers == before.transfers and machine.contexts == before.contexts
     assert "580.1" in machine.crossing.barrier.source
+    assert machine.l2 is not None and before.l2 is not None and machine.l2.value == before.l2.value == 60 << 20
+    assert machine.l2.source != before.l2.source
     paths = [change.path for change in changes(before, figures(recording))]
     assert ("crossing", "barrier") in paths and ("sms",) not in paths
 

@@ -1,7 +1,7 @@
 """Figures put into a machine. A path names one figure:
 
-("sms",), ("clock_mhz",), ("operations", CLASS, UNIT or "latency"), ("mma", "rates", DTYPE), ("mma", "latency", "issue"
-or "shared_read"), ("transfers", NAME, FIELD), ("crossing", FIELD).
+("sms",), ("clock_mhz",), ("l2",), ("operations", CLASS, UNIT or "latency"), ("mma", "rates", DTYPE), ("mma", "latency",
+"issue" or "shared_read"), ("transfers", NAME, FIELD), ("crossing", FIELD).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def applied(machine: Machine, figures: Figures) -> Machine:
 
 def current(machine: Machine, path: Path) -> Figure | None:
     """The figure at a path; None if the machine has none there."""
-    if path[0] in ("sms", "clock_mhz", "crossing"):
+    if path[0] in ("sms", "clock_mhz", "l2", "crossing"):
         found = getattr(machine if len(path) == 1 else machine.crossing, path[-1])
         return found if isinstance(found, Figure) else None
     if path[0] == "mma":

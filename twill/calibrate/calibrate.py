@@ -75,7 +75,8 @@ def run(request: Request, tell: Tell, keep: Keep, build: Build | None = None) ->
     machine = load_machine(request.machine)
     with opened(machine.architecture, machine.name, build) as bench:
         recording = begun(request, Place(
-            device=bench.gpu.name, sms=bench.gpu.sms, driver=driver_version(), source=source_digest()
+            device=bench.gpu.name, sms=bench.gpu.sms, driver=driver_version(), source=source_digest(),
+            l2=bench.gpu.l2 or None,
         ))  # fmt: skip
         if not recording.clock or request.again:
             pairs = tuple(bench.clock(CLOCK) for _ in range(request.repeats))
@@ -148,6 +149,8 @@ def figures(recording: Recording) -> dict[tuple[str, ...], Figure]:
     found: dict[tuple[str, ...], Figure] = {
         ("sms",): Figure(value=recording.place.sms, source=f"{cite}device properties")
     }
+    if recording.place.l2:
+        found["l2",] = Figure(value=recording.place.l2, source=f"{cite}device properties")
     if recording.megahertz:
         found["clock_mhz",] = clock_figure(recording.megahertz, cite)
     samples = recording.samples

@@ -14,12 +14,14 @@ from twill.document import Document
 
 
 class Place(Document):
-    """Where it was measured. driver: its version. source: digest of the microbenchmarks."""
+    """Where it was measured. driver: its version. source: digest of the microbenchmarks. l2: bytes of its L2 cache, if
+    the driver said so."""
 
     device: str
     sms: int
     driver: str
     source: str
+    l2: int | None = None
 
 
 class Measured(Document):

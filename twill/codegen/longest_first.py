@@ -172,11 +172,12 @@ def at(expr: Expr, axis: int, index: Expr) -> Expr:
 
 def evenly(count: int, most: int) -> int:
     """The width of bands that are about as wide as one another, none wider than `most`: a narrow last band would begin
-    with long instances when most CTAs are nearly done. If it has not half of that width all the same, one less."""
+    with long instances when most CTAs are nearly done. They get narrower until the last one has half their width."""
     bands = -(-count // max(1, most))
     width = max(1, -(-count // max(1, bands)))
-    last = (count - 1) % width + 1
-    return width - (2 * last < width)
+    while 2 * ((count - 1) % width + 1) < width:
+        width -= 1
+    return width
 
 
 def ordered(grid: Sequence[int], order: LongestFirst | None, together: int) -> Iterator[tuple[int, int, int]]:

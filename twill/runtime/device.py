@@ -11,7 +11,8 @@ from twill.runtime.driver import bindings, call
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. capability: (major, minor). shared_bytes: the most that one CTA may ask for, static included."""
+    """One GPU. capability: (major, minor). shared_bytes: the most that one CTA may ask for, static included.
+    l2: bytes of the cache that all SMs share."""
 
     index: int
     name: str
@@ -20,6 +21,7 @@ class Device:
     shared_bytes: int
     threads: int
     grid: tuple[int, int, int]
+    l2: int = 0
 
 
 @cache
@@ -39,6 +41,7 @@ def device(index: int) -> Device:
         shared_bytes=read("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         threads=read("MAX_THREADS_PER_BLOCK"),
         grid=(read("MAX_GRID_DIM_X"), read("MAX_GRID_DIM_Y"), read("MAX_GRID_DIM_Z")),
+        l2=read("L2_CACHE_SIZE"),
     )
 
 
