@@ -15,12 +15,12 @@ from twill.codegen.aref import LongestFirst
 from twill.codegen.claims import Order
 from twill.codegen.cuda.printer import print_cuda
 from twill.codegen.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
-from twill.codegen.longest_first import SHARE, cached, evenly, growth, longest_first, ordered, rank, terms
+from twill.codegen.longest_first import CACHED, READERS, cached, evenly, growth, longest_first, ordered, rank, terms
 from twill.codegen.lower import lower
 from twill.graph.affine import Polynomial
 from twill.graph.program import TileProgram
 
-GROWS = LongestFirst(0, True, Number(0), 1)
+GROWS = LongestFirst(0, True, Number(0), 1, 64)
 
 
 def triangle() -> TileProgram:
@@ -42,7 +42,8 @@ def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
     found = longest_first(planned(triangle()).plan)
     assert found is not None
     assert (found.axis, found.grows) == (0, True)
-    assert H100.l2 is not None and found.cached == cached(H100) == H100.l2.value // SHARE
+    assert H100.l2 is not None and found.cached == cached(H100) == int(H100.l2.value * CACHED)
+    assert found.most == H100.sms.value // READERS == 33
 
 
 def test_without_a_described_cache_all_instances_are_walked_together() -> None:
@@ -57,7 +58,7 @@ def test_equal_trip_counts_keep_the_order_of_the_grid() -> None:
 @pytest.mark.parametrize("together", [1, 2, 5, 100])
 def test_every_instance_comes_once(axis: int, grows: bool, together: int) -> None:
     grid = (5, 3, 2)
-    found = list(ordered(grid, LongestFirst(axis, grows, Number(0), 1), together))
+    found = list(ordered(grid, LongestFirst(axis, grows, Number(0), 1, 64), together))
     assert sorted(found) == sorted(product(*map(range, grid)))
 
 

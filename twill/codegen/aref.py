@@ -205,12 +205,14 @@ ORDER_BYTES = 16  # of shared memory, for what all instances of an order have in
 @dataclass(frozen=True)
 class LongestFirst:
     """An order of program instances (`twill.codegen.longest_first`). axis: of the launch grid, along which they grow
-    or fall; as many along the other axes are walked together as read, `bytes` each, no more than `cached` bytes."""
+    or fall; as many along the other axes are walked together, no more than `most`, as read, `bytes` each, no more than
+    `cached` bytes."""
 
     axis: int
     grows: bool
     bytes: Expr
     cached: int
+    most: int
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from twill.codegen.memory import Memory
 from twill.codegen.plan import Plan
 
 Order = Literal["chosen", "static", "dynamic"]
-"""What may be asked for. "chosen": dynamic where program instances have unequal trip counts."""
+"""What may be asked for. "chosen": dynamic where program instances have unequal trip counts, or CTAs share an SM."""
 
 SLOTS = 2
 WORDS = 4  # of a message: the place in the launch grid along three axes, and whether there is an instance
@@ -45,10 +45,14 @@ WORDS = 4  # of a message: the place in the launch grid along three axes, and wh
 
 def is_dynamic(plan: Plan, asked: Order) -> bool:
     """Whether instances are claimed. Only a thread that issues loads can do it without holding others up. Fused ones
-    never are: a launch may have more CTAs than groups of them, and the counter counts on one for each at least."""
+    never are: a launch may have more CTAs than groups of them, and the counter counts on one for each at least.
+
+    Of its own, where trip counts are unequal, and where CTAs share an SM, for how fast one is depends on the others.
+    Where neither is so, claiming gained nothing (docs/performance-log.md).
+    """
     if asked == "static" or plan.fused is not None or not any(group.issuer for group in plan.groups):
         return False
-    return asked == "dynamic" or unequal(plan)
+    return asked == "dynamic" or unequal(plan) or plan.ctas > 1
 
 
 def claimed(groups: Sequence[WarpGroup], memory: Memory, cursors: Iterator[int]) -> tuple[list[WarpGroup], Aref]:

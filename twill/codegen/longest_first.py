@@ -24,9 +24,10 @@ from twill.graph.program import Loop, Op
 from twill.machine import Machine
 
 TOGETHER = 3  # on the abstract machine
-SHARE = 3
-"""What instances that are walked together may read is the L2 cache over this. Each half of a large GPU's cache keeps
-what its own SMs read, so that tiles which all of them read are there twice; and what is read once passes through it."""
+CACHED = 2 / 3  # of the L2 cache: what instances that are walked together may read; what is read once passes through
+READERS = 4
+"""SMs to each row of instances that is walked with others, at least: they read the same tiles at about the same time.
+With fewer, a grid that the L2 cache holds is read from memory nearly as fast as memory is, by the first instances."""
 AXES = 3
 
 
@@ -42,12 +43,12 @@ def longest_first(plan: Plan) -> LongestFirst | None:
     total: Expr = Number(0, "i64")
     for expr, size in trips:
         total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
-    return LongestFirst(axis, grows, total, cached(plan.machine))
+    return LongestFirst(axis, grows, total, cached(plan.machine), max(1, int(plan.machine.sms.value) // READERS))
 
 
 def cached(machine: Machine) -> int:
     """Bytes that instances walked together may read; all that 32 bits count if the L2 cache is not described."""
-    return int(machine.l2.value) // SHARE if machine.l2 is not None else (1 << 32) - 1
+    return int(machine.l2.value * CACHED) if machine.l2 is not None else (1 << 32) - 1
 
 
 def unequal(plan: Plan) -> bool:

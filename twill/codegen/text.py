@@ -39,7 +39,8 @@ def text(program: aref.WarpProgram) -> str:
         end = "last" if program.order.grows else "first"
         lines.append(
             f"order: axis {program.order.axis} of the grid from its {end} index, {rounds}"
-            f"{names.expr(program.order.bytes)} bytes each of {program.order.cached} together"
+            f"{names.expr(program.order.bytes)} bytes each of {program.order.cached} together, "
+            f"{program.order.most} at most"
         )
     if program.told is not None:
         lines.append(f"instances are claimed one by one, and told through {names.arefs[program.told]}")

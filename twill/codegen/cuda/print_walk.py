@@ -25,7 +25,8 @@ def print_common(order: LongestFirst, at: str, ctx: Context) -> None:
     out, grid = ctx.out, f"grid{order.axis}"
     size = f"max(1u, (u32)(({ctx.expression(order.bytes)}) >> {_KIB}))"
     out.line(f"const u32 others = instances / {grid};  // the rest of the grid")
-    out.line(f"const u32 most = max(1u, min(others, {order.cached >> _KIB} / {size}));  // of these that are cached")
+    out.line(f"const u32 cached = max(1u, {order.cached >> _KIB} / {size});  // of these")
+    out.line(f"const u32 most = min(cached, min(others, {order.most}u));")
     out.line("u32 together = (others - 1) / ((others - 1) / most + 1) + 1;  // bands as wide as one another")
     out.line("while ((others - 1) % together * 2 + 2 < together) --together;  // no narrow last one")
     out.line(f"store_shared4({at}, {{others, together, together * {grid}, (others - 1) / together}});")
