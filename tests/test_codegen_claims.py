@@ -36,6 +36,9 @@ from twill.codegen.sections import sections
 from twill.codegen.text import text
 
 
+ORDERS: tuple[Order, ...] = ("chosen", "static")
+
+
 @cache
 def lowered(order: Order = "chosen") -> WarpProgram:
     program = triangle()
@@ -52,6 +55,13 @@ def test_unequal_trip_counts_are_worked_on_in_a_dynamic_order() -> None:
     assert unequal(planned(triangle()).plan) and not unequal(planned(gemm()).plan)
     assert lowered().told is not None
     assert lower(gemm(), scheduled(gemm()), H100).told is None
+
+
+@pytest.mark.usefixtures("at_root")
+def test_ctas_that_share_an_sm_claim_their_instances() -> None:
+    chosen, static = (example("layer_norm", "bf16", order) for order in ORDERS)
+    assert chosen.ctas == static.ctas > 1
+    assert chosen.told is not None and static.told is None
 
 
 @pytest.mark.parametrize("order, dynamic", [("static", False), ("dynamic", True)])

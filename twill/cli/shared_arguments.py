@@ -67,9 +67,8 @@ def emission(one: argparse.ArgumentParser) -> None:
     """What directs an emission beside its schedule."""
     one.add_argument("--no-lazy-rescale", action="store_true", help="running maxima move in every iteration")
     one.add_argument("--fuse", action="store_true", help="neighbouring program instances may be worked on at once")
-    text = (
-        "program instances: every n-th to a CTA, or claimed one by one (default: claimed if their trip counts differ or CTAs share an SM)"
-    )
+    text = "program instances: every n-th to a CTA, or claimed one by one"
+    text += " (default: claimed if their trip counts differ or CTAs share an SM)"
     one.add_argument("--order", choices=ORDERS, default="chosen", help=text)
 
 

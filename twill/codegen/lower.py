@@ -38,7 +38,8 @@ def lower(
 ) -> WarpProgram:
     """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
     in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
-    counts or CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or 2); two know only a static order.
+    counts or CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or
+    2); two know only a static order.
     phased: whether a steady state may change once (`twill.codegen.phases`), where loops of the kernel were joined.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
