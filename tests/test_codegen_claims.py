@@ -35,7 +35,6 @@ from twill.codegen.parameters import parameters
 from twill.codegen.sections import sections
 from twill.codegen.text import text
 
-
 ORDERS: tuple[Order, ...] = ("chosen", "static")
 
 
