@@ -35,9 +35,9 @@ def computing(program: WarpProgram) -> WarpGroup:
 
 def test_one_ring_feeds_every_loop_that_reads_the_same_tiles() -> None:
     program = layer_norm()
-    assert sorted(aref.name for aref in program.arefs) == ["b", "w", "x"]
+    assert sorted(aref.name for aref in program.arefs) == ["b", "instance", "w", "x"]
     cursors = Counter(program.arefs[cursor.aref].name for cursor in computing(program).cursors)
-    assert cursors == {"x": 3, "w": 1, "b": 1}  # a place in the ring for each loop
+    assert cursors == {"x": 3, "w": 1, "b": 1, "instance": 1}  # a place in the ring for each loop
 
 
 @pytest.mark.parametrize("fits", [True, False])
