@@ -9,7 +9,7 @@ import pytest
 from tests.kernels import B200, H100, costed_example, example
 from twill.exc import UnpricedOperation
 from twill.graph.cooperation import cooperations
-from twill.graph.cost import bits_of, cost
+from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph, Instruction, Value
 from twill.machine import Machine
 from twill.pipeline import SolveOptions, main_region, solve
@@ -281,11 +281,6 @@ def test_a_bulk_store_reads_from_staging_until_it_is_done() -> None:
     staged = math.ceil(value.bytes / H100.transfer("register_to_shared").bytes_per_cycle.value)
     assert store.uses[0].cycles == staged
     assert store.latency > store.hold > staged
-
-
-@pytest.mark.parametrize(("dtype", "bits"), [("bf16", 16), ("f8e4m3", 8), ("f32", 32), ("i64", 64), ("i1", 1)])
-def test_elements_have_their_width(dtype: str, bits: int) -> None:
-    assert bits_of(dtype) == bits
 
 
 # -- what must not matter, and what must be refused -----------------------------------------------

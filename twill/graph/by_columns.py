@@ -28,6 +28,16 @@ def by_columns(graph: DependenceGraph, region: Region, dim: int, parts: int) -> 
     return found
 
 
+def narrowed(node: Node, cut: int | None, parts: int) -> Node:
+    """The node as one of `parts` parts along dimension `cut`; as it is for None."""
+    if cut is None or node.result is None:
+        return node
+    extents = zip(node.result.shape, node.result.dims, strict=True)
+    shape = tuple(extent // parts if dim == cut else extent for extent, dim in extents)
+    mma = node.mma and node.mma.model_copy(update={"n": node.mma.n // parts})
+    return node.model_copy(update={"result": node.result.model_copy(update={"shape": shape}), "mma": mma})
+
+
 def _cut_with(graph: DependenceGraph, region: Region, product: Node, mma: Mma, parts: int) -> set[int]:
     """The product and what follows from it, if all of that can be cut; else nothing."""
     width, odd = divmod(mma.n, parts)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twill.graph.accumulator import accumulators
-from twill.graph.by_columns import by_columns
+from twill.graph.by_columns import by_columns, narrowed
 from twill.graph.costed import (
     Cooperation,
     CostedEdge,
@@ -26,6 +26,7 @@ from twill.graph.costed import (
 from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, Space, Tile
 from twill.graph.meeting import meeting, tag_of
 from twill.graph.price import Price, price_move, price_node
+from twill.graph.tile_size import tile_bytes, tile_registers
 from twill.machine import Machine
 
 
@@ -129,20 +130,10 @@ class _Builder:
             return self.cooperation.split
         return 1 if self.joins(node) else self.share(node.dims)
 
-    def part(self, node: Node) -> Node:
-        """The node as one of its parts by columns, if it has such."""
-        cut = self.columns.get(node.id)
-        if cut is None or node.result is None:
-            return node
-        extents = zip(node.result.shape, node.result.dims, strict=True)
-        shape = tuple(extent // self.parts(node) if dim == cut else extent for extent, dim in extents)
-        mma = node.mma and node.mma.model_copy(update={"n": node.mma.n // self.parts(node)})
-        return node.model_copy(update={"result": node.result.model_copy(update={"shape": shape}), "mma": mma})
-
     # -- instructions -------------------------------------------------------------------------
 
     def make(self, node: Node, block: int) -> None:
-        node = self.part(node)
+        node = narrowed(node, self.columns.get(node.id), self.parts(node))
         parts = 1 if node.mma is not None and node.id in self.columns else self.parts(node)
         price = price_node(node, self.machine, parts, self.operand_a_place(node) == "shared")
         place = self.place_of(node)
@@ -231,31 +222,11 @@ class _Builder:
 
     def bytes_of(self, tile: Tile) -> int:
         """Bytes of one row block's part of a tile."""
-        elements = 1
-        for extent in tile.shape:
-            elements *= extent
-        return max(1, elements * bits_of(tile.dtype) // 8 // self.share(tile.dims))
+        return tile_bytes(tile, self.share(tile.dims))
 
     def registers_of(self, tile: Tile) -> int:
-        """Registers per thread of a 128-thread warp group that one row block's part takes.
-
-        A matrix is spread evenly. A vector follows the rows or the columns of the accumulator
-        fragment: in registers (PTX wgmma fragment) four lanes share a row, and a thread holds a
-        quarter of the columns; in tensor memory's layout one thread owns a row.
-        """
-        extents = [e for e in tile.shape if e > 1]
-        words = max(bits_of(tile.dtype), 32) / 32
-        if len(extents) >= 2:
-            return max(1, -(-self.bytes_of(tile) // 512))
-        if not extents:
-            return max(1, int(words))
-        size = extents[0] // self.share(tile.dims)
-        rows = any(n.mma and n.mma.m_dim in tile.dims for n in self.region.nodes)
-        lanes = 32 if self.accumulator == "register" else 128
-        columns = 4 if self.accumulator == "register" else 128
-        has_mma = any(n.mma for n in self.region.nodes)
-        per_thread = size / lanes if rows else size / (columns if has_mma else 128)
-        return max(1, int(-(-per_thread * words // 1)))
+        """Registers per thread of a 128-thread warp group that one row block's part takes."""
+        return tile_registers(tile, self.share(tile.dims), self.region, self.accumulator)
 
     def value(self, name: str, line: int, block: int, producer: int, place: Space, tile: Tile) -> int:
         """A new value; `line`, `block` as its producer's."""
@@ -415,11 +386,3 @@ class _Builder:
                         readers=tuple(sorted(set(readers))),
                     )
                 )
-
-
-_BITS = {"i1": 1, "f8e4m3": 8, "f8e5m2": 8, "i8": 8, "f16": 16, "bf16": 16, "i16": 16, "f64": 64, "i64": 64}
-
-
-def bits_of(dtype: str) -> int:
-    """Bits of one element; predicates are kept as one bit."""
-    return _BITS.get(dtype, 32)
