@@ -369,16 +369,6 @@ def test_a_budget_that_runs_out_gives_a_bound_and_never_an_optimum(options: dict
                    for s in left.certificate.steps if s.question == "feasible")  # fmt: skip
 
 
-def test_a_budget_that_ends_before_the_first_schedule_leaves_the_heuristics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In every loop, and in the warp groups that the main loop has."""
-    monkeypatch.setattr("twill.smt.search.heuristic_start", lambda problem, lower: None)
-    with pytest.raises(BudgetExhausted) as error:
-        solve(example("attention", "causal", "masks"), H100, SolveOptions(budget=0.01))
-    found = error.value.schedule
-    assert isinstance(found, Schedule) and len(found.loops) == 2 and check(found, H100) == ()
-    assert not found.certificate.optimal and found.certificate.lower_bound <= found.ii
-
-
 def test_a_budget_is_recorded() -> None:
     schedule = solved("gemm", budget=500.0, resource_limit=500_000_000, seed=3)
     certificate = schedule.certificate
@@ -394,8 +384,7 @@ def test_pinned_times_do_not_make_a_feasible_kernel_infeasible(pins: tuple[str, 
 
 def test_an_interval_above_the_optimum_may_be_asked_for_and_claims_no_optimality() -> None:
     schedule = solved("gemm", ii=600, blocks=2)
-    assert schedule.ii == 600
-    assert not schedule.certificate.optimal
+    assert schedule.ii == 600 and not schedule.certificate.optimal
     assert schedule.certificate.lower_bound <= 512
 
 
