@@ -15,6 +15,7 @@ WINDOW = aref.Window("out", "f32", (aref.WindowAxis(64, Number(1), ROW, None, N)
 
 EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
+    aref.Alike("same", (ROW, N)),
     aref.If(less(ROW, N), (aref.Commit(note="empty"),)),
     aref.Pipeline(
         "k", "step", N, 1, prologue=((aref.Get(10),),), steady=(aref.Consumed(10),), epilogue=((aref.Advance(10),),),
@@ -93,6 +94,7 @@ group consumer: 128 threads, 240 registers
   cursor x_read in x
   body
     let row = (program_id(0) * 64)  # line 7
+    let same = instances just before with the same row, N
     if (row < N)
       commit  # empty
     pipeline k with step step: N iterations, 1 stages, I = 128  # line 9
