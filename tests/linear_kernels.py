@@ -7,6 +7,13 @@ import triton.language as tl
 
 
 @triton.jit
+def weighed(x, top, total):
+    """The step of a softmax: maximum and sum of what came so far, with the columns of x."""
+    now = tl.maximum(top, tl.max(x, 1))
+    return now, total * tl.exp2(top - now) + tl.sum(tl.exp2(x - now[:, None]), 1)
+
+
+@triton.jit
 def capped(X, Y, scale, end, BLOCK: tl.constexpr):
     """A softmax of soft-capped scores, masked at the end."""
     rows = tl.arange(0, BLOCK)
@@ -16,9 +23,7 @@ def capped(X, Y, scale, end, BLOCK: tl.constexpr):
         x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
         x = (2.0 * tl.sigmoid(2.0 * (x * scale)) - 1.0) * 72.0
         x = tl.where((start + rows < end)[None, :], x, -1.0e6)
-        now = tl.maximum(top, tl.max(x, 1))
-        total = total * tl.exp2(top - now) + tl.sum(tl.exp2(x - now[:, None]), 1)
-        top = now
+        top, total = weighed(x, top, total)
     tl.store(Y + rows, total)
     tl.store(Y + BLOCK + rows, top)
 
@@ -32,9 +37,7 @@ def scaled(X, Y, scale, end, BLOCK: tl.constexpr):
     for start in range(0, end, BLOCK):
         x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
         x = tl.where((start + rows < end)[None, :], x * (scale * 1.5), -1.0e6)
-        now = tl.maximum(top, tl.max(x, 1))
-        total = total * tl.exp2(top - now) + tl.sum(tl.exp2(x - now[:, None]), 1)
-        top = now
+        top, total = weighed(x, top, total)
     tl.store(Y + rows, total)
     tl.store(Y + BLOCK + rows, top)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -12,6 +13,7 @@ from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import gemm
+from twill.codegen.abstract.inputs import launches
 from twill.codegen.abstract_machine import verify
 from twill.codegen.alternate import consumed, in_turn
 from twill.codegen.aref import Arrive, Pipeline, Skip, Stmt, Sync, WaitGroups, WarpGroup, WarpProgram, walk
@@ -60,6 +62,15 @@ def test_a_turn_lasts_from_the_first_look_at_a_ring_to_the_last() -> None:
 
 def test_the_program_is_right() -> None:
     assert verify(gemm_in_turn()) == ()
+
+
+@pytest.mark.parametrize("spec", ["bf16", "bf16-192"])
+def test_each_group_is_the_last_one_to_have_an_instance_in_some_launch(spec: str) -> None:
+    """What is left over at the end is another thing for each: a turn that nobody takes, or none."""
+    example = Example("examples/gemm.py", spec)
+    program = lower(kernel(example).program, schedule(example), machine())
+    counts = [math.prod(launch.grid) for launch in launches(program)]
+    assert {count % 2 for count in counts} == {0, 1}
 
 
 def without(kind: type[Stmt], which: Callable[[Stmt], bool] = lambda stmt: True) -> Callable[[WarpGroup], WarpGroup]:

@@ -11,8 +11,9 @@ import pytest
 
 from twill.codegen.sequential import run
 from twill.emission import extract
-from twill.graph.linear import collect_factors, work
+from twill.graph.linear import PROMISED, collect_factors, work
 from twill.graph.program import Loop, TileProgram, walk
+from twill.runtime.manifest import POSITIVE
 
 FILE = str(Path(__file__).with_name("linear_kernels.py"))
 SIG = ("X=*fp32:16", "Y=*fp32:16", "scale=fp32", "end=i32")
@@ -90,6 +91,10 @@ def test_a_maximum_is_taken_in_front_of_a_factor_that_is_promised_to_be_positive
 def test_a_promised_factor_gives_the_same_result(scale: float, end: int) -> None:
     found, wanted = (result(one, end, scale) for one in (collect_factors(promised("scaled")), promised("scaled")))
     np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
+def test_what_is_relied_on_is_what_launches_are_held_to() -> None:
+    assert PROMISED == POSITIVE
 
 
 def test_promised_factors_that_might_overflow_together_stay_where_they_are() -> None:

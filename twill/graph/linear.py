@@ -289,7 +289,7 @@ class _Collector:
         promised to be positive."""
         if not all(factor in self.spans for factor in line.factors):
             return False
-        low, high = product([(abs(line.number),) * 2, *(self.spans[factor] for factor in line.factors)])
+        low, high = span_of_product([(abs(line.number),) * 2, *(self.spans[factor] for factor in line.factors)])
         return low > 1 / FARTHEST and high < FARTHEST
 
     def line(self, value: int) -> Line:
@@ -323,11 +323,11 @@ def spans(program: TileProgram) -> dict[int, Span]:
             if number is not None and 0 < number < math.inf and not program.type_of(op.results[0]).shape:
                 found[op.results[0]] = (number, number)
         elif op.kind == "mul" and all(operand in found for operand in op.operands):
-            found[op.results[0]] = product([found[operand] for operand in op.operands])
+            found[op.results[0]] = span_of_product([found[operand] for operand in op.operands])
     return found
 
 
-def product(factors: Sequence[Span]) -> Span:
+def span_of_product(factors: Sequence[Span]) -> Span:
     """Between what the product of numbers lies, each of which lies between the ends of a span."""
     return math.prod(low for low, _ in factors), math.prod(high for _, high in factors)
 

@@ -1,12 +1,12 @@
 """Which sizes to check a warp program at: few and small, but every corner of its pipelines is reached.
 
 Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
-of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry, and
-instances that begin at another slot than the first; of every size that adds instances, full tiles and a ragged last
-one; where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and
-some after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same
-tile and others. Fused instances count as one. Candidates are the values of each size at which something changes; the
-cheapest ones that reach all are taken.
+of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry,
+instances that begin at another slot than the first, and where warp groups take them in turn, each as the last taker; of
+every size that adds instances, full tiles and a ragged last one; where a steady state changes once, both of them, and
+in full tiles; instances that find tiles in their rings, and some after them that do not; in a cluster, pairs of
+instances and one that lacks its second, pairs that want the same tile and others. Fused instances count as one.
+Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
 """
 
 from __future__ import annotations
@@ -228,6 +228,8 @@ class _Search:
         busy = [sum(instance) for instance in trips if any(instance)]
         if len(trips) > 1:
             yield ("instances", 2)
+        if self.goal.takers > 1:
+            yield "last taker", len(trips) % self.goal.takers
         if len(busy) >= self.goal.instances:
             yield "instances", "many"
         if len(busy) > 1 and min(busy[:2]) > 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.codegen.abstract.scalars import Scalar, Scope, evaluate, integer
+from twill.codegen.abstract.scalars import Scope, evaluate, integer, no_element
 from twill.codegen.aref import Fused, Let, Pipeline, WarpProgram
 from twill.codegen.expression import Expr
 from twill.codegen.sequential import instances
@@ -29,7 +29,7 @@ class Switch:
         x, y, z = (*grid, 1, 1, 1)[:3]
         every = instances(grid) if fused is None else map(fused.first, instances(fused.groups(grid)))
         for index in every:
-            scope = Scope(scalars, (x, y, z), index, _no_element)
+            scope = Scope(scalars, (x, y, z), index, no_element)
             try:
                 yield self._steps(scope)
             except KeyError:
@@ -55,7 +55,3 @@ def switches(program: WarpProgram) -> list[Switch]:
             if isinstance(stmt, Pipeline) and stmt.until is not None:
                 found[Switch(lets, stmt.step, stmt.stages, stmt.trip, stmt.until)] = None
     return [*found]
-
-
-def _no_element(fragment: int) -> Scalar:
-    raise KeyError(fragment)
