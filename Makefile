@@ -13,7 +13,7 @@ TRITON ?= $(OLDEST)
 BIN := .venv/bin
 # What the versions of Triton can differ in: everything from the kernel file to the dependence
 # graph, and the way from there to a schedule.
-FRONTEND := tests/test_graph_*.py tests/test_examples.py tests/test_cli_*.py
+FRONTEND := tests/kernel tests/tile tests/graph tests/cli tests/test_examples.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit test-triton format clean

@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.solve import subjects
 from benchmarks.solve_report import environment, now, replace
 from benchmarks.solve_row import Subject
-from twill.comparison import STRATEGIES, Figures, compare
 from twill.graph.extract import extract
-from twill.machine_file import load_machine
-from twill.pipeline import SolveOptions
+from twill.machine.file import load_machine
+from twill.solve.comparison import STRATEGIES, Figures, compare
+from twill.solve.pipeline import SolveOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "comparing-strategies.md"

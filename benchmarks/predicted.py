@@ -157,7 +157,7 @@ class Clock:
     def __init__(self) -> None:
         import torch
 
-        from twill.codegen.cuda.build import compile_cubin
+        from twill.codegen.compile.nvrtc import compile_cubin
         from twill.runtime.device import device
         from twill.runtime.module import Parameter, load_module
 

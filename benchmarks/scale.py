@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.scale_graphs import SUBJECTS, Subject
 from benchmarks.solve_report import environment, now, replace
-from twill.schedule import Objective
+from twill.schedule.document import Objective
 from twill.smt.limits import Limits
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds

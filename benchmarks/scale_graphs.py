@@ -12,9 +12,9 @@ from twill.graph.cost import cost
 from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Read, Value
 from twill.graph.extract import extract
 from twill.graph.unroll import side_by_side, unrolled
-from twill.machine import Machine
-from twill.machine_file import load_machine
-from twill.pipeline import main_region
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.solve.pipeline import main_region
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 RECENT = 6  # instructions back that a generated one reads from

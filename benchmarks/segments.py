@@ -83,7 +83,7 @@ def trace(folder: Path) -> list[Segment]:
     import torch
 
     from tests.gpu.check_examples import problem_of
-    from twill.codegen.cuda.build import compile_cubin
+    from twill.codegen.compile.nvrtc import compile_cubin
     from twill.runtime.driver import call
     from twill.runtime.kernel import EmittedKernel
     from twill.runtime.module import load_module

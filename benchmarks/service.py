@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where tw
 from benchmarks.service_graphs import submission
 from benchmarks.service_load import Connection, Taken, ended, load
 from benchmarks.service_process import Served, megabytes
-from twill.check import check
-from twill.machine_file import load_machine
+from twill.machine.file import load_machine
+from twill.schedule.checker.check import check
 from twill.store.interface import Entry
 
 ROOT = Path(__file__).resolve().parent.parent

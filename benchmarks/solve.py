@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where tw
 from benchmarks.solve_report import Results, Row, as_tables, environment, now, solve_seconds, write
 from benchmarks.solve_row import Plan, Subject, measure_apart
 from twill.exc import TwillError
-from twill.graph.sidecar import read_sidecar
-from twill.machine_file import load_machine
+from twill.kernel.sidecar import read_sidecar
+from twill.machine.file import load_machine
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from twill.exc import BudgetExhausted, NormalizeTooCoarse, TwillError
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
-from twill.machine import Machine
-from twill.pipeline import Report, SolveOptions, main_region, solve
-from twill.schedule import LoopSchedule, Schedule, Step
+from twill.machine.description import Machine
+from twill.schedule.document import LoopSchedule, Schedule, Step
 from twill.smt.assignment import read_assignment
 from twill.smt.backend import Outcome, Z3Session
 from twill.smt.boolean import solve_boolean
@@ -23,6 +22,7 @@ from twill.smt.objectives import length_at_most
 from twill.smt.paper import paper_search
 from twill.smt.rules import assert_rules
 from twill.smt.search import Search
+from twill.solve.pipeline import Report, SolveOptions, main_region, solve
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.normalize import normalize
 

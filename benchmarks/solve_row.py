@@ -15,8 +15,8 @@ from benchmarks.solve_measure import Comparison, Solved, Tell, Times, compare, m
 from benchmarks.solve_report import Row
 from twill.exc import TwillError
 from twill.graph.extract import extract
-from twill.machine import Machine
-from twill.options import SolveOptions, SolverName
+from twill.machine.description import Machine
+from twill.solve.options import SolveOptions, SolverName
 
 
 @dataclass(frozen=True)

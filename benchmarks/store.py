@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where twill is not installed
 
 from twill.graph.extract import extract
-from twill.key import Asked, schedule_key
-from twill.machine_file import load_machine
-from twill.pipeline import SolveOptions, solve
+from twill.machine.file import load_machine
+from twill.schedule.key import Asked, schedule_key
+from twill.solve.pipeline import SolveOptions, solve
 from twill.store.care import keys, verify
 from twill.store.client import Client
 from twill.store.filing import file

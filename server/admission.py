@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from twill.exc import TwillError
-from twill.key import schedule_key
-from twill.machine import Machine
-from twill.schedule_file import field
+from twill.machine.description import Machine
+from twill.schedule.file import field
+from twill.schedule.key import schedule_key
 from twill.store.api import Submission
 
 from .graph_rules import check_graph

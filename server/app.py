@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from twill.exc import StoreUnavailable
-from twill.schedule_file import field
+from twill.schedule.file import field
 from twill.store.api import Submission
 
 from .logs import request_id

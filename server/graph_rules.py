@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from twill.exc import BadSubmission, UnpricedOperation
 from twill.graph.dependence import DependenceGraph, Node, Region, Tile
 from twill.graph.price import price_node
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 MOST = 2**40  # bytes or elements of one tile; far beyond any memory
 MOST_DISTANCE = 2**16  # iterations between a value and its reader

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from twill.exc import BadSubmission
-from twill.machine import Figure, Machine, Rate
+from twill.machine.description import Figure, Machine, Rate
 
 MOST = 1e15  # of any figure; cycles, bytes, registers and rates stay far below
 

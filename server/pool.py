@@ -15,8 +15,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from twill.exc import StoreUnavailable
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
 from twill.store.api import JobBounds, JobProblem, State, Submission
 from twill.store.interface import ScheduleStore
 

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from twill.document import Document
 from twill.exc import StoreUnavailable
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.store.api import PREFIX, Job, MachineList, ScheduleList
 from twill.store.interface import Entry
 

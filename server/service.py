@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from twill.machine import Machine
-from twill.machine_file import load_machine
-from twill.machine_names import list_machines
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.machine.names import list_machines
 from twill.store.api import Job, MachineList, MachineSummary
 from twill.store.interface import ScheduleStore
 

@@ -24,9 +24,9 @@ from twill.document import Document
 from twill.store.api import JobBounds, JobProblem, Submission
 
 if TYPE_CHECKING:
-    from twill.pipeline import Report
+    from twill.solve.pipeline import Report
 
-PRELOADED = ["twill.pipeline", __name__]
+PRELOADED = ["twill.solve.pipeline", __name__]
 PR_SET_PDEATHSIG = 1  # prctl(2)
 NICENESS = 5  # solves give way to answers
 FAILURES_OF_MEMORY = ("out of memory", "memory exhausted", "bad_alloc", "PyObject pointer is null")
@@ -108,8 +108,8 @@ def alive(process: int) -> bool:
 
 def solved(document: str, tell: Callable[[JobBounds], None]) -> str:
     """The schedule of what is asked for in `document`, as canonical JSON."""
-    from twill.machine import Machine
-    from twill.pipeline import SolveOptions, solve
+    from twill.machine.description import Machine
+    from twill.solve.pipeline import SolveOptions, solve
 
     asked = Submission.parse(document)
     assert isinstance(asked.machine, Machine)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tests.tile_numpy import _Instance
-from twill.graph.affine import Polynomial
-from twill.graph.program import Access, Op, TileProgram, TileType
+from twill.tile.affine import Polynomial
+from twill.tile.program import Access, Op, TileProgram, TileType
 
 
 def run(program: TileProgram, grid: Sequence[int], tensors: dict[str, np.ndarray], values: Mapping[str, Any]) -> None:

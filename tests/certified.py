@@ -9,7 +9,7 @@ from twill.certify.memory_rules import birth, in_registers
 from twill.certify.question import Question
 from twill.certify.statement import Key, Statement
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 
 def statement(graph: CostedGraph, machine: Machine, ii: int, ii_to: int | None = None, **limits: int) -> Statement:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from tests.rules import Plan, copies, crossing, depth, length
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
-from twill.schedule import Bounds, Buffer, Certificate, LoopSchedule, Objective, Op, Schedule, Step, WarpGroup
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds, Buffer, Certificate, LoopSchedule, Objective, Op, Schedule, Step, WarpGroup
 
 PROVEN = ("ii", "copies", "crossing", "length", "registers")
 

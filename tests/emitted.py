@@ -25,10 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def emitted(name: str) -> dict[str, str]:
     """The files of one kept kernel that the compiler or a launch reads."""
     from tests.golden_schedules import examples, kernel, machine, schedule
-    from twill.codegen.cuda.printer import print_cuda
-    from twill.codegen.lower import lower
+    from twill.codegen.lower.lower import lower
     from twill.codegen.manifest import make_manifest
-    from twill.codegen.text import text
+    from twill.codegen.print.cuda.printer import print_cuda
+    from twill.codegen.warp.text import text
 
     example = next(one for one in examples() if one.name == name)
     read, found, target = kernel(example), schedule(example), machine()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.exhaustive import optimum
 from tests.rules import Plan
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.smt.assignment import Assignment, read_assignment
 from twill.smt.backend import Z3Session
 from twill.smt.encoding import Encoding

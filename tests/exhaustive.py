@@ -34,7 +34,7 @@ from tests.rules import (
     resident_registers,
 )
 from twill.graph.costed import CostedGraph, Read, Value
-from twill.machine import Context, Machine
+from twill.machine.description import Context, Machine
 
 FAR = -(10**9)  # no path
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from tests.documents import assemble
 from tests.rules import Plan
 from tests.strategies import make_graph, make_machine
-from twill.check import check
 from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Invariant, Read, Storage, Use, Value
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.checker.check import check
+from twill.schedule.document import Schedule
 
 MACHINE = make_machine()
 LOAD, SCORES, SOFTMAX, OUTPUT, SCALE = range(5)

@@ -14,17 +14,17 @@ from tests.conftest import GOLDEN
 from tests.golden_schedules import machine
 from tests.kernels import H100
 from twill import exc
-from twill.codegen.aref import WarpProgram
-from twill.codegen.lower import lower
-from twill.emission import Extracted, emit_solved, extract, refuse_foreign
+from twill.codegen.emission import Extracted, emit_solved, extract, refuse_foreign
+from twill.codegen.lower.lower import lower
+from twill.codegen.warp.program import WarpProgram
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
-from twill.graph.program import TileProgram
-from twill.machine import Machine
-from twill.options import SolveOptions
-from twill.pipeline import solve
-from twill.schedule import Schedule
-from twill.schedule_file import load_schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.file import load_schedule
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.program import TileProgram
 
 FILE = str(Path(__file__).with_name("fused_kernels.py"))
 DESCRIPTORS = tuple(f"{name}_desc=tensordesc<bf16[64, 64]>" for name in "abc")

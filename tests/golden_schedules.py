@@ -13,15 +13,15 @@ from pathlib import Path
 
 from tests.conftest import GOLDEN, ROOT
 from twill import exc
-from twill.emission import Extracted, emit_solved, extract, refuse_foreign
+from twill.codegen.emission import Extracted, emit_solved, extract, refuse_foreign
 from twill.graph.dependence import DependenceGraph
-from twill.graph.specialization import list_specializations
-from twill.machine import Machine
-from twill.machine_file import load_machine
-from twill.options import SolveOptions
-from twill.pipeline import solve
-from twill.schedule import Schedule
-from twill.schedule_file import load_schedule
+from twill.kernel.specialization import list_specializations
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.schedule.document import Schedule
+from twill.schedule.file import load_schedule
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import solve
 
 MACHINE = "h100"
 BUDGET = 120.0  # seconds of each solve

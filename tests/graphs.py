@@ -9,8 +9,8 @@ from twill.graph.build import dependence_graph
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Read, Use, Value
-from twill.graph.program import TileProgram
-from twill.machine import Machine
+from twill.machine.description import Machine
+from twill.tile.program import TileProgram
 
 
 def instruction(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.rules import crossing, least_budget, resident_registers
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from itertools import combinations
 from typing import Any
 
 from tests.happens_steps import Area, Step, step_of
-from twill.codegen.abstract.actor import Actor
-from twill.codegen.abstract_machine import Trial, run
-from twill.codegen.aref import (
+from twill.codegen.verify.abstract.actor import Actor
+from twill.codegen.verify.abstract_machine import Trial, run
+from twill.codegen.warp.layout import Accumulator, Blocked
+from twill.codegen.warp.program import (
     Acquire,
     Arrive,
     BulkCommit,
@@ -44,7 +45,6 @@ from twill.codegen.aref import (
     WaitGroups,
     WarpProgram,
 )
-from twill.codegen.layout import Accumulator, Blocked
 
 Thread = tuple[int, str]  # warp group, "elected" or another
 Clock = dict[Any, int]

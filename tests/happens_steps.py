@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.abstract.actor import Actor
-from twill.codegen.aref import Reduce, SlotRef, Stmt
+from twill.codegen.verify.abstract.actor import Actor
+from twill.codegen.warp.program import Reduce, SlotRef, Stmt
 
 Area = tuple[int, int, int, int]
 

@@ -10,10 +10,10 @@ from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract
-from twill.graph.rewrite import DEFAULT, Rewriting
-from twill.machine import Machine
-from twill.machine_file import load_machine
-from twill.pipeline import main_region
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.solve.pipeline import main_region
+from twill.tile.rewrite.pipeline import DEFAULT, Rewriting
 
 H100: Machine = load_machine("h100")
 B200: Machine = load_machine("b200")

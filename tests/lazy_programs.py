@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.tile_programs import Programs
-from twill.graph.affine import Polynomial
-from twill.graph.program import TileProgram
+from twill.tile.affine import Polynomial
+from twill.tile.program import TileProgram
 
 ROWS, KEYS, DEPTH = 64, 32, 128
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from itertools import count
 
 from tests.kernels import H100
-from twill.codegen.lower import split_class
-from twill.codegen.memory import Memory
-from twill.codegen.plan import Plan
-from twill.codegen.registers import Registers
-from twill.codegen.rings import Rings
-from twill.codegen.tiles import Tiles
+from twill.codegen.lower.lower import split_class
+from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.registers import Registers
+from twill.codegen.lower.rings import Rings
+from twill.codegen.lower.tiles import Tiles
 from twill.graph.build import dependence_graph, wire
-from twill.graph.program import TileProgram
-from twill.options import SolveOptions
-from twill.pipeline import solve
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.program import TileProgram
 
 
 def scheduled(program: TileProgram, blocks: int = 1) -> Schedule:

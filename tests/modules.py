@@ -8,10 +8,10 @@ from typing import Any
 from triton._C.libtriton import ir
 from triton.compiler import ASTSource, make_backend
 
-from twill.graph import ttir
-from twill.graph.gpu_free import TARGET
-from twill.graph.kernel_file import load
-from twill.graph.specialization import Specialization
+from twill.kernel import ttir
+from twill.kernel.gpu_free import TARGET
+from twill.kernel.importing import load
+from twill.kernel.specialization import Specialization
 from twill.runtime.request import Named, Request, Typed, Valued
 
 

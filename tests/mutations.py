@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from tests.places import Edit, Place, block_of, edit, instead, move, other, places
-from twill.codegen.aref import (
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, add, subtract
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Arrive,
@@ -47,8 +49,6 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
-from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, add, subtract
-from twill.codegen.parameters import nodes
 
 
 @dataclass(frozen=True)

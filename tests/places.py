@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twill.codegen.aref import If, Pipeline, Stmt, WarpProgram
+from twill.codegen.warp.program import If, Pipeline, Stmt, WarpProgram
 
 Path = tuple[tuple[str, int], ...]
 """(field, index) at every level; blocks of prologue and epilogue are ("prologue", k), then ("", index)."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.printed_programs import arguments, compute, matrix, place, shared_bytes, symbol, tile_program
-from twill.codegen.aref import (
+from twill.codegen.warp.expression import Apply, Local, Number, ProgramId, multiply
+from twill.codegen.warp.layout import Accumulator, Along, Layout
+from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Aref,
@@ -40,9 +42,7 @@ from twill.codegen.aref import (
     Window,
     WindowAxis,
 )
-from twill.codegen.expression import Apply, Local, Number, ProgramId, multiply
-from twill.codegen.layout import Accumulator, Along, Layout
-from twill.graph.program import TileProgram
+from twill.tile.program import TileProgram
 
 DEPTH = 128  # of a head
 ROWS = (0, -1)  # a row vector, spread over the columns

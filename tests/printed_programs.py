@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from twill.codegen.aref import (
+from twill.codegen.print.cuda.elements import BYTES
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol, less, multiply
+from twill.codegen.warp.layout import Accumulator, Layout
+from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Aref,
@@ -39,10 +42,7 @@ from twill.codegen.aref import (
     WarpGroup,
     WarpProgram,
 )
-from twill.codegen.cuda.elements import BYTES
-from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, less, multiply
-from twill.codegen.layout import Accumulator, Layout
-from twill.graph.program import Argument, TileProgram, TileType
+from twill.tile.program import Argument, TileProgram, TileType
 
 
 def arguments(**kinds: str) -> tuple[Argument, ...]:

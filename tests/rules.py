@@ -1,6 +1,6 @@
 """docs/model.md once more, by formulas modulo I: what the checker is compared with.
 
-Written from that page alone. Where `twill.check` unrolls a schedule and watches it, this module
+Written from that page alone. Where `twill.schedule.checker.check` unrolls a schedule and watches it, this module
 computes with remainders; graphs here number their instructions 0, 1, 2, ...
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from twill.graph.costed import CostedGraph, Value
-from twill.machine import Context, Machine
+from twill.machine.description import Context, Machine
 
 
 @dataclass(frozen=True)

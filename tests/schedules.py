@@ -1,7 +1,7 @@
 """Schedules written by hand for tests of what is shown: attention forward on the H100.
 
 The graph is a simplification of `examples/attention.py` (two row blocks of 64, costs rounded);
-its schedule is a true one: `twill.check` finds nothing against it, and 2048 cycles is what the
+its schedule is a true one: `twill.schedule.checker.check` finds nothing against it, and 2048 cycles is what the
 tensor cores need. Two consumer warp groups work in ping-pong beside a load warp.
 """
 
@@ -20,9 +20,9 @@ from twill.graph.costed import (
     Use,
     Value,
 )
-from twill.machine import Machine
-from twill.machine_file import load_machine
-from twill.schedule import (
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.schedule.document import (
     Bounds,
     Buffer,
     Candidate,

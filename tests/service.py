@@ -21,12 +21,12 @@ from server.run import Server
 from server.service import Service
 from server.settings import Settings
 from tests.kernels import H100
-from twill.check import check_or_raise
 from twill.cli.serving import listen
 from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, Region, Tile, Trip
-from twill.key import Asked
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.checker.check import check_or_raise
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked
 from twill.store.interface import Entry, Summary, summary_of
 
 

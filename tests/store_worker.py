@@ -12,8 +12,8 @@ import random
 import sys
 from pathlib import Path
 
-from twill.key import Asked, schedule_key
-from twill.machine_file import load_machine
+from twill.machine.file import load_machine
+from twill.schedule.key import Asked, schedule_key
 from twill.store.filing import now
 from twill.store.interface import Entry
 from twill.store.sqlite import SqliteStore

@@ -9,9 +9,9 @@ import pytest
 
 from tests.kernels import H100, example
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked, schedule_key
-from twill.pipeline import SolveOptions, solve
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked, schedule_key
+from twill.solve.pipeline import SolveOptions, solve
 from twill.store.filing import file
 from twill.store.interface import Entry
 

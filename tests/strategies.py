@@ -22,7 +22,7 @@ from twill.graph.costed import (
     Use,
     Value,
 )
-from twill.machine import Context, Crossing, Figure, Machine, Memory, RegisterFile, Unit
+from twill.machine.description import Context, Crossing, Figure, Machine, Memory, RegisterFile, Unit
 
 UNITS = ("tensor", "alu", "tma")
 SPACES: tuple[Literal["register", "shared", "tmem"], ...] = ("register", "shared", "tmem")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from twill.codegen.abstract.scalars import Scope, evaluate, integer
-from twill.codegen.aref import If, Let, Pipeline, Stmt
-from twill.codegen.expression import Local, Number
-from twill.codegen.scalars import Iteration
-from twill.codegen.stream import Event, Printer, Stream
-from twill.graph.program import Loop
+from twill.codegen.lower.scalars import Iteration
+from twill.codegen.lower.stream import Event, Printer, Stream
+from twill.codegen.verify.abstract.scalars import Scope, evaluate, integer
+from twill.codegen.warp.expression import Local, Number
+from twill.codegen.warp.program import If, Let, Pipeline, Stmt
+from twill.tile.program import Loop
 
 TRIP = Local("trip")
 

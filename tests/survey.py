@@ -27,10 +27,10 @@ from typing import TypeVar
 
 from tests.mutations import Mutant, mutants
 from tests.twin import Twin
-from twill.codegen.abstract.coverage import wanted
-from twill.codegen.abstract_machine import Trial, trials, verify
-from twill.codegen.aref import If, Pipeline, WarpProgram
-from twill.codegen.text import text
+from twill.codegen.verify.abstract.coverage import wanted
+from twill.codegen.verify.abstract_machine import Trial, trials, verify
+from twill.codegen.warp.program import If, Pipeline, WarpProgram
+from twill.codegen.warp.text import text
 
 CLEAN = "clean"  # the class of the right program
 OPEN, FOUND, SAME, BITS, ORDERED, MISSED = "open", "found", "no fault", "same bits", "ordered anyway", "missed"
@@ -214,7 +214,7 @@ def rest(lines: Sequence[Line]) -> Iterator[str]:
 def lowered(names: Sequence[str]) -> Programs:
     """The warp programs of the examples, from the kept schedules."""
     from tests.golden_schedules import examples, kernel, machine, schedule
-    from twill.codegen.lower import lower
+    from twill.codegen.lower.lower import lower
 
     wanted = [example for example in examples() if not names or example.name in names]
     return {example.name: lower(kernel(example).program, schedule(example), machine()) for example in wanted}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.tile_numpy import bf16, run
-from twill.codegen.arithmetic import rounded
-from twill.graph.specialization import resolve
-from twill.graph.translate import tile_program
+from twill.kernel.specialization import resolve
+from twill.tile.interpret.arithmetic import rounded
+from twill.tile.translate.translate import tile_program
 
 pytestmark = pytest.mark.usefixtures("at_root")
 

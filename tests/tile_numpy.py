@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twill.graph.program import Loop, Op, TileProgram, TileType
+from twill.tile.program import Loop, Op, TileProgram, TileType
 
 NUMPY = {
     "f32": np.float32, "f16": np.float32, "bf16": np.float32, "f8e4m3": np.float32, "i1": np.bool_, "i32": np.int32,

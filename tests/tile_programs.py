@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from twill.graph.affine import Polynomial, as_polynomial
-from twill.graph.program import Access, Argument, Axis, Carry, Loop, Op, TileProgram, TileType, Value
+from twill.tile.affine import Polynomial, as_polynomial
+from twill.tile.program import Access, Argument, Axis, Carry, Loop, Op, TileProgram, TileType, Value
 
 Offset = int | Polynomial
 

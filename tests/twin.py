@@ -6,8 +6,8 @@ from functools import cached_property
 
 from tests.effects import Effects, effects
 from tests.happens import Order, order
-from twill.codegen.abstract_machine import Trial, run, trials
-from twill.codegen.aref import WarpProgram
+from twill.codegen.verify.abstract_machine import Trial, run, trials
+from twill.codegen.warp.program import WarpProgram
 
 
 class Twin:

@@ -8,7 +8,12 @@ from functools import cache
 from itertools import count
 
 from tests.conftest import ROOT
-from twill.codegen.aref import (
+from twill.codegen.lower.clustered import clustered
+from twill.codegen.lower.dynamic_scheduler import claimed
+from twill.codegen.lower.memory import Memory
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
+from twill.codegen.warp.layout import Accumulator, Blocked
+from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Aref,
@@ -48,13 +53,8 @@ from twill.codegen.aref import (
     Window,
     WindowAxis,
 )
-from twill.codegen.claims import claimed
-from twill.codegen.clustered import clustered
-from twill.codegen.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
-from twill.codegen.layout import Accumulator, Blocked
-from twill.codegen.memory import Memory
 from twill.graph.extract import extract
-from twill.graph.program import TileProgram
+from twill.tile.program import TileProgram
 
 K_STEP, DEPTH = 64, 3
 MOST_SHARED = 232448

@@ -58,10 +58,10 @@ def emit_one(file: str, spec: str, folder: Path, cluster: int = 1) -> str:
     from tests.golden_schedules import Example, machine, schedule
     from twill import exc
     from twill.cli.output import write_all
+    from twill.codegen.emission import emit_solved, extract
     from twill.codegen.emit import emit
-    from twill.emission import emit_solved, extract
-    from twill.options import SolveOptions
-    from twill.pipeline import solve
+    from twill.solve.options import SolveOptions
+    from twill.solve.pipeline import solve
 
     os.chdir(ROOT)
     shutil.rmtree(folder, ignore_errors=True)

@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.kernels.contestant import Contestant
 from benchmarks.kernels.tables import ROOT, Row, computing
 from twill.exc import MalformedSidecar
-from twill.graph.problem import Case, Problem
-from twill.graph.sidecar import read_sidecar
+from twill.kernel.problem import Case, Problem
+from twill.kernel.sidecar import read_sidecar
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.manifest import Manifest, read_manifest
 from twill.trial.data import Data, emitted

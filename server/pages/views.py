@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlencode
 
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
 from twill.show import html as drawn
 from twill.show.html import data_of, script_json
 from twill.show.markup import element, text

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from twill.codegen.cuda.build import Build, compile_cubin
-from twill.codegen.cuda.wgmma import Operand, WgmmaShape
+from twill.codegen.compile.nvrtc import Build, compile_cubin
+from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
 from twill.runtime.module import Parameter
 
 KERNELS = Path(__file__).parent / "kernels"

@@ -13,8 +13,8 @@ from tests.gpu.check_overlap import overlap
 from tests.gpu.examples import EXTENTS, ROOT, Extent, Row
 from tests.gpu.references import EXAMPLES, Example
 from twill.exc import MalformedSidecar, TwillError
-from twill.graph.problem import Case, Problem
-from twill.graph.sidecar import read_sidecar
+from twill.kernel.problem import Case, Problem
+from twill.kernel.sidecar import read_sidecar
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.compare import differences, repeats
 from twill.trial.data import Data, emitted, make_data, original

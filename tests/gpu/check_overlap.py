@@ -9,7 +9,7 @@ import torch
 
 from tests.gpu.examples import Row
 from tests.gpu.references import Example
-from twill.graph.problem import Case
+from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.data import Data, emitted, make_data
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from twill import exc
 from twill.cli.output import write_all
+from twill.codegen.emission import emit_solved, extract
 from twill.codegen.emit import Emission, build_kernel
-from twill.codegen.lower import lower
-from twill.emission import emit_solved, extract
+from twill.codegen.lower.lower import lower
 from twill.graph.dependence import DependenceGraph
-from twill.graph.specialization import list_specializations
-from twill.machine import Machine
-from twill.machine_file import load_machine
-from twill.options import SolveOptions
-from twill.pipeline import solve
-from twill.schedule import Schedule
-from twill.schedule_file import load_schedule
+from twill.kernel.specialization import list_specializations
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.schedule.document import Schedule
+from twill.schedule.file import load_schedule
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import solve
 
 
 def specializations() -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from twill.machine import Figure, Machine, Mma, Operation, Rate, Transfer
+from twill.machine.description import Figure, Machine, Mma, Operation, Rate, Transfer
 
 Path = tuple[str, ...]
 Figures = Mapping[Path, Figure]

@@ -18,10 +18,10 @@ from twill.calibrate.probe import Probe, Sample
 from twill.calibrate.probes import CLOCK, PROBES
 from twill.calibrate.recording import Measured, Place, Recording, read_recording
 from twill.calibrate.workbench import Build, Workbench, driver_version, opened, source_digest
-from twill.machine import Figure, Machine
-from twill.machine_file import load_machine, machine_path
-from twill.machine_names import list_machines
-from twill.toml_table import read_toml
+from twill.machine.description import Figure, Machine
+from twill.machine.file import load_machine, machine_path
+from twill.machine.names import list_machines
+from twill.toml.table import read_toml
 
 CITED = "calibrate"  # the key of [sources]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from twill.calibrate.probe import Sample
 from twill.calibrate.probes import CROSSED, KIB
-from twill.machine import Figure
+from twill.machine.description import Figure
 
 WARP = 32  # lanes of an instruction
 ROW = 512  # bytes that a warp moves with 16 of each lane

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from twill.document import Document
-from twill.machine import Context, Figure, Machine, Mma, Operation, Rate
+from twill.machine.description import Context, Figure, Machine, Mma, Operation, Rate
 
 
 def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping[str, str], comment: str = "") -> str:
-    """TOML that `twill.machine_file` reads as `machine`, where `extends` is read as `base`.
+    """TOML that `twill.machine.file` reads as `machine`, where `extends` is read as `base`.
 
     sources: the [sources] of the file, to which sources of figures may refer as "[key]". comment: lines at the top.
     Whatever `machine` lacks and `base` has (an operation, a transfer) stays: files can only add.

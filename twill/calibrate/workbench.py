@@ -16,7 +16,7 @@ from typing import Any
 from twill import exc
 from twill.calibrate.probe import TENSOR_ROW, Probe
 from twill.calibrate.probes import COLUMNS, OTHER_PRODUCTS, PRODUCTS
-from twill.codegen.cuda.wgmma import Operand, WgmmaShape
+from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
 from twill.runtime.device import Device, device, runs_on
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.launch import LaunchShape, launch
@@ -150,7 +150,7 @@ def source_digest() -> str:
 
 def cubin(name: str, arch: str) -> bytes:
     """A source compiled. Errors: BuildToolsMissing, CudaRejected, BuildRejected."""
-    from twill.codegen.cuda.build import compile_cubin
+    from twill.codegen.compile.nvrtc import compile_cubin
 
     return compile_cubin(source(name), arch, shapes=shapes() if name == "products.cu" else (), name=name).cubin
 

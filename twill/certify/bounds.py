@@ -10,7 +10,7 @@ from typing import Literal
 
 from twill.document import Document
 from twill.graph.costed import CostedGraph, Instruction
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 Kind = Literal["resource", "recurrence", "issue", "memory"]
 

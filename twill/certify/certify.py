@@ -15,8 +15,8 @@ from twill.certify.second import second_solver
 from twill.certify.statement import Statement
 from twill.certify.witness import witnesses
 from twill.exc import FalseClaim
-from twill.machine import Machine
-from twill.schedule import LoopSchedule, Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import LoopSchedule, Schedule
 
 Tell = Callable[[str], None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.certify.question import Question
-from twill.schedule import LoopSchedule
+from twill.schedule.document import LoopSchedule
 
 
 def smaller(loop: LoopSchedule) -> range:

@@ -17,8 +17,8 @@ from twill.certify.question import Question
 from twill.certify.statement import Statement
 from twill.certify.verify import WrongStep, verify
 from twill.exc import BadCertificate, BadProof
-from twill.machine import Machine
-from twill.schedule import LoopSchedule, Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import LoopSchedule, Schedule
 
 Read = Callable[[str], bytes]
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from twill.certify.document import FILE, CertificateDocument
 from twill.certify.examine import Finding, examine
 from twill.exc import BadCertificate
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
 
 AGAIN = "make it with `twill solve --certify DIR`"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from twill.certify.linear import Clause, Literal, at_least, at_most, either
 from twill.certify.question import Question
 from twill.graph.costed import CostedGraph, Instruction
-from twill.machine import Context, Machine
+from twill.machine.description import Context, Machine
 
 
 @dataclass

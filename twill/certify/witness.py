@@ -7,8 +7,8 @@ from itertools import combinations
 
 from twill.certify.bounds import Kind, Life, NotExcluded, Witness, exclude, least_delay
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
-from twill.schedule import Bounds
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds
 from twill.zlp.recurrence import certain_arcs, positive_cycle
 
 

@@ -22,7 +22,7 @@ def calibrate(arguments: Namespace) -> int:
         return list_probes()
     from twill.calibrate.calibrate import Request, changes, default_raw, figures, written
     from twill.cli.output import refuse_file, write_all
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
 
     out = Path(arguments.out)
     request = Request(

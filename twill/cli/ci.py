@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from twill.cli import codes, storing
 
 if TYPE_CHECKING:
+    from twill.ci.lock_diff import Change, Found, Problem
+    from twill.ci.lock_file import Lock
     from twill.graph.dependence import DependenceGraph
-    from twill.lock import Lock
-    from twill.lock_diff import Change, Found, Problem
-    from twill.machine import Machine
-    from twill.pipeline import SolveOptions
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+    from twill.solve.pipeline import SolveOptions
     from twill.store.layered import LayeredStore
 
 DEFAULT_MACHINE = "h100"
@@ -41,10 +41,10 @@ class Wanted:
 
 def ci(arguments: Namespace) -> int:
     """Solve or fetch everything, compare, report; exit code NOT_GOOD if a schedule is worse or missing."""
+    from twill.ci.lock_diff import changes
+    from twill.ci.lock_file import load_lock
     from twill.cli.ci_report import junit, report, workflow_commands
     from twill.cli.output import refuse_file, write_all
-    from twill.lock import load_lock
-    from twill.lock_diff import changes
 
     path = Path(arguments.lock)
     for file in (path, *([Path(arguments.junit)] if arguments.junit else [])):
@@ -68,8 +68,8 @@ def ci(arguments: Namespace) -> int:
 
 def conclude(arguments: Namespace, lock: Lock | None, found: Sequence[Change], path: Path) -> int:
     """Write the lock file if there is none or it is to be updated, and say how it ended."""
+    from twill.ci.lock_file import Lock
     from twill.cli.output import write_all
-    from twill.lock import Lock
 
     failed = any(change.verdict == "failed" for change in found)
     if (arguments.update or lock is None) and not failed:
@@ -89,7 +89,7 @@ def conclude(arguments: Namespace, lock: Lock | None, found: Sequence[Change], p
 
 def machines_of(arguments: Namespace, lock: Lock | None) -> dict[str, Machine]:
     """The machines asked for, else those of the lock file, else the default one, by the name they have in it."""
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
 
     named = arguments.machine or sorted({one.machine for one in lock.schedules} if lock else ()) or [DEFAULT_MACHINE]
     machines = [load_machine(name) for name in named]
@@ -99,7 +99,7 @@ def machines_of(arguments: Namespace, lock: Lock | None) -> dict[str, Machine]:
 def kernels(paths: Sequence[str]) -> tuple[Wanted, ...]:
     """Every specialization of every sidecar under `paths` (directories, or kernel files), by name."""
     from twill.exc import NoKernels
-    from twill.graph.sidecar import read_sidecar
+    from twill.kernel.sidecar import read_sidecar
 
     files = sorted({file for path in paths for file in kernel_files(Path(path))})
     found = []
@@ -149,8 +149,8 @@ class Run:
 
     def results(self, wanted: Sequence[Wanted]) -> dict[tuple[str, str, str, str], Found | Problem]:
         """A schedule, or why there is none, for every kernel and machine."""
+        from twill.ci.lock_diff import Problem
         from twill.exc import TwillError
-        from twill.lock_diff import Problem
 
         graphs: dict[Wanted, DependenceGraph] = {}
         found: dict[tuple[str, str, str, str], Found | Problem] = {}
@@ -177,7 +177,7 @@ class Run:
     def announce(self, graphs: dict[Wanted, DependenceGraph]) -> None:
         """Submit everything that nobody has to the service at once, so that it can solve several at a time."""
         from twill.exc import TwillError
-        from twill.key import schedule_key
+        from twill.schedule.key import schedule_key
 
         if self.store is None or self.store.http is None:
             return
@@ -193,9 +193,9 @@ class Run:
 
     def result(self, one: Wanted, graph: DependenceGraph, machine: Machine) -> Found | Problem:
         """The schedule of one kernel for one machine, or why there is none."""
+        from twill.ci.lock_diff import Found, Problem
+        from twill.ci.lock_file import locked
         from twill.exc import TwillError
-        from twill.lock import locked
-        from twill.lock_diff import Found, Problem
 
         begun = time.perf_counter()
         try:
@@ -207,7 +207,7 @@ class Run:
 
     def schedule(self, graph: DependenceGraph, machine: Machine) -> tuple[Schedule, str]:
         """The schedule, and where it is from."""
-        from twill import pipeline
+        from twill.solve import pipeline
 
         options = self.options()
         notes: list[str] = []
@@ -222,7 +222,7 @@ class Run:
 
     def options(self) -> SolveOptions:
         """The options of every solve."""
-        from twill.pipeline import SolveOptions
+        from twill.solve.pipeline import SolveOptions
 
         return SolveOptions(budget=self.arguments.budget, seed=self.arguments.seed)
 

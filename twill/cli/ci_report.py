@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from twill.lock_diff import Change, differences
+from twill.ci.lock_diff import Change, differences
 
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # no characters of XML 1.0
 MARK = {"same": "ok", "changed": "ok", "better": "better", "new": "new"}

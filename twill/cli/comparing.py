@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from twill.cli import codes
 
 if TYPE_CHECKING:
-    from twill.comparison import Tell
-    from twill.schedule import Strategy
+    from twill.schedule.document import Strategy
+    from twill.solve.comparison import Tell
 
 
 def compare(arguments: Namespace) -> int:
     """The table, or the document; exit code 4 if joint could not prove its schedule within the budget."""
     from twill.cli.solving import graph_of, options_of
-    from twill.comparison import compare as compare_strategies
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
     from twill.show.comparison import print_comparison
     from twill.show.console import standard_output
+    from twill.solve.comparison import compare as compare_strategies
 
     machine = load_machine(arguments.machine)
     comparison = compare_strategies(graph_of(arguments), machine, options_of(arguments), watch)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from twill.cli import codes
 
 if TYPE_CHECKING:
+    from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
-    from twill.emission import Extracted
     from twill.graph.dependence import DependenceGraph
-    from twill.machine import Machine
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
 
 
 def emit(arguments: Namespace) -> int:
     """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out."""
     from twill import exc
     from twill.cli.output import refuse_directory
-    from twill.emission import extract
-    from twill.machine_file import load_machine
+    from twill.codegen.emission import extract
+    from twill.machine.file import load_machine
 
     if arguments.out is None and not arguments.ir:
         raise exc.NothingToEmit()
@@ -49,7 +49,7 @@ def emit(arguments: Namespace) -> int:
 
 def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emission:
     """Emitted with the schedule that was given, or solved now."""
-    from twill.emission import emit_scheduled, emit_solved
+    from twill.codegen.emission import emit_scheduled, emit_solved
 
     if arguments.schedule is not None:
         return emit_scheduled(kernel, machine, given(arguments), say_more, arguments.cluster)
@@ -60,7 +60,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     """The kernel with the tiles that a tuning found best; its schedule and clusters are given from now on. Errors:
     NotTuned."""
     from twill.cli import tuned
-    from twill.emission import extract
+    from twill.codegen.emission import extract
 
     found = tuned.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
@@ -72,9 +72,9 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     """The warp program's text; nothing is compiled, so no compiler is needed."""
-    from twill.codegen.lower import lower
-    from twill.codegen.text import text
-    from twill.emission import refuse_foreign
+    from twill.codegen.emission import refuse_foreign
+    from twill.codegen.lower.lower import lower
+    from twill.codegen.warp.text import text
 
     if arguments.schedule is None:
         schedule = solved(kernel.graph, machine, arguments)
@@ -86,8 +86,8 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
 
 def given(arguments: Namespace) -> Schedule:
     """The schedule of --schedule, or of --tuned."""
-    from twill.schedule import Schedule
-    from twill.schedule_file import load_schedule
+    from twill.schedule.document import Schedule
+    from twill.schedule.file import load_schedule
 
     if isinstance(arguments.schedule, Schedule):
         return arguments.schedule
@@ -98,7 +98,7 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
     """The best schedule that the budget allows, proven or not: a kernel of either is right."""
     from twill.cli import solving, storing
     from twill.exc import BudgetExhausted
-    from twill.schedule import Schedule
+    from twill.schedule.document import Schedule
 
     options = replace(solving.options_of(arguments), fuse=arguments.fuse)
     with storing.opened(arguments) as store:

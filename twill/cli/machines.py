@@ -9,7 +9,7 @@ from twill.cli import codes
 
 def list_all(arguments: Namespace) -> int:
     """One line a described machine: name and title."""
-    from twill.machine_names import list_machines, machine_title
+    from twill.machine.names import list_machines, machine_title
 
     for name in list_machines():
         print(f"{name:<8} {machine_title(name)}")
@@ -18,7 +18,7 @@ def list_all(arguments: Namespace) -> int:
 
 def show(arguments: Namespace) -> int:
     """Every figure of a machine with its source."""
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
     from twill.show.console import standard_output
     from twill.show.machine import machine_tables
 
@@ -31,7 +31,7 @@ def show(arguments: Namespace) -> int:
 
 def check(arguments: Namespace) -> int:
     """Validate a machine file; silent about what is right but for one line."""
-    from twill.machine_file import check_machine
+    from twill.machine.file import check_machine
 
     machine = check_machine(arguments.file)
     print(f"{arguments.file}: {machine.name} ({machine.title}) is a valid machine file")

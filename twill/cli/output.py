@@ -14,7 +14,7 @@ from twill.exc import OutputNotWritable
 
 if TYPE_CHECKING:
     from twill.certify.certify import Certified
-    from twill.schedule import Schedule
+    from twill.schedule.document import Schedule
 
 TEXT_WIDTH = 120  # columns of schedule.txt
 

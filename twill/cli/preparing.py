@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from twill.runtime.request import Answer, Request, read_request
 
 if TYPE_CHECKING:
+    from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
-    from twill.emission import Extracted
     from twill.graph.dependence import DependenceGraph
-    from twill.machine import Machine
-    from twill.options import SolveOptions
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+    from twill.solve.options import SolveOptions
     from twill.store.layered import LayeredStore
 
 SPEC = "launch"  # what the variant is called in messages and documents
@@ -81,9 +81,9 @@ def replaced(answer: Answer, notes: list[str]) -> Answer:
 
 def emitted(request: Request) -> Answer:
     """Extract, find a schedule, emit, keep. Errors: Missing, TwillError."""
-    from twill.emission import emit_solved
+    from twill.codegen.emission import emit_solved
     from twill.exc import TwillError
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
     from twill.runtime.artifact import artifact, refusal, to_text
 
     machine = load_machine(request.machine)
@@ -134,8 +134,8 @@ def final(error: Exception) -> bool:
 
 def extracted(request: Request) -> Extracted:
     """The kernel, from Triton's module of it."""
-    from twill.emission import extract_module
-    from twill.graph.specialization import Parameter, Specialization
+    from twill.codegen.emission import extract_module
+    from twill.kernel.specialization import Parameter, Specialization
 
     return extract_module(
         request.module,
@@ -153,7 +153,7 @@ def extracted(request: Request) -> Extracted:
 
 def solver(store: LayeredStore, request: Request) -> Callable[[DependenceGraph, Machine], Schedule]:
     """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
-    from twill.options import SolveOptions
+    from twill.solve.options import SolveOptions
 
     options = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
 
@@ -172,7 +172,7 @@ def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, opt
     """A stored schedule: of a solve for emission, else of any solve."""
     from dataclasses import replace
 
-    from twill.key import schedule_key
+    from twill.schedule.key import schedule_key
     from twill.store.spelling import spelled
 
     store.know(machine)
@@ -186,10 +186,10 @@ def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, opt
 
 def solved(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:
     """Solved at the service, or here; the best that the budget allows."""
-    from twill import pipeline
     from twill.cli.storing import answer, keep
     from twill.exc import BudgetExhausted
-    from twill.schedule import Schedule
+    from twill.schedule.document import Schedule
+    from twill.solve import pipeline
 
     say = logging.getLogger("twill.jit").info
     elsewhere = answer(store, graph, machine, options, say)

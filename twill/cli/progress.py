@@ -14,7 +14,7 @@ from rich.text import Text
 from twill.show.words import cooperation_words
 
 if TYPE_CHECKING:
-    from twill.pipeline import Report
+    from twill.solve.pipeline import Report
 
 PHASES = {"ii": "I", "length": "L"}
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from twill.cli import codes, tuned, tuning
 
 if TYPE_CHECKING:
-    from twill.emission import Extracted
-    from twill.machine import Machine
-    from twill.schedule import Schedule
+    from twill.codegen.emission import Extracted
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
     from twill.tune.evidence import Tried, Tuning
     from twill.tune.measure import Measured
 
@@ -31,7 +31,7 @@ def again(arguments: Namespace) -> int:
     """Measure, keep the winner, complete the evidence in the folder, say by how much the winner wins."""
     from twill.cli.output import write_all
     from twill.cli.solving import options_of
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
     from twill.tune.candidate import Tiles, read
 
     folder, machine = Path(arguments.earlier), load_machine(arguments.machine)
@@ -68,7 +68,7 @@ def opened(folder: Path, kernel: Extracted, machine: Machine) -> Tuning:
 
 def schedule_in(folder: Path, one: Tried) -> Schedule:
     """What a candidate was emitted with."""
-    from twill.schedule_file import load_schedule
+    from twill.schedule.file import load_schedule
 
     return load_schedule(folder / one.folder / "schedule.json")
 
@@ -76,7 +76,7 @@ def schedule_in(folder: Path, one: Tried) -> Schedule:
 def measured_here(found: Tuning, folder: Path, kernel: Extracted, arguments: Namespace) -> Measured:
     """Times of everything that was emitted, at the sizes that were explored."""
     from twill.cli.trying import triton_kernel
-    from twill.graph.specialization import resolve
+    from twill.kernel.specialization import resolve
     from twill.tune.candidate import cases
     from twill.tune.measure import measure
 

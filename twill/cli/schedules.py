@@ -10,8 +10,8 @@ from twill.cli import codes
 
 def check(arguments: Namespace) -> int:
     """Hold the document to every rule; raises InvalidSchedule with all that it breaks."""
-    from twill.check import check_or_raise, load_schedule
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
+    from twill.schedule.checker.check import check_or_raise, load_schedule
 
     schedule = load_schedule(Path(arguments.schedule))
     machine = load_machine(arguments.machine or schedule.machine)
@@ -39,7 +39,7 @@ def check(arguments: Namespace) -> int:
 def show(arguments: Namespace) -> int:
     """Draw the document: tables and picture on standard output, the page and the trace on request."""
     from twill.cli.output import Outputs
-    from twill.schedule_file import load_schedule
+    from twill.schedule.file import load_schedule
     from twill.show.text import print_schedule
 
     outputs = Outputs(html=arguments.html, trace=arguments.trace)

@@ -11,9 +11,9 @@ from twill.cli import codes
 if TYPE_CHECKING:
     from twill.cli.output import Outputs
     from twill.graph.dependence import DependenceGraph
-    from twill.machine import Machine
-    from twill.pipeline import SolveOptions
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+    from twill.solve.pipeline import SolveOptions
 
 
 def solve(arguments: Namespace) -> int:
@@ -25,7 +25,7 @@ def solve(arguments: Namespace) -> int:
     from twill.cli import storing
     from twill.cli.output import Outputs
     from twill.exc import BudgetExhausted
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
 
     outputs = Outputs(html=arguments.html, trace=arguments.trace, out=arguments.out, certificate=arguments.certify)
     outputs.refuse_unwritable()
@@ -41,7 +41,7 @@ def solve(arguments: Namespace) -> int:
                 schedule = run(graph, machine, options)
                 storing.keep(store, schedule, graph, machine, options, storing.say)
     except BudgetExhausted as ended:
-        from twill.schedule import Schedule
+        from twill.schedule.document import Schedule
 
         if isinstance(ended.schedule, Schedule):
             publish(ended.schedule, outputs, arguments, machine)
@@ -52,9 +52,9 @@ def solve(arguments: Namespace) -> int:
 
 def solve_top(machine: Machine, outputs: Outputs, arguments: Namespace) -> int:
     """Up to `--top` optimal schedules: one document a line, or a summary of each; --out has a folder for each."""
-    from twill import pipeline
     from twill.cli.progress import live_progress
     from twill.show.text import print_schedule
+    from twill.solve import pipeline
 
     with live_progress() as tell:
         top = pipeline.solve_top(graph_of(arguments), machine, arguments.top, options_of(arguments), tell)
@@ -84,12 +84,12 @@ def extract(arguments: Namespace) -> int:
 
 def explain(arguments: Namespace) -> int:
     """In words, which rules exclude what was asked for (or anything better than the optimum)."""
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
 
     machine = load_machine(arguments.machine)
     graph = graph_of(arguments)
-    from twill.explain import Asked
-    from twill.explain import explain as explain_kernel
+    from twill.solve.explain import Asked
+    from twill.solve.explain import explain as explain_kernel
 
     asked = Asked(copies=arguments.copies, groups=arguments.groups)
     print(explain_kernel(graph, machine, options_of(arguments), asked))
@@ -107,7 +107,7 @@ def graph_of(arguments: Namespace) -> DependenceGraph:
 
 def options_of(arguments: Namespace) -> SolveOptions:
     """The solve's options; pins stay text, the solver reads them."""
-    from twill.pipeline import SolveOptions
+    from twill.solve.pipeline import SolveOptions
 
     return SolveOptions(
         normalize=arguments.normalize,
@@ -126,8 +126,8 @@ def options_of(arguments: Namespace) -> SolveOptions:
 
 def run(graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:
     """Solve, with a live line on the error stream if somebody watches it."""
-    from twill import pipeline
     from twill.cli.progress import live_progress
+    from twill.solve import pipeline
 
     with live_progress() as tell:
         return pipeline.solve(graph, machine, options, tell)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
-    from twill.machine import Machine
-    from twill.pipeline import SolveOptions
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+    from twill.solve.pipeline import SolveOptions
     from twill.store.api import Job, SolveRequest
     from twill.store.http import HttpStore
     from twill.store.interface import Entry
@@ -55,7 +55,7 @@ def stored(
     store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions, say: Say
 ) -> Schedule | None:
     """The schedule of this kernel, if the store or the service behind it has it."""
-    from twill.key import schedule_key
+    from twill.schedule.key import schedule_key
     from twill.store.spelling import spelled
 
     store.know(machine)

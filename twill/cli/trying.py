@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from twill.cli import codes
 
 if TYPE_CHECKING:
-    from twill.emission import Extracted
-    from twill.graph.problem import Case
+    from twill.codegen.emission import Extracted
+    from twill.kernel.problem import Case
     from twill.runtime.kernel import EmittedKernel
     from twill.trial.bench import Timed
     from twill.trial.check import Checked
@@ -55,7 +55,7 @@ def bench(arguments: Namespace) -> int:
 def extracted(arguments: Namespace) -> Extracted:
     """The kernel, once it is known that it could run here."""
     from twill import exc
-    from twill.emission import extract
+    from twill.codegen.emission import extract
     from twill.runtime.driver import bindings
 
     try:
@@ -73,7 +73,7 @@ def extracted(arguments: Namespace) -> Extracted:
 def chosen(kernel: Extracted, arguments: Namespace, which: str) -> list[Case]:
     """The sizes asked for, else those of the sidecar."""
     from twill import exc
-    from twill.graph.specialization import problem_of
+    from twill.kernel.specialization import problem_of
 
     given = kernel.specialization
     problem = problem_of(given)
@@ -105,7 +105,7 @@ def ready(kernel: Extracted, arguments: Namespace) -> Iterator[EmittedKernel]:
     """The emitted kernel of --dir, or one that is emitted now."""
     from twill import exc
     from twill.cli.emitting import emitted, write
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
     from twill.runtime.kernel import EmittedKernel
 
     if arguments.dir is not None:
@@ -131,7 +131,7 @@ def triton_kernel(kernel: Extracted) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    from twill.graph.kernel_file import unwrap
+    from twill.kernel.importing import unwrap
 
     return unwrap(getattr(module, given.kernel))
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from twill.emission import Extracted
+    from twill.codegen.emission import Extracted
     from twill.graph.dependence import DependenceGraph
-    from twill.machine import Machine
-    from twill.options import SolveOptions
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+    from twill.solve.options import SolveOptions
     from twill.tune.evidence import Tuning
 
 
@@ -38,7 +38,7 @@ def keep(
 def tuning_key(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> str:
     """That of the schedule that is emitted if nothing else is asked for."""
     from twill.cli.solving import options_of
-    from twill.key import schedule_key
+    from twill.schedule.key import schedule_key
 
     return schedule_key(graph, machine.digest(), replace(options_of(arguments), fuse=False).asked)
 

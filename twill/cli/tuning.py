@@ -16,8 +16,8 @@ from twill.cli import codes, tuned
 
 if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
-    from twill.machine import Machine
-    from twill.schedule import Schedule
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
     from twill.tune.candidate import Candidate
     from twill.tune.evidence import Tried, Tuning
     from twill.tune.explore import Asked, Explored
@@ -35,7 +35,7 @@ class Built:
 def tune(arguments: Namespace) -> int:
     """Explore, emit the best few, measure them if there is a GPU, keep the winner, say by how much it wins."""
     from twill.cli.output import refuse_directory
-    from twill.machine_file import load_machine
+    from twill.machine.file import load_machine
     from twill.tune.explore import explore
 
     if arguments.out is not None:
@@ -110,8 +110,8 @@ def emit_best(
     """The default and the `count` most promising others that can be built: where each was emitted; why others not."""
     from twill import exc
     from twill.cli.emitting import write
-    from twill.emission import emit_solved
-    from twill.pipeline import solve
+    from twill.codegen.emission import emit_solved
+    from twill.solve.pipeline import solve
 
     built: dict[str, Built] = {}
     notes: dict[str, str] = {}

@@ -9,22 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.abstract_machine import verify
-from twill.codegen.aref import WarpProgram
-from twill.codegen.claims import Order
-from twill.codegen.cuda.build import Build, compile_cubin
-from twill.codegen.cuda.facts import KernelFacts
-from twill.codegen.cuda.printer import Printed, print_cuda
-from twill.codegen.launcher import launcher
-from twill.codegen.lower import lower
+from twill.codegen.compile.facts import KernelFacts
+from twill.codegen.compile.nvrtc import Build, compile_cubin
+from twill.codegen.lower.dynamic_scheduler import Order
+from twill.codegen.lower.lower import lower
 from twill.codegen.manifest import make_manifest
-from twill.codegen.text import text
-from twill.graph.program import TileProgram
-from twill.graph.specialization import Specialization, problem_of
-from twill.machine import Machine
+from twill.codegen.print.cuda.printer import Printed, print_cuda
+from twill.codegen.print.launcher import launcher
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.text import text
+from twill.kernel.specialization import Specialization, problem_of
+from twill.machine.description import Machine
 from twill.runtime.kernel import CUBIN, MANIFEST
 from twill.runtime.manifest import Manifest
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
+from twill.tile.program import TileProgram
 
 LESS = (
     ("all that is free", True, True),
@@ -74,9 +74,11 @@ def emit(
     """The kernel of `schedule`, compiled. told: gets the name of each step before it begins. order: of instances.
     cluster: CTAs that load tiles together, 1 or 2.
 
-    If the compiler has no room for them, operands that stay in registers (`twill.codegen.resident`) are read from
-    shared memory instead, sums that go from loop to loop are whole (`twill.codegen.parts`), and steady states do not
-    change (`twill.codegen.phases`).
+    If the compiler has no room for them, operands that stay in registers (`twill.codegen.lower.register_operands`)
+    are read from
+    shared memory instead, sums that go from loop to loop are whole (`twill.codegen.passes.partial_reductions`), and
+    steady states do not
+    change (`twill.codegen.lower.index_set_splitting`).
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import cast
 
 from twill import exc
-from twill.codegen.aref import TensorMap, WarpProgram
-from twill.codegen.expression import Apply, Expr, Number, Symbol
-from twill.codegen.parameters import parameters
-from twill.graph.specialization import Specialization
+from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
+from twill.codegen.warp.parameters import parameters
+from twill.codegen.warp.program import TensorMap, WarpProgram
+from twill.kernel.specialization import Specialization
 from twill.runtime.evaluate import Operation, Scalar, evaluable
 from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
 from twill.runtime.tensor_map import Swizzle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twill.exc.base import TwillError
 
-# Building emitted CUDA (twill.codegen.cuda).
+# Building emitted CUDA (twill.codegen.print.cuda).
 
 
 class BuildToolsMissing(TwillError):
@@ -70,7 +70,7 @@ class SharedMemoryFull(TwillError):
     """The rings, operands and staging buffers of a warp program exceed shared memory."""
 
 
-# Running programs on the CPU (twill.codegen.sequential, twill.codegen.abstract_machine).
+# Running programs on the CPU (twill.tile.interpret.sequential, twill.codegen.verify.abstract_machine).
 
 
 class NumpyMissing(TwillError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twill.exc.base import TwillError
 
-# Which kernel and specialization (twill.graph.specialization).
+# Which kernel and specialization (twill.kernel.specialization).
 
 
 class KernelFileMissing(TwillError):
@@ -47,7 +47,7 @@ class MalformedFlag(TwillError):
     """A --sig or --const flag is not NAME=..., or its type is none of Triton's."""
 
 
-# From Triton's IR to the tile program (twill.graph.ttir, mlir, translate).
+# From Triton's IR to the tile program (twill.kernel.ttir, mlir, translate).
 
 
 class KernelDoesNotCompile(TwillError):
@@ -66,7 +66,7 @@ class NestedLoop(TwillError):
     """A counted loop inside a counted loop."""
 
 
-# From addresses to tile accesses (twill.graph.access).
+# From addresses to tile accesses (twill.tile.access.resolve).
 
 
 class AddressNotAffine(TwillError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twill.exc.base import TwillError
 
-# Schedule documents (twill.schedule_file, twill.check).
+# Schedule documents (twill.schedule.file, twill.schedule.checker.check).
 
 
 class MalformedSchedule(TwillError):

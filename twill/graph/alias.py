@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twill.graph.affine import Polynomial
 from twill.graph.dependence import Edge
-from twill.graph.program import Access, Axis, Op
+from twill.tile.affine import Polynomial
+from twill.tile.program import Access, Axis, Op
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from twill.graph.alias import Counter, MemoryNode, memory_edges
 from twill.graph.dependence import Carried, DependenceGraph, Dim, Edge, Input, Mma, Node, Region, Tile
 from twill.graph.dims import Classes, dimension_classes
-from twill.graph.flat import UNIFORM, Flat, Step, flatten, merge
 from twill.graph.fuse import Atom, chains
 from twill.graph.inplace import anti_edges
 from twill.graph.nodes import NodeMaker, kind_of
 from twill.graph.origin import fusable_classes
-from twill.graph.program import Loop, TileProgram
-from twill.graph.purity import Purity, classify, stretches
-from twill.graph.scalars import Scalars
-from twill.graph.vocabulary import ACCESS
 from twill.graph.wiring import Origin, Wiring
 from twill.graph.work import elements, is_free, is_transcendental
+from twill.tile.flat import UNIFORM, Flat, Step, flatten, merge
+from twill.tile.program import Loop, TileProgram
+from twill.tile.scalars import Scalars
+from twill.tile.uniformity import Purity, classify, stretches
+from twill.tile.vocabulary import ACCESS
 
 LETTERS = ("d", "e", "f", "g", "h", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from twill.graph.by_columns import by_columns
 from twill.graph.costed import Cooperation
 from twill.graph.dependence import DependenceGraph, Dim, Region, Space
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 MAX_FUSE = 3
 

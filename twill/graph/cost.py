@@ -27,7 +27,7 @@ from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, S
 from twill.graph.meeting import meeting, tag_of
 from twill.graph.price import Price, price_move, price_node
 from twill.graph.tile_size import tile_bytes, tile_registers
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 
 def cost(graph: DependenceGraph, region: Region, machine: Machine, cooperation: Cooperation) -> CostedGraph:

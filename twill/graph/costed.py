@@ -2,7 +2,7 @@
 
 Everything is in cycles, bytes and registers per thread. Rules that give these numbers their
 meaning are in `docs/model.md`; the solver (`twill.smt`), the bounds (`twill.zlp`) and the
-independent checker (`twill.check`) all read this document and nothing else about the kernel.
+independent checker (`twill.schedule.checker.check`) all read this document and nothing else about the kernel.
 """
 
 from __future__ import annotations

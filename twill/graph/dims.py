@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from twill.graph.flat import UNIFORM, Flat, Step
-from twill.graph.vocabulary import ELEMENTWISE, SOURCES, VIEWS
+from twill.tile.flat import UNIFORM, Flat, Step
+from twill.tile.vocabulary import ELEMENTWISE, SOURCES, VIEWS
 
 AxisOf = tuple[int, int]  # (cell, axis)
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twill.graph.access import resolve_accesses
-from twill.graph.between import tile_program
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
-from twill.graph.program import TileProgram
-from twill.graph.rewrite import DEFAULT, Rewriting, rewrite
-from twill.graph.specialization import resolve
+from twill.kernel.specialization import resolve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.between import tile_program
+from twill.tile.program import TileProgram
+from twill.tile.rewrite.pipeline import DEFAULT, Rewriting, rewrite
 
 
 def extract(
@@ -27,7 +27,7 @@ def extract(
     """The tile program (with tile accesses) and the dependence graph of `FILE[::KERNEL]`.
 
     spec: a specialization of the sidecar. sig, const: ARG=TYPE and NAME=VALUE, over the sidecar's.
-    rewriting: see `twill.graph.rewrite`.
+    rewriting: see `twill.tile.rewrite.pipeline`.
     Raises the errors of `twill.exc` that name the kernel file. Importing the file is all that is
     done with it; nothing is launched.
     """

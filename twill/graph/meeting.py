@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from twill.graph.dependence import DependenceGraph, Region
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 
 def meeting(graph: DependenceGraph, region: Region, machine: Machine) -> dict[int, str]:

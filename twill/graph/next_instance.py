@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.graph.affine import Polynomial
 from twill.graph.dims import Classes
-from twill.graph.flat import UNIFORM, Flat, FlatCarry, Step
-from twill.graph.program import TileProgram
-from twill.graph.scalars import Scalars
-from twill.graph.vocabulary import VIEWS
 from twill.graph.wiring import Wiring
 from twill.graph.work import is_free
+from twill.tile.affine import Polynomial
+from twill.tile.flat import UNIFORM, Flat, FlatCarry, Step
+from twill.tile.program import TileProgram
+from twill.tile.scalars import Scalars
+from twill.tile.vocabulary import VIEWS
 
 INDEX = -1  # the symbol of an index along the class; cells have those below
 SUMS = {"add": Polynomial.__add__, "sub": Polynomial.__sub__, "mul": Polynomial.__mul__}

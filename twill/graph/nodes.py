@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from twill.graph.dependence import Mma, Node, NodeKind, Tile, Transport
 from twill.graph.dims import Classes
-from twill.graph.flat import Flat, Step
-from twill.graph.vocabulary import ACCESS
 from twill.graph.wiring import Wiring
 from twill.graph.work import chain_counts, is_free, tile_bytes
+from twill.tile.flat import Flat, Step
+from twill.tile.vocabulary import ACCESS
 
 KINDS: dict[str, NodeKind] = {
     "dot": "mma", "tile_load": "load", "tile_store": "store", "tile_reduce": "reduce_store",

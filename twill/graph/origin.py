@@ -21,14 +21,14 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from twill.graph.affine import Polynomial
 from twill.graph.dims import Classes
-from twill.graph.flat import UNIFORM, Flat, Step
 from twill.graph.next_instance import NextInstance
-from twill.graph.program import Access, TileProgram
-from twill.graph.purity import Purity, stretches
-from twill.graph.scalars import Scalars
 from twill.graph.wiring import Wiring
+from twill.tile.affine import Polynomial
+from twill.tile.flat import UNIFORM, Flat, Step
+from twill.tile.program import Access, TileProgram
+from twill.tile.scalars import Scalars
+from twill.tile.uniformity import Purity, stretches
 
 
 def fusable_classes(

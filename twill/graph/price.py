@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from twill.graph.costed import Use
 from twill.graph.dependence import Node
-from twill.machine import Machine, Transfer
+from twill.machine.description import Machine, Transfer
 
 BYTES = {"f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1}
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twill.graph.flat import UNIFORM, Flat, FlatCarry
 from twill.graph.work import is_free
+from twill.tile.flat import UNIFORM, Flat, FlatCarry
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from twill.graph.dependence import Count
-from twill.graph.flat import Flat, Step
-from twill.graph.vocabulary import ELEMENTWISE, OPERATION_CLASSES, SOURCES, TRANSCENDENTAL, VIEWS
+from twill.tile.flat import Flat, Step
+from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, SOURCES, TRANSCENDENTAL, VIEWS
 
 COMBINES = {"add": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,

@@ -7,7 +7,7 @@ Grammar::
     Name      ::= a scalar argument                    (JSON: a text, "M" or "a_desc.stride.0")
     Operation ::= kind element Scalar* attribute*      (JSON: {"kind": "add", "element": "i32", "operands": [...]})
 
-Kinds and attributes are those of `twill.graph.vocabulary`. Integers behave as in the kernel: division truncates towards
+Kinds and attributes are those of `twill.tile.vocabulary`. Integers behave as in the kernel: division truncates towards
 zero, the remainder has the sign of the dividend. What leaves its element type raises OverflowError rather than wrap
 around: an address made of it would be wrong.
 """

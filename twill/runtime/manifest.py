@@ -54,7 +54,7 @@ class Promise:
 
 @dataclass(frozen=True)
 class MapEntry:
-    """A tensor map to be made from the arguments; as `twill.codegen.aref.TensorMap`, outermost axis first.
+    """A tensor map to be made from the arguments; as `twill.codegen.warp.program.TensorMap`, outermost axis first.
 
     sizes: elements (None: no bound). strides, offset: elements. box: of one copy. swizzle: bytes. together: elements
     along the last axis that the map has as one of a wider type.

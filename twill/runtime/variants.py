@@ -16,7 +16,7 @@ from typing import Any
 import triton
 
 from twill.exc import TwillError
-from twill.machine_names import list_machines
+from twill.machine.names import list_machines
 from twill.runtime.device import device as gpu
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Inquiry, Library, Shelf, library

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from twill.comparison import Comparison, Row
 from twill.show.table import new_table
+from twill.solve.comparison import Comparison, Row
 
 COLUMNS = ("strategy", "I", "L", "copies", "registers", "groups", "proven", "seconds", "gain")
 PROVEN = {"all": "all", "ii": "I", "none": "no"}

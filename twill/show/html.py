@@ -6,7 +6,7 @@ import importlib.resources
 import json
 from collections.abc import Iterator
 
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
 from twill.show import html_liveness, html_tables
 from twill.show.html_timeline import timeline
 from twill.show.markup import element, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from twill.schedule import Buffer, WarpGroup
+from twill.schedule.document import Buffer, WarpGroup
 from twill.show.live import Layer, Ring, Steps, level_at, register_layers, rings, total
 from twill.show.markup import Attribute, element, line, rect, svg, text, words_at
 from twill.show.view import LoopView

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twill.schedule import Bounds, Certificate, LoopSchedule, Objective, Schedule, Step
+from twill.schedule.document import Bounds, Certificate, LoopSchedule, Objective, Schedule, Step
 from twill.show.live import register_layers, total
 from twill.show.markup import element, table, text
 from twill.show.view import LoopView

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from twill.graph.costed import Value
-from twill.schedule import Buffer, WarpGroup
+from twill.schedule.document import Buffer, WarpGroup
 from twill.show.view import Item, LoopView
 from twill.show.words import label
 

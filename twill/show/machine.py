@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from twill.machine import Figure, Machine
+from twill.machine.description import Figure, Machine
 from twill.show.table import new_table
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from twill.schedule import Schedule
-from twill.schedule_file import load_schedule
+from twill.schedule.document import Schedule
+from twill.schedule.file import load_schedule
 from twill.show.html import resource
 from twill.show.html_timeline import TOP, Timeline
 from twill.show.markup import element, rect, text, words_at

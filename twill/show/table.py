@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from twill.schedule import Certificate, Objective, Schedule
+from twill.schedule.document import Certificate, Objective, Schedule
 from twill.show.live import register_layers, total
 from twill.show.palette import colour, colours
 from twill.show.view import LoopView

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
 from twill.show.console import plain, standard_output, text_of
 from twill.show.gantt import ASCII, UNICODE, gantt
 from twill.show.table import buffers_table, candidates_table, certificate_lines, groups_table, ops_table

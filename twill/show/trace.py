@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
 from twill.show.html_timeline import iterations
 from twill.show.live import register_layers, total
 from twill.show.view import Bar, LoopView, Row, views

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from twill import check_document
 from twill.exc import InvalidSchedule
 from twill.graph.costed import Instruction
-from twill.schedule import LoopSchedule, Op, Schedule, WarpGroup
+from twill.schedule.checker import document as check_document
+from twill.schedule.document import LoopSchedule, Op, Schedule, WarpGroup
 from twill.show.words import label
 
 MOST_COPIES = 64  # iterations in flight beyond which no picture helps

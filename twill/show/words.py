@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twill.graph.costed import Cooperation, Normalization
-from twill.schedule import Objective, Schedule
+from twill.schedule.document import Objective, Schedule
 
 _OBJECTIVES = {"ii": "I", "copies": "copies", "crossing": "crossings", "length": "L", "registers": "registers"}
 

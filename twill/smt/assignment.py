@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, Value
-from twill.machine import Machine
-from twill.schedule import Objective
+from twill.machine.description import Machine
+from twill.schedule.document import Objective
 from twill.smt.encoding import Encoding, read_end
 from twill.zlp.residence import Residence
 from twill.zlp.slots import Slot

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import z3
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.smt import boolean_groups, grid_rules, ladder_rules
 from twill.smt.assignment import Assignment
 from twill.smt.backend import Outcome

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, Value
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.zlp.slots import Slot, slots_of
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, Instruction, Value
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.smt.backend import Session
 from twill.zlp.slots import Slot, slots_of
 

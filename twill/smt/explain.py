@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from twill.graph.costed import CostedGraph, Instruction
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.smt.assignment import read_assignment
 from twill.smt.backend import Z3Session
 from twill.smt.encoding import Encoding, Origin

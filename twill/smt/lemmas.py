@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.smt.backend import Session
 from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules

@@ -7,7 +7,8 @@ looked for in which products may be late by the same number of cycles, as many a
 schedules of a graph in which every instruction that waits for a product waits so much longer. A product that shares
 the tensor core with those of n other warp groups takes n + 1 times its time: no larger margin is looked for. And the
 products of a warp group follow one another, so that the tensor core goes from group to group once in every I: an
-order that emitted code can keep (`twill.codegen.turns`), and in which no result has to wait for products of another
+order that emitted code can keep (`twill.codegen.lower.ordering_barriers`), and in which no result has to wait for
+products of another
 group.
 
 The more warp groups share the tensor core, the later the last of them has its turn: where the fewest copies leave no

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.schedule import Certificate, Objective
+from twill.schedule.document import Certificate, Objective
 from twill.smt.assignment import Assignment
 
 

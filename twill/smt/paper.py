@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
-from twill.schedule import Bounds, Certificate, Step, Verdict
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds, Certificate, Step, Verdict
 from twill.smt.assignment import Assignment
 from twill.smt.boolean import SOLVER, solve_boolean
 from twill.smt.limits import Limits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
 from twill.graph.quiet import quiet_pairs
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding, Origin, implies
 from twill.smt.pins import Pin, assert_pins

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from twill.schedule import Step, Verdict
+from twill.schedule.document import Step, Verdict
 from twill.smt.assignment import Assignment, read_assignment
 from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session, Z3Session

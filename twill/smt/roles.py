@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from twill.graph.costed import CostedGraph, Instruction
-from twill.machine import Machine
+from twill.machine.description import Machine
 
 
 def roles(graph: CostedGraph, slot_of: Sequence[int], machine: Machine) -> dict[int, str]:

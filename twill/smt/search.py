@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
-from twill.schedule import Bounds, Certificate, Step
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds, Certificate, Step
 from twill.smt import spending
 from twill.smt.assignment import Assignment
 from twill.smt.backend import Outcome as Answered

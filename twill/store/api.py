@@ -20,9 +20,9 @@ from pydantic import Field
 
 from twill.document import Document
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked, units_of
-from twill.machine import Machine
-from twill.schedule import Strategy
+from twill.machine.description import Machine
+from twill.schedule.document import Strategy
+from twill.schedule.key import Asked, units_of
 from twill.store.interface import Summary
 
 PREFIX = "/v1"
@@ -36,7 +36,8 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class SolveRequest(Document):
-    """The options of a solve, as `twill.pipeline.SolveOptions`; the service may have a smaller limit on `budget`."""
+    """The options of a solve, as `twill.solve.pipeline.SolveOptions`; the service may have a smaller limit on
+    `budget`."""
 
     normalize: Positive | None = None
     budget: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None = None  # seconds

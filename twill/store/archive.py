@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from twill.exc import FileMissing, MalformedArchive
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.store.care import artifact_names
 from twill.store.examine import examine
 from twill.store.filing import described

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from twill.document import Document
 from twill.exc import ServiceRefused, ServiceUnavailable
 from twill.graph.dependence import DependenceGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.store.api import (
     ENDED,
     PREFIX,

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from twill.check import check
 from twill.graph.cost import cost
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked, schedule_key
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.checker.check import check
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked, schedule_key
 from twill.store.interface import Entry
 from twill.store.rescaled import same_graph
 

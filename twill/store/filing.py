@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 from twill.exc import InvalidSchedule, UnknownMachine
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked
 from twill.store.examine import examine
 from twill.store.interface import Entry
 
@@ -57,8 +57,8 @@ _described: dict[str, Machine] = {}
 
 def described(name: str, digest: str) -> Machine | None:
     """The described machine of that name, if it is this edition of it. Reading one takes 0.1 s, so it is kept."""
-    from twill.machine_file import load_machine
-    from twill.machine_names import list_machines
+    from twill.machine.file import load_machine
+    from twill.machine.names import list_machines
 
     if name not in list_machines():
         return None

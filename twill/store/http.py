@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 
 from twill.exc import ServiceRefused, ServiceUnavailable
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.store.client import REMEMBERED, Client
 from twill.store.examine import examine
 from twill.store.filing import Told, described

@@ -1,7 +1,7 @@
 """What a store of schedules is, whatever it is made of.
 
 A store is never trusted with correctness: whatever comes out of one has been checked, against its
-hash, its key and every rule of docs/model.md (`twill.check`), before the caller sees it. What fails
+hash, its key and every rule of docs/model.md (`twill.schedule.checker.check`), before the caller sees it. What fails
 is put into quarantine with the reason, and reads as a miss.
 
 The first valid schedule of a key stays (a key has one answer, apart from solve times): a second
@@ -16,9 +16,9 @@ from pydantic import Field
 
 from twill.document import Document
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked
-from twill.machine import Machine
-from twill.schedule import Schedule, Strategy
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule, Strategy
+from twill.schedule.key import Asked
 
 
 class Entry(Document):

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from twill.exc import StoreUnavailable
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked
 from twill.store.filing import Told
 from twill.store.http import HttpStore
 from twill.store.interface import Entry, Summary

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked
 from twill.store.filing import file
 from twill.store.interface import Entry, Summary, summary_of
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from twill.exc import JobFailed, ServiceUnavailable
 from twill.graph.dependence import DependenceGraph
-from twill.key import schedule_key
-from twill.machine import Machine
+from twill.machine.description import Machine
+from twill.schedule.key import schedule_key
 from twill.store.api import ENDED, Job, SolveRequest
 from twill.store.http import HttpStore
 from twill.store.interface import Entry

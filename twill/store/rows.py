@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked
 from twill.store.examine import mark
 from twill.store.interface import Entry, summary_of
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from twill.check import check
 from twill.graph.cost import cost
 from twill.graph.costed import Cooperation, CostedGraph, Instruction, Invariant, Storage
 from twill.graph.dependence import DependenceGraph
-from twill.machine import Machine
-from twill.schedule import Buffer, Certificate, LoopSchedule, Schedule
+from twill.machine.description import Machine
+from twill.schedule.checker.check import check
+from twill.schedule.document import Buffer, Certificate, LoopSchedule, Schedule
 from twill.store.interface import Entry
 from twill.store.rescaled import same_graph
 from twill.zlp.bounds import lower_bounds
@@ -139,7 +139,7 @@ def named(graph: CostedGraph, like: CostedGraph) -> CostedGraph:
 
 
 def buffer_names(graph: CostedGraph) -> Iterator[str]:
-    """The names of a loop's buffers in their order (`twill.assemble`)."""
+    """The names of a loop's buffers in their order (`twill.solve.assemble`)."""
     yield from (v.name for v in graph.values if v.space != "register" and v.storage is None)
     kept: tuple[Storage | Invariant, ...] = (*graph.storages, *graph.invariants)
     yield from (r.name for r in kept if r.space != "register")

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 
 from twill.exc import StoreUnavailable
 from twill.graph.dependence import DependenceGraph
-from twill.key import Asked
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.key import Asked
 from twill.store.database import Database
 from twill.store.examine import examine
 from twill.store.filing import Told, described, file, now

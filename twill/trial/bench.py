@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twill.graph.problem import Case
+from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.data import Data, emitted, make_data, original
 from twill.trial.timing import host_microseconds, interleaved, milliseconds

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twill.graph.problem import Case
-from twill.graph.program import TileProgram
+from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
+from twill.tile.program import TileProgram
 from twill.trial.compare import LIMIT, Difference, differences, relative, repeats
 from twill.trial.data import emitted, make_data, original
 from twill.trial.reference import reference

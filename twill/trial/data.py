@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from twill.graph.problem import Case
+from twill.kernel.problem import Case
 from twill.runtime.manifest import CallArgument, Manifest
 
 GUARD = 4096  # bytes on either side

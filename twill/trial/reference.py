@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from twill.codegen.arithmetic import HELD
-from twill.codegen.arrays import np
-from twill.codegen.sequential import descriptor_scalars, run
-from twill.codegen.widen import wide, widened
-from twill.graph.program import TileProgram
+from twill.tile.interpret.arithmetic import HELD
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import descriptor_scalars, run
+from twill.tile.interpret.widen import wide, widened
+from twill.tile.program import TileProgram
 from twill.trial.data import Data
 
 

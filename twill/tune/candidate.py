@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twill import exc
-from twill.emission import Extracted, extract
-from twill.graph.problem import Case
-from twill.graph.sidecar import table_of
-from twill.graph.space import Space
-from twill.graph.specialization import Specialization, problem_of
-from twill.schedule import Schedule
+from twill.codegen.emission import Extracted, extract
+from twill.kernel.problem import Case
+from twill.kernel.sidecar import table_of
+from twill.kernel.specialization import Specialization, problem_of
+from twill.kernel.tuning_space import Space
+from twill.schedule.document import Schedule
 
 
 @dataclass(frozen=True)

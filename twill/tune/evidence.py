@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from twill.document import Document
-from twill.schedule import Schedule
+from twill.schedule.document import Schedule
 
 ARTIFACT = "tuning.json"  # under the key of the default tiles' schedule
 

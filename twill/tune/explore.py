@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill import exc
-from twill.codegen.sharing import CTAS
-from twill.emission import Extracted
+from twill.codegen.emission import Extracted
+from twill.codegen.lower.multicast import CTAS
 from twill.graph.cooperation import cooperations
-from twill.graph.problem import Case
-from twill.machine import Machine
-from twill.options import SolveOptions
-from twill.pipeline import main_region, solve_top
-from twill.schedule import Schedule
+from twill.kernel.problem import Case
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import main_region, solve_top
 from twill.tune.candidate import Candidate, Tiles, all_tiles, cases, read, space_of, with_values
 from twill.tune.predict import predicted_cycles
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twill.exc import NothingToCompareWith
-from twill.graph.problem import Case
+from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.compare import relative
 from twill.trial.data import Data, emitted, make_data, original

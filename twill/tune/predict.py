@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from twill.codegen.abstract.derive import shapes
-from twill.codegen.abstract.extent import trips_at
-from twill.codegen.sequential import descriptor_scalars
-from twill.emission import Extracted
+from twill.codegen.emission import Extracted
+from twill.codegen.verify.abstract.derive import shapes
+from twill.codegen.verify.abstract.extent import trips_at
 from twill.exc import TwillError
 from twill.graph.cost import cost
-from twill.graph.problem import Case
-from twill.machine import Machine
-from twill.schedule import Schedule
+from twill.kernel.problem import Case
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.tile.interpret.sequential import descriptor_scalars
 from twill.zlp.bounds import lower_bounds
 
 SAMPLES = 256  # program instances that are looked at, evenly spread over the grid

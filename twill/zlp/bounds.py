@@ -1,6 +1,6 @@
 """Lower bounds on the initiation interval of a costed graph, before any solver runs.
 
-`lower_bounds(graph, machine)` gives the four of them (`twill.schedule.Bounds`) with the witness of the
+`lower_bounds(graph, machine)` gives the four of them (`twill.schedule.document.Bounds`) with the witness of the
 largest: the instructions, kernel lines and cycles that make a smaller I impossible. Each bound is
 proven in the docstring of its function, from the rules of `docs/model.md`.
 """
@@ -8,8 +8,8 @@ proven in the docstring of its function, from the rules of `docs/model.md`.
 from __future__ import annotations
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
-from twill.schedule import Bounds
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds
 from twill.zlp.issue import issue_bound
 from twill.zlp.lifetime import memory_bound
 from twill.zlp.recurrence import recurrence_bound

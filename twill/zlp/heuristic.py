@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.zlp.grouping import Groups, group_load, proposals
 from twill.zlp.largest import largest_ii
 from twill.zlp.placement import Demands, Effort, Table, demands, heights, place, staggered

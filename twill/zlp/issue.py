@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 from twill.graph.costed import CostedGraph, Instruction
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.zlp.bound import NO_BOUND, Bound, ceil_div, spelled
 
 

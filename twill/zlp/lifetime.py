@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, Instruction, Value
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.zlp.bound import NO_BOUND, Bound, by_id, ceil_div
 from twill.zlp.recurrence import Arc, certain_arcs
 

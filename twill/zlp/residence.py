@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, Value
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.zlp.bound import ceil_div
 from twill.zlp.slots import Slot
 

@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from twill.graph.costed import CostedGraph
-from twill.machine import Machine
+from twill.machine.description import Machine
 from twill.zlp.bound import ceil_div
 from twill.zlp.grouping import Groups
 from twill.zlp.heuristic import HeuristicSchedule

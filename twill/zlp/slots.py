@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.machine import Context, Machine
+from twill.machine.description import Context, Machine
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,69 @@
+"""Promises of reading ptxas' log."""
+
+from __future__ import annotations
+
+import pytest
+
+from twill import exc
+from twill.codegen.compile.facts import KernelFacts, KernelLines, Remark, read_facts, refuse
+from twill.codegen.compile.listing import Place
+
+LOG = """ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
+insufficient register resources for the function 'second'
+ptxas info    : (C7517) wgmma.wait_group is injected in around line 65 by compiler in function 'first'
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'first' for 'sm_90a'
+ptxas info    : Function properties for first
+    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 168 registers, used 3 barriers, 16 bytes cumulative stack size, 1024 bytes smem
+ptxas info    : Compiling entry function 'second' for 'sm_90a'
+ptxas info    : Function properties for second
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 30 registers, used 0 barriers
+"""
+
+
+def facts(**fields: object) -> KernelFacts:
+    names = ("registers", "stack", "spill_stores", "spill_loads", "static_shared", "barriers")
+    given: dict[str, object] = {"function": "k", **dict.fromkeys(names, 0)}
+    return KernelFacts(**(given | fields))  # type: ignore[arg-type]
+
+
+def test_every_function_of_a_log_is_read() -> None:
+    first, second = read_facts(LOG, ())
+    assert (first.function, first.registers, first.barriers, first.static_shared) == ("first", 168, 3, 1024)
+    assert (first.stack, first.spill_stores, first.spill_loads) == (16, 8, 4)
+    assert (second.function, second.registers, second.stack) == ("second", 30, 0)
+
+
+def test_a_remark_belongs_to_the_function_it_names() -> None:
+    first, second = read_facts(LOG, ())
+    assert [remark.code for remark in first.remarks] == ["C7517"]
+    assert [remark.code for remark in second.remarks] == ["C7512"]
+    assert first.remarks[0].injected_wait
+    assert not first.remarks[0].serialized
+    assert second.remarks[0].serialized
+
+
+def test_lines_of_the_ptx_are_not_shown_as_if_they_were_the_kernels() -> None:
+    assert "line 65" not in read_facts(LOG, ())[0].remarks[0].text
+
+
+def test_the_nearest_line_above_says_the_kernel_line() -> None:
+    lines = KernelLines("kernel.py", {3: 30, 9: 90})
+    assert [lines.at(Place("/twill/kernel.cu", n)) for n in (2, 3, 8, 9, 50)] == [0, 30, 30, 90, 90]
+    assert lines.at(Place("/twill/ptx.cuh", 9)) == 0
+    assert lines.at(None) == 0
+
+
+def test_without_a_line_of_the_remark_the_first_multiply_is_named() -> None:
+    remark = Remark("C7512", "wgmma.mma_async instructions are serialized due to ...")
+    slow = facts(remarks=(remark,), first_wgmma=Place("/twill/kernel.cu", 4))
+    with pytest.raises(exc.BuildRejected, match=r"^kernel.py:30: .*\(C7512\)"):
+        refuse((slow,), KernelLines("kernel.py", {3: 30}))
+
+
+def test_a_spill_in_any_function_is_refused_and_none_is_not() -> None:
+    refuse((facts(),), KernelLines("kernel.py", {}))
+    with pytest.raises(exc.BuildRejected, match="'b' spills registers"):
+        refuse((facts(), facts(function="b", spill_loads=4)), KernelLines("kernel.py", {}))

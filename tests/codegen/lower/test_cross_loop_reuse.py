@@ -1,0 +1,113 @@
+"""Promises of `twill.codegen.lower.cross_loop_reuse`: what several loops read is loaded once where it fits, and as
+before where not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.places import edit, instead, places
+from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.lower import lower
+from twill.codegen.verify.abstract.actor import Actor
+from twill.codegen.verify.abstract_machine import run, trials, verify
+from twill.codegen.warp.program import Consumed, If, Pipeline, Skip, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
+
+
+@cache
+def layer_norm() -> WarpProgram:
+    example = Example("examples/layer_norm.py", "bf16")
+    return lower(kernel(example).program, schedule(example), machine())
+
+
+def ring_depth(program: WarpProgram) -> int:
+    """Of the ring that all loops read x from."""
+    (depth,) = (aref.depth for aref in program.arefs if aref.name == "x")
+    return depth
+
+
+def computing(program: WarpProgram) -> WarpGroup:
+    return next(group for group in program.groups if not group.issuer)
+
+
+def test_one_ring_feeds_every_loop_that_reads_the_same_tiles() -> None:
+    program = layer_norm()
+    assert sorted(aref.name for aref in program.arefs) == ["b", "instance", "w", "x"]
+    cursors = Counter(program.arefs[cursor.aref].name for cursor in computing(program).cursors)
+    assert cursors == {"x": 3, "w": 1, "b": 1, "instance": 1}  # a place in the ring for each loop
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_row_that_fits_is_loaded_once_and_another_in_every_loop(fits: bool) -> None:
+    program = layer_norm()
+    depth, seen = ring_depth(program), 0
+    for trial in trials(program):
+        tiles, rows = -(-int(trial.launch.scalars["N"]) // 1024), trial.launch.grid[0]
+        if (tiles <= depth) != fits or not tiles:
+            continue
+        loads: list[str] = []
+
+        def watch(actor: Actor, stmt: Stmt, loads: list[str] = loads) -> None:
+            if isinstance(stmt, TmaLoad) and program.maps[stmt.map].argument == "X":
+                loads.append(actor.role)
+
+        trace = run(program, trial.launch, trial.launch.ctas, watch=watch)
+        boxes = 1  # of four elements as one, 256 of them
+        assert trace.violations == () and len(loads) == rows * tiles * boxes * (1 if fits else 3)
+        seen += 1
+    assert seen
+
+
+def test_the_program_is_right() -> None:
+    assert verify(layer_norm()) == ()
+
+
+def changed(group: WarpGroup, keep: bool) -> WarpGroup:
+    """Slots given back by every loop or, if `keep`, by none but where rows do not fit."""
+
+    def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made: list[Stmt] = []
+        for stmt in stmts:
+            if isinstance(stmt, If) and any(isinstance(inner, Consumed) for inner in stmt.body):
+                made += () if keep else stmt.body
+            elif isinstance(stmt, Pipeline):
+                made.append(replace(stmt, steady=block(stmt.steady)))
+            else:
+                made.append(stmt)
+        return tuple(made)
+
+    return replace(group, body=block(group.body))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_slots_given_back_at_the_wrong_time_are_found(keep: bool) -> None:
+    program = layer_norm()
+    groups = tuple(group if group.issuer else changed(group, keep) for group in program.groups)
+    found = {violation.rule for violation in verify(replace(program, groups=groups), enough=6)}
+    assert found & {"phase", "deadlock", "order", "values"}
+
+
+def test_tiles_of_products_and_of_what_is_written_are_not_kept() -> None:
+    example = Example("examples/gemm.py", "bf16")
+    program = lower(kernel(example).program, schedule(example), machine())
+    conditions = [s for g in program.groups for s in walk(g.body) if isinstance(s, If) and not g.issuer]
+    assert all(not any(isinstance(inner, TmaLoad) for inner in walk((stmt,))) for stmt in conditions)
+
+
+def test_a_load_without_others_is_the_only_one_of_its_family() -> None:
+    family = ((0, 0, -1), (2, 0, -1))
+    assert position((family,), (2, 0, -1)) == (1, 2)
+    assert position((family,), (4, 1, -1)) == (0, 1)
+
+
+def test_a_place_in_the_ring_that_is_not_moved_on_is_found() -> None:
+    """Behind a loop over a row that is longer than the ring: the next row's tiles lie further on."""
+    program = layer_norm()
+    guarded = [p for p in places(program) if isinstance(p.stmt, If) and any(isinstance(s, Skip) for s in p.stmt.body)]
+    assert len(guarded) == 4
+    for place in guarded:
+        assert verify(edit(program, place, instead()), enough=1), place

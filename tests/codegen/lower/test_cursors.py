@@ -1,0 +1,125 @@
+"""Promises of `twill.codegen.lower.cursors`: every read of a loop looks at the slot of its own iteration, waits come
+before
+the first read and the release behind the last, and loops that share a ring agree on how far it has come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.streams import event, executed, iteration, pipeline
+from twill.codegen.lower.cursors import Cursors, EventKey, Use
+from twill.codegen.lower.scalars import Iteration
+from twill.codegen.lower.stream import Event, Stream, arrange
+from twill.codegen.warp.program import Advance, Aref, Consumed, Get, Let, Stmt
+
+RING = Aref(0, "k", (0,), 3, 1, (0,), "tma", 64, 1, 4)
+INTERVAL = 10
+
+
+def reading(times: Sequence[int]) -> Stream:
+    """A loop whose events read one ring at these times (cycles)."""
+    return arrange([event("issue", number, time) for number, time in enumerate(times)], INTERVAL)
+
+
+def last_of(stream: Stream) -> EventKey:
+    return max(stream.events, key=lambda e: e.time).key
+
+
+def with_uses(stream: Stream, uses: dict[EventKey, Use]) -> Stream:
+    """The loop with what its events do to the ring around their reads, which say the cursor that they read by."""
+
+    def using(e: Event) -> Event:
+        use = uses[e.key]
+
+        def emit(at: Iteration) -> list[Stmt]:
+            return [*use.before(), Let(f"{use.cursor}", at.number), *use.after()]
+
+        return replace(e, emit=emit)
+
+    return replace(stream, events=tuple(using(e) for e in stream.events))
+
+
+def loops(cursors: Cursors, times: Sequence[Sequence[int]]) -> list[Stream]:
+    """Loops of one warp group that read one ring, one after the other: planned as the emitter plans them."""
+    streams = [reading(each) for each in times]
+    for _ in range(2):
+        uses = [cursors.uses(RING, [e.key for e in s.events], last_of(s), s) for s in streams]
+    return [with_uses(stream, use) for stream, use in zip(streams, uses, strict=True)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 45), min_size=1, max_size=4, unique_by=lambda t: t % INTERVAL),
+                  st.integers(0, 5)),
+        min_size=1, max_size=3,
+    )
+)  # fmt: skip
+def test_every_read_is_of_its_own_slot(made: list[tuple[list[int], int]]) -> None:
+    cursors = Cursors(count())
+    streams = loops(cursors, [times for times, _ in made])
+    places: Counter[int] = Counter()  # cursor -> slots passed
+    passed = given_back = waited = 0
+    for stream, (times, trip) in zip(streams, made, strict=True):
+        reads: Counter[int] = Counter()
+        for stmt in executed(pipeline(stream), trip):
+            if isinstance(stmt, Get):
+                assert places[stmt.cursor] == waited
+                waited += 1
+            if isinstance(stmt, Let):
+                slot = places[int(stmt.name)]
+                assert slot == passed + iteration(stmt)
+                assert given_back <= slot < waited
+                reads[slot] += 1
+            if isinstance(stmt, Consumed):
+                assert places[stmt.cursor] == given_back
+                assert reads[given_back] == len(times), "given back before the last read"
+                given_back += 1
+            if isinstance(stmt, Advance):
+                places[stmt.cursor] += 1
+        passed += trip
+        assert waited == given_back == passed
+        assert {places[cursor.id] for cursor in cursors.cursors} == {passed}
+
+
+def test_one_cursor_is_enough_for_reads_of_one_stage() -> None:
+    cursors = Cursors(count())
+    loops(cursors, [[0, 3, 6]])
+    assert [cursor.name for cursor in cursors.cursors] == ["k_get"]
+
+
+def test_reads_of_another_stage_have_a_cursor_of_their_own() -> None:
+    cursors = Cursors(count())
+    loops(cursors, [[0, 13]])
+    assert [cursor.name for cursor in cursors.cursors] == ["k_get", "k_get1"]
+
+
+def test_a_loop_moves_on_the_cursors_that_only_another_loop_needs() -> None:
+    cursors = Cursors(count())
+    one, two = loops(cursors, [[0], [0, 13]])
+    for stream in (one, two):
+        moved = Counter(stmt.cursor for stmt in executed(pipeline(stream), 4) if isinstance(stmt, Advance))
+        assert moved == {0: 4, 1: 4}
+
+
+def test_the_producer_has_its_own_position() -> None:
+    cursors = Cursors(count(7))
+    assert (cursors.of(RING, "put"), cursors.of(RING, "get"), cursors.of(RING, "put")) == (7, 8, 7)
+    assert [cursor.aref for cursor in cursors.cursors] == [RING.id, RING.id]
+
+
+def test_only_the_first_read_waits_and_only_the_last_gives_back() -> None:
+    cursors = Cursors(count())
+    stream = reading([0, 3, 6])
+    uses = cursors.uses(RING, [("issue", 0), ("issue", 1), ("issue", 2)], ("issue", 2), stream)
+    assert [(uses["issue", n].get, uses["issue", n].consumed) for n in range(3)] == [
+        (True, False), (False, False), (False, True),
+    ]  # fmt: skip
+    assert uses["issue", 2].after() == [Consumed(0), Advance(0)]
+    assert uses["issue", 1].before() == uses["issue", 1].after() == []

@@ -1,0 +1,76 @@
+"""Promises of `twill.codegen.lower.groups`: which warp groups there are, and what registers they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.kernels import H100
+from twill import exc
+from twill.codegen.lower.groups import Group, register_pool, warp_groups, with_registers
+from twill.schedule.document import Op, Schedule, WarpGroup
+
+
+def group(number: int, context: str, registers: int) -> WarpGroup:
+    return WarpGroup(id=number, role=f"{context} {number}", context=context, registers=registers, threads=128)
+
+
+def op(loop: int, warp_group: int, kind: str = "tma load") -> Op:
+    return Op.model_construct(loop=loop, warp_group=warp_group, op=kind)
+
+
+def schedule(groups: Sequence[WarpGroup], ops: Sequence[Op] = ()) -> Schedule:
+    return Schedule.model_construct(warp_groups=tuple(groups), ops=tuple(ops))
+
+
+COMPUTE, LOAD, SECOND = group(0, "compute", 168), group(1, "issue", 24), group(2, "issue", 24)
+
+
+def test_load_groups_of_different_loops_are_one() -> None:
+    made, group_of = warp_groups(schedule([COMPUTE, LOAD, SECOND], [op(0, 0, "mma"), op(0, 1), op(1, 2)]))
+    assert group_of == {0: 0, 1: 1, 2: 1}
+    assert [g.issuer for g in made] == [False, True]
+
+
+def test_load_groups_of_one_loop_are_two() -> None:
+    made, group_of = warp_groups(schedule([COMPUTE, LOAD, SECOND], [op(0, 1), op(0, 2)]))
+    assert group_of == {0: 0, 1: 1, 2: 2}
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("kind", ["copy load", "plain load"])
+def test_a_group_whose_threads_load_is_no_issuer(kind: str) -> None:
+    made, _ = warp_groups(schedule([COMPUTE, LOAD], [op(0, 1, kind)]))
+    assert not made[1].issuer
+
+
+def test_what_the_register_file_has_left_is_handed_out() -> None:
+    asked = schedule([COMPUTE, LOAD])
+    made = with_registers(warp_groups(asked)[0], asked, H100, "k.py")
+    granule = H100.register_file.granule
+    assert all(now.registers >= was.registers for now, was in zip(made, asked.warp_groups, strict=True))
+    assert all(now.registers <= H100.context(was.context).max_registers
+               for now, was in zip(made, asked.warp_groups, strict=True))  # fmt: skip
+    left = register_pool(made, H100) - sum(g.threads * g.registers for g in made)
+    full = [g for g in made if g.registers == H100.context("issue" if g.issuer else "compute").max_registers]
+    assert left >= 0 and (left < 128 * granule or len(full) == len(made))
+
+
+def test_compute_groups_grow_alike() -> None:
+    asked = schedule([group(0, "compute", 120), group(1, "compute", 120), group(2, "issue", 24)])
+    made = with_registers(warp_groups(asked)[0], asked, H100, "k.py")
+    assert made[0].registers == made[1].registers > 120
+
+
+def test_budgets_beyond_the_register_file_are_refused() -> None:
+    asked = schedule([group(number, "compute", 240) for number in range(3)])
+    with pytest.raises(exc.UnsupportedInKernel, match="register budgets exceed") as raised:
+        with_registers(warp_groups(asked)[0], asked, H100, "k.py")
+    assert raised.value.file == "k.py"
+
+
+def test_a_launch_gives_all_threads_alike() -> None:
+    three = [Group(n, "", 128, 0, False) for n in range(3)]
+    assert register_pool(three, H100) == 384 * 168
+    assert register_pool(three[:1], H100) == 128 * 256

@@ -1,0 +1,189 @@
+"""Promises of `twill.codegen.lower.longest_first`: nothing is left out, long instances come first, CTAs get alike."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from types import SimpleNamespace
+
+import pytest
+
+from tests.kernels import H100
+from tests.lowered import planned, scheduled
+from tests.tile_programs import Programs, gemm
+from twill.codegen.lower.dynamic_scheduler import Order
+from twill.codegen.lower.longest_first import (
+    CACHED,
+    READERS,
+    cached,
+    evenly,
+    growth,
+    longest_first,
+    ordered,
+    rank,
+    terms,
+)
+from twill.codegen.lower.lower import lower
+from twill.codegen.print.cuda.printer import print_cuda
+from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
+from twill.codegen.warp.program import LongestFirst
+from twill.tile.affine import Polynomial
+from twill.tile.program import TileProgram
+
+GROWS = LongestFirst(0, True, Number(0), 1, 64)
+
+
+def triangle() -> TileProgram:
+    """Row block i of C is A times as much of B as there are rows before its end; one C for each index of axis 1."""
+    p = Programs()
+    block, layer = p.op("program_id", axis=0), p.op("program_id", axis=1)
+    upper = p.op("add", p.op("mul", block, p.constant(64)), p.constant(64))
+    row = Polynomial.symbol(block) * 64
+    with p.loop(upper, [p.constant(0.0, (64, 64), "f32")], step=64) as k:
+        a = p.load("A", (64, 64), at=(row, k.i), name="a")
+        b = p.load("B", (64, 64), at=(k.i, 0), name="b")
+        k.yields = [p.dot(a, b, k.carried[0], name="acc")]
+    at = (Polynomial.symbol(layer) * 640 + row, 0)
+    p.store("C", p.op("cast", k.results[0], element="f16", name="c"), at=at)
+    return p.done()
+
+
+def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
+    found = longest_first(planned(triangle()).plan)
+    assert found is not None
+    assert (found.axis, found.grows) == (0, True)
+    assert H100.l2 is not None and found.cached == cached(H100) == int(H100.l2.value * CACHED)
+    assert found.most == H100.sms.value // READERS == 33
+
+
+def test_without_a_described_cache_all_instances_are_walked_together() -> None:
+    assert cached(H100.model_copy(update={"l2": None})) == 2**32 - 1
+
+
+def test_equal_trip_counts_keep_the_order_of_the_grid() -> None:
+    assert longest_first(planned(gemm()).plan) is None
+
+
+@pytest.mark.parametrize("axis, grows", list(product(range(3), (True, False))))
+@pytest.mark.parametrize("together", [1, 2, 5, 100])
+def test_every_instance_comes_once(axis: int, grows: bool, together: int) -> None:
+    grid = (5, 3, 2)
+    found = list(ordered(grid, LongestFirst(axis, grows, Number(0), 1, 64), together))
+    assert sorted(found) == sorted(product(*map(range, grid)))
+
+
+def test_bands_are_as_wide_as_one_another() -> None:
+    assert [evenly(64, most) for most in (100, 64, 56, 30, 10, 7, 3, 1, 0)] == [64, 64, 32, 22, 8, 6, 2, 1, 1]
+    assert all(
+        2 * ((count - 1) % evenly(count, most) + 1) >= evenly(count, most)
+        for count in range(1, 70)
+        for most in (5, 10, 24)
+    )
+
+
+@pytest.mark.parametrize("ctas, count", [(1, 7), (4, 16), (4, 18), (132, 100), (132, 1000)])
+def test_every_rank_is_some_cta_s(ctas: int, count: int) -> None:
+    assert sorted(rank(i, ctas, count) for i in range(count)) == list(range(count))
+
+
+def test_without_an_order_axis_0_is_the_fastest() -> None:
+    assert list(ordered((2, 2), None, 1)) == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
+
+
+@pytest.mark.parametrize("blocks, together", [(8, 64), (16, 32), (32, 16), (64, 8), (128, 4)])
+def test_ctas_get_nearly_the_same(blocks: int, together: int) -> None:
+    def most(indices: list[tuple[int, int, int]], order: bool) -> float:
+        loads = [0] * 132
+        for i in range(len(indices)):
+            block = indices[rank(i, 132, len(indices)) if order else i][0]
+            loads[i % 132] += block + 2  # one iteration for what is around the loop
+        return max(loads) / (sum(loads) / 132)
+
+    now = most(list(ordered((blocks, 64), GROWS, together)), True)
+    assert now < 1.05
+    assert now < most(list(ordered((blocks, 64), None, 1)), False)
+
+
+@pytest.mark.parametrize("order", ["static", "dynamic"])
+def test_the_printed_order_is_this_one(order: Order) -> None:
+    program, dynamic = triangle(), order == "dynamic"
+    text = print_cuda(lower(program, scheduled(program), H100, order=order), H100).text
+    begin = text.index("const u32 ranked" if dynamic else "const u32 begin")
+    last = "told = " if dynamic else "const i32 program_id_1"
+    lines = text[begin : text.index(";", text.index(last, begin))].replace("\n", ";")
+    names = dict(re.findall(r"(?:const [ui]32|,) (\w+) = ((?:[^,;(]|\([^()]*\))+)", lines))
+    blocks, heads, ctas, together = 5, 6, 4, 4
+    common = {"others": heads, "grid0": blocks}
+    (kept,) = re.findall(r"store_shared4\(smem \+ walk_at, {(.*)}\)", text)
+    common["most"] = together
+    (wide,) = re.findall(r"  u32 together = (.*);  //", text)
+    common["together"] = eval(wide.replace("/", "//"), common.copy())
+    (narrow,) = re.findall(r"while \((.*)\) --together;", text)
+    while eval(narrow, common.copy()):
+        common["together"] -= 1
+    assert common["together"] == evenly(heads, together) == 3
+    walk = SimpleNamespace(**dict(zip("xyzw", eval(kept.replace("/", "//"), common), strict=True)))
+    expected = list(ordered((blocks, heads), GROWS, together))
+    for instance in range(blocks * heads):
+        known = {"grid0": blocks, "grid1": heads, "ctas": ctas, "instance": instance, "cta": instance % ctas,
+                 "instances": blocks * heads, "odd": instance // ctas % 2, "walk": walk, "place": instance}  # fmt: skip
+        for name, expr in names.items():
+            said = expr.replace("gridDim.x", "ctas").replace("blockIdx.x", "cta").replace("/", "//")
+            said = re.sub(r"^(.*) \? (.*) : (.*)$", r"(\2) if (\1) else (\3)", said)
+            known[name] = eval(said, {"min": min}, known)
+        if dynamic:
+            told = re.findall(r"told = {(.*)}", lines)[0].replace("/", "//")
+            assert eval(f"[{told}]", {}, known)[:2] == list(expected[instance][:2])
+            continue
+        assert (known["program_id_0"], known["program_id_1"]) == expected[rank(instance, ctas, len(expected))][:2]
+
+
+def _times(value: Expr, factor: int) -> Expr:
+    return multiply(value, Number(factor))
+
+
+START = _times(ProgramId(0), 128)
+
+
+@pytest.mark.parametrize(
+    "expr, way",
+    [
+        (START, 1),
+        (_times(START, -1), -1),
+        (subtract(add(START, Number(128)), START), 0),
+        (Apply("div", (add(START, Number(127)), Number(128)), "i32"), 1),
+        (Apply("max", (subtract(START, Number(1023)), Number(0)), "i32"), 1),
+        (subtract(Symbol(0, "N", "i32"), START), -1),
+        (add(START, ProgramId(1)), 1),
+        (subtract(START, Apply("max", (START, Number(0)), "i32")), None),
+        (Apply("rem", (START, Number(3)), "i32"), None),
+        (Apply("div", (START, Symbol(0, "N", "i32")), "i32"), None),
+        (NumPrograms(0), 0),
+    ],
+)
+def test_which_way_an_expression_goes(expr: Expr, way: int | None) -> None:
+    assert growth([(expr, 1)], 0) == way
+
+
+WHOLE = _times(Apply("div", (_times(ProgramId(0), 192), Number(80)), "i32"), 80)  # rows in whole blocks of 80
+END = Apply("min", (add(_times(ProgramId(0), 192), Number(192)), Symbol(0, "N", "i32")), "i32")
+
+
+def _trip(begin: Expr, end: Expr) -> Expr:
+    return Apply("div", (add(subtract(end, begin), Number(79)), Number(80)), "i32")
+
+
+@pytest.mark.parametrize("sizes, way", [((1, 1), 1), ((3, 2), 1), ((1, 2), None)])
+def test_loops_that_follow_each_other_are_as_long_as_their_sum(sizes: tuple[int, int], way: int | None) -> None:
+    masked = _trip(WHOLE, END)  # three or four iterations: no growth of its own
+    assert growth([(masked, 1)], 0) is None
+    assert growth([(_trip(Number(0), WHOLE), sizes[0]), (masked, sizes[1])], 0) == way
+
+
+def test_the_sum_of_a_division_s_parts_is_that_of_the_whole() -> None:
+    split = add(_trip(Number(0), WHOLE), _trip(WHOLE, END))
+    assert terms(split) == terms(_trip(Number(0), END))
+
+
+def test_what_cancels_is_no_term() -> None:
+    assert terms(subtract(_times(START, 2), _times(ProgramId(0), 256))) == {}

@@ -1,0 +1,88 @@
+"""Promises of `twill.codegen.lower.occupancy`: kernels without products share an SM, and each of their CTAs has its
+part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.kernels import H100
+from tests.lowered import scheduled
+from tests.tile_programs import Programs, gemm
+from twill.codegen.lower.lower import lower
+from twill.codegen.lower.occupancy import MOST, RESERVED, share
+from twill.codegen.print.cuda.printer import print_cuda
+from twill.codegen.verify.abstract.static import static_violations
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.program import WarpProgram
+from twill.tile.affine import Polynomial
+from twill.tile.program import TileProgram
+
+
+def scaling(columns: int = 1024) -> TileProgram:
+    """Y = 2 X by tiles along a row: loads, a multiplication, stores."""
+    p = Programs()
+    p.argument("X", "ptr:f16")
+    p.argument("Y", "ptr:f16")
+    trips = p.argument("trips")
+    row = Polynomial.symbol(p.op("program_id", axis=0))
+    with p.loop(trips, []) as k:
+        x = p.load("X", (1, columns), at=(row, k.i * columns), name="x")
+        p.store("Y", p.op("mul", x, p.constant(2.0, (1, columns), "f16"), name="y"), at=(row, k.i * columns))
+    return p.done()
+
+
+def lowered(program: TileProgram) -> WarpProgram:
+    return lower(program, scheduled(program), H100)
+
+
+def test_a_kernel_with_products_has_its_sm_alone() -> None:
+    made = lowered(gemm())
+    assert made.ctas == 1
+    assert all(group.registers for group in made.groups)
+    assert "__launch_bounds__(384, 1)" in print_cuda(made, H100).text
+
+
+def test_a_kernel_without_products_shares_its_sm() -> None:
+    made = lowered(scaling())
+    assert 1 < made.ctas <= MOST
+    assert not any(group.registers for group in made.groups)  # as compiled
+    assert {group.threads for group in made.groups if group.issuer} == {32}
+    text = print_cuda(made, H100).text
+    threads = sum(group.threads for group in made.groups)
+    assert f"__launch_bounds__({threads}, {made.ctas})" in text
+    assert "regs_grow" not in text and "regs_shrink" not in text
+
+
+def test_ctas_that_share_an_sm_fit_into_it() -> None:
+    made = lowered(scaling())
+    assert made.ctas * (made.shared + RESERVED) <= H100.capacity("shared") + RESERVED
+    assert static_violations(made) == ()
+
+
+def test_larger_tiles_leave_room_for_fewer_ctas() -> None:
+    ctas = [lowered(scaling(columns)).ctas for columns in (1024, 16384)]
+    assert ctas[0] > ctas[1] >= 1
+
+
+@pytest.mark.parametrize("ctas", [1, 2, 3, 7])
+def test_shares_add_up(ctas: int) -> None:
+    each = share(232448, ctas)
+    assert ctas * (each + RESERVED) <= 232448 + RESERVED < ctas * (each + 1 + RESERVED)
+
+
+def test_more_ctas_than_the_memory_holds_are_found() -> None:
+    made = replace(lowered(scaling()), ctas=64)
+    assert Counter(v.rule for v in static_violations(made))["shared"] == 1
+
+
+def test_ctas_that_move_registers_and_share_an_sm_are_found() -> None:
+    made = lowered(gemm())
+    found = [v.message for v in static_violations(replace(made, ctas=2)) if v.rule == "registers"]
+    assert found and all("must not" in message for message in found)
+
+
+def test_the_program_is_right() -> None:
+    assert verify(lowered(scaling())) == ()

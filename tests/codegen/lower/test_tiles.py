@@ -1,0 +1,180 @@
+"""Promises of `twill.codegen.lower.tiles`: shapes of row blocks, how tiles lie in registers, what views show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tile_programs import Programs, attention, gemm
+from twill import exc
+from twill.codegen.lower.tiles import Tiles, View
+from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform
+from twill.graph.build import wire
+from twill.tile.program import TileProgram
+
+
+def made_by(tiles: Tiles, name: str, kind: str = "") -> int:
+    """The cell that the last step of that name (and operation) makes."""
+    found = [s for s in tiles.flat.steps if s.op.name == name and kind in ("", s.op.kind)]
+    return found[-1].results[0]
+
+
+def whole(program: TileProgram) -> Tiles:
+    return Tiles(wire(program), -1, 1)
+
+
+def split(program: TileProgram, name: str, axis: int, parts: int) -> Tiles:
+    """Cut along an axis of a named result."""
+    wired = wire(program)
+    return Tiles(wired, wired.classes.of[made_by(Tiles(wired, -1, 1), name)][axis], parts)
+
+
+# -- row blocks ---------------------------------------------------------------------------------
+
+
+def test_tiles_are_cut_along_one_dimension() -> None:
+    tiles = split(gemm(), "acc", 0, 2)
+    assert [tiles.shape(made_by(tiles, name)) for name in ("a", "b", "acc", "c")] == [
+        (64, 64), (64, 128), (64, 128), (64, 128),
+    ]  # fmt: skip
+    assert [tiles.is_split(made_by(tiles, name)) for name in ("a", "b")] == [True, False]
+
+
+def test_nothing_is_cut_without_a_dimension() -> None:
+    tiles = whole(gemm())
+    assert tiles.shape(made_by(tiles, "a")) == (128, 64)
+    assert not tiles.is_split(made_by(tiles, "a"))
+
+
+def test_queries_are_cut_and_keys_are_not() -> None:
+    """They have one extent, and even one `range` of offsets, but are two dimensions."""
+    tiles = split(attention(), "q", 0, 2)
+    assert [tiles.shape(made_by(tiles, n)) for n in ("q", "k", "qk", "m_ij")] == [
+        (64, 64), (128, 64), (64, 128), (64,),
+    ]  # fmt: skip
+
+
+# -- layouts ------------------------------------------------------------------------------------
+
+
+def test_matrices_lie_as_the_tensor_core_wants() -> None:
+    tiles = split(attention(), "q", 0, 2)
+    assert tiles.layout(made_by(tiles, "qk")) == Accumulator(64, 128)
+    assert tiles.layout(made_by(tiles, "acc")) == Accumulator(64, 64)
+
+
+def test_what_a_reduction_leaves_lies_along_rows_and_so_does_all_that_meets_it() -> None:
+    tiles = split(attention(), "q", 0, 2)
+    for name in ("m_ij", "alpha", "l_i", "lse"):
+        assert tiles.layout(made_by(tiles, name)) == Along(Accumulator(64, 8), 1)
+
+
+def test_column_offsets_lie_along_columns() -> None:
+    tiles = whole(attention(causal=True))
+    layouts = {tiles.layout(s.results[0]) for s in tiles.flat.steps if s.op.kind == "range"}
+    assert layouts == {Along(Accumulator(128, 8), 1), Along(Accumulator(64, 128), 0)}
+
+
+def test_without_products_everything_is_blocked() -> None:
+    p = Programs()
+    x = p.load("x", (1024,), "f32")
+    p.store("y", p.op("mul", x, x, name="square"))
+    tiles = whole(p.done())
+    assert tiles.layout(made_by(tiles, "square")) == Blocked((1024,), 8)
+
+
+def test_a_number_is_uniform_and_extents_of_one_are_dropped() -> None:
+    p = Programs()
+    x = p.load("x", (1, 1024), "f32", name="x")
+    p.store("y", p.reduce(x, 1, "add", name="sum"))
+    tiles = whole(p.done())
+    assert tiles.layout(made_by(tiles, "sum")) == Uniform()
+    assert (tiles.core(made_by(tiles, "x")), tiles.core_axes(made_by(tiles, "x"))) == ((1024,), (1,))
+
+
+def test_two_sides_of_one_vector_are_refused_with_both_lines() -> None:
+    p = Programs()
+    a, b = p.load("a", (128, 64)), p.load("b", (64, 128))
+    product = p.dot(a, b)
+    v = p.load("v", (128,), "f32", name="v")
+    p.op("add", product, p.column(v, 128), name="first")
+    rows = p.line
+    p.store("y", p.op("add", product, p.row(v, 128), name="second"))
+    with pytest.raises(exc.LayoutConflict) as raised:
+        whole(p.done())
+    here, there = raised.value.line, int(raised.value.message.split("at line ")[1].split()[0])
+    assert min(here, there) <= rows < max(here, there)
+    assert "one value for each row" in raised.value.message and "one value for each column" in raised.value.message
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("shape", [(32, 64), (96, 64), (64, 4)])
+def test_matrices_that_the_tensor_core_does_not_hold_are_refused(shape: tuple[int, int]) -> None:
+    p = Programs()
+    p.store("c", p.dot(p.load("a", (64, 64)), p.load("b", (64, 64))))
+    x = p.load("x", shape, "f32")
+    p.store("y", p.op("add", x, x, name="odd"), at=(0, 0))
+    tiles = whole(p.done())
+    with pytest.raises(exc.UnsupportedInKernel, match=f"matrix of {shape[0]} x {shape[1]}") as raised:
+        tiles.layout(made_by(tiles, "odd"))
+    assert raised.value.hint == "rows in 64s, columns in 8s" and raised.value.line
+
+
+def test_tiles_of_three_dimensions_are_refused() -> None:
+    p = Programs()
+    x = p.constant(1.0, (4, 8, 16), "f32")
+    p.store("y", p.op("add", x, p.load("x", (4, 8, 16), "f32"), name="cube"), at=(0, 0, 0))
+    tiles = whole(p.done())
+    with pytest.raises(exc.UnsupportedInKernel, match="3 dimensions"):
+        tiles.layout(made_by(tiles, "cube"))
+
+
+# -- views --------------------------------------------------------------------------------------
+
+
+def seen(p: Programs, shown: int) -> tuple[Tiles, View, int]:
+    """The view of a value that is stored, and its cell."""
+    p.store("y", p.op("neg", shown, name="read"), at=(0, 0))
+    tiles = whole(p.done())
+    cell = next(s.operands[0] for s in tiles.flat.steps if s.op.name == "read")
+    return tiles, tiles.view(cell), cell
+
+
+def test_a_transpose_exchanges_axes() -> None:
+    p = Programs()
+    x = p.load("x", (16, 32), "f32", name="x")
+    tiles, view, cell = seen(p, p.op("transpose", x, shape=(32, 16), order=(1, 0)))
+    assert view == View(made_by(tiles, "x"), (1, 0))
+    assert tiles.core_map(view, cell) == (1, 0)
+
+
+def test_a_transpose_of_a_transpose_is_none() -> None:
+    p = Programs()
+    x = p.load("x", (16, 32), "f32", name="x")
+    turned = p.op("transpose", x, shape=(32, 16), order=(1, 0))
+    tiles, view, _ = seen(p, p.op("transpose", turned, shape=(16, 32), order=(1, 0)))
+    assert view == View(made_by(tiles, "x"), (0, 1))
+
+
+@pytest.mark.parametrize(("side", "axes"), [("column", (0, -1)), ("row", (-1, 0))])
+def test_a_vector_repeats_along_the_axis_that_it_lacks(side: str, axes: tuple[int, int]) -> None:
+    p = Programs()
+    v = p.load("v", (32,), "f32", name="v")
+    tiles, view, cell = seen(p, getattr(p, side)(v, 32))
+    assert view == View(made_by(tiles, "v"), axes)
+    assert tiles.core_map(view, cell) == axes
+
+
+def test_reshapes_add_and_drop_axes_of_one() -> None:
+    p = Programs()
+    x = p.load("x", (16, 1, 32), "f32", name="x")
+    tiles, view, cell = seen(p, p.op("reshape", x, shape=(16, 32)))
+    assert view == View(made_by(tiles, "x"), (0, 2))
+    assert tiles.core_map(view, cell) == (0, 1)
+
+
+def test_reshapes_across_axes_are_refused() -> None:
+    p = Programs()
+    x = p.load("x", (16, 32), "f32", name="x")
+    with pytest.raises(exc.UnsupportedInKernel, match="reshaped across its axes") as raised:
+        seen(p, p.op("reshape", x, shape=(32, 16), name="folded"))
+    assert "extent 1" in raised.value.hint

@@ -1,0 +1,161 @@
+"""Promises of emission: a build short of registers is solved again with room; no foreign schedule is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.golden_schedules import Example, kernel, machine, schedule
+from twill import exc
+from twill.codegen import emission
+from twill.codegen.compile.facts import KernelFacts
+from twill.codegen.emission import emit_scheduled, emit_solved, extract, missing, roomier, slack, solve_with_room
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.schedule.checker.check import check_or_raise
+from twill.schedule.document import Schedule
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import solve
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+GEMM = Example("examples/gemm.py", "bf16")
+EMITTED: Any = object()
+
+
+def facts(spilled: int = 0) -> KernelFacts:
+    return KernelFacts("k", 168, 0, spilled, spilled, 0, 0)
+
+
+def refusal(cause: str, message: str = "", spilled: int = 0) -> exc.BuildRejected:
+    return exc.BuildRejected(cause, message, facts(spilled), file="k.py", line=3)
+
+
+def overhead(on: Machine) -> float:
+    return on.context("compute").overhead.value
+
+
+class Builds:
+    """Plays `emit`: refuses until the endings are used up."""
+
+    def __init__(self, *endings: Exception) -> None:
+        self.endings = list(endings)
+        self.schedules: list[Schedule] = []
+
+    def __call__(
+        self, program: object, spec: object, given: Schedule, on: Machine, tell: object, order: str, ctas: int
+    ) -> Any:
+        self.schedules.append(given)
+        if self.endings:
+            raise self.endings.pop(0)
+        return EMITTED
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Builds]:
+    def put(*endings: Exception) -> Builds:
+        builds = Builds(*endings)
+        monkeypatch.setattr(emission, "emit", builds)
+        return builds
+
+    return put
+
+
+def test_a_build_that_spills_is_solved_again_with_that_much_room(play: Callable[..., Builds]) -> None:
+    builds = play(refusal("spill", spilled=100), refusal("serialized", "due to insufficient register resources"))
+    asked: list[float] = []
+
+    def solver(graph: DependenceGraph, on: Machine) -> Schedule:
+        asked.append(overhead(on) - overhead(machine()))
+        return schedule(GEMM).model_copy(update={"machine_digest": on.digest()})
+
+    told: list[str] = []
+    assert emit_solved(kernel(GEMM), machine(), solver, told.append) is EMITTED
+    room = slack(schedule(GEMM), machine())
+    assert room == 88  # one group of 152 registers, of which it had 240 in the build
+    assert asked == [0, 88 + 32, 2 * 88 + 32 + 16]  # 25 registers were spilled; then two granules more
+    assert [s.machine_digest for s in builds.schedules] == [machine().digest()] * 3
+    assert "solving again with 224 registers" in told[-1]
+
+
+@pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "setmaxnreg"])
+def test_whatever_the_compiler_refuses_is_solved_again(play: Callable[..., Builds], cause: str) -> None:
+    builds = play(refusal(cause))
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    assert emit_solved(kernel(GEMM), machine(), solved) is EMITTED
+    assert len(builds.schedules) == 2
+
+
+def test_the_last_refusal_is_the_answer(play: Callable[..., Builds]) -> None:
+    play(*[refusal("spill", f"spill {i}") for i in range(9)])
+    with pytest.raises(exc.BuildRejected, match="spill 3"):
+        emit_solved(kernel(GEMM), machine(), lambda graph, on: schedule(GEMM))
+
+
+def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..., Builds]) -> None:
+    play(refusal("spill", "it spills"))
+    answers: list[Schedule | exc.TwillError] = [schedule(GEMM), exc.Infeasible("no")]
+
+    def solver(graph: DependenceGraph, on: Machine) -> Schedule:
+        answer = answers.pop(0)
+        if isinstance(answer, exc.TwillError):
+            raise answer
+        return answer
+
+    with pytest.raises(exc.BuildRejected, match="it spills"):
+        emit_solved(kernel(GEMM), machine(), solver)
+    play(refusal("spill", "it spills"))
+    answers += [schedule(GEMM), exc.BudgetExhausted("no schedule in time")]
+    with pytest.raises(exc.BuildRejected, match="it spills"):
+        emit_solved(kernel(GEMM), machine(), solver)
+    with pytest.raises(exc.Infeasible):
+        answers.append(exc.Infeasible("no"))
+        emit_solved(kernel(GEMM), machine(), solver)
+
+
+def test_a_schedule_with_room_is_valid_on_the_machine_as_it_is() -> None:
+    found = solve_with_room(kernel(GEMM).graph, machine(), 32, lambda g, on: solve(g, on, SolveOptions()))
+    check_or_raise(found, machine())
+    plain = schedule(GEMM)
+    assert max(g.registers for g in found.warp_groups) >= max(g.registers for g in plain.warp_groups) + 32
+    assert found.key != plain.key
+
+
+def test_room_is_made_only_where_multiplies_are() -> None:
+    more = roomier(machine(), 16)
+    assert overhead(more) == overhead(machine()) + 16
+    assert more.context("issue") == machine().context("issue")
+    assert "16 more after a build" in more.context("compute").overhead.source
+
+
+def test_what_was_spilled_is_kept_free() -> None:
+    assert [missing(refusal("spill", spilled=n), machine()) for n in (4, 100, 4000)] == [16, 32, 64]
+    assert missing(refusal("wait"), machine()) == 16
+
+
+def test_a_schedule_of_another_kernel_or_machine_is_refused(kernel_file: Callable[..., str]) -> None:
+    ours = schedule(GEMM)
+    dual = extract("examples/dual_gemm.py")
+    for read, on, words in (
+        (dual, machine(), "for kernel gemm, not dual_gemm"),
+        (kernel(GEMM), load_machine("h200"), "for machine h100, not h200"),
+        (kernel(GEMM), roomier(machine(), 8), "for machine h100, not h100 as it is now"),
+    ):
+        with pytest.raises(exc.ScheduleMismatch, match=words):
+            emit_scheduled(read, on, ours)
+
+
+def test_a_schedule_of_the_kernel_before_it_was_edited_is_refused(at_root: object) -> None:
+    smaller = extract("examples/gemm.py", "bf16", const=("BLOCK_M=64",), sig=(
+        "a_desc=tensordesc<bf16[64, 64]>", "c_desc=tensordesc<bf16[64, 128]>"))  # fmt: skip
+    with pytest.raises(exc.ScheduleMismatch, match="another version of this kernel"):
+        emit_scheduled(smaller, machine(), schedule(GEMM))
+
+
+def test_a_broken_schedule_is_refused() -> None:
+    broken = schedule(GEMM).model_copy(update={"ii": 1})
+    with pytest.raises(exc.InvalidSchedule):
+        emit_scheduled(kernel(GEMM), machine(), broken)

@@ -1,0 +1,37 @@
+"""Promises of a kernel's parameters: what is passed, in which order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.printed_attention import attention
+from tests.printed_programs import arguments, gemm, simple, symbol, tile_program
+from twill.codegen.warp.expression import Number
+from twill.codegen.warp.parameters import Parameter, parameters
+from twill.codegen.warp.program import Let, StoreGlobal, Window
+
+
+def test_maps_come_first_then_used_arguments_then_the_grid() -> None:
+    assert [(p.kind, p.name, p.index) for p in parameters(attention())] == [
+        ("map", "map0", 0), ("map", "map1", 1), ("map", "map2", 2), ("map", "map3", 3),
+        ("pointer", "LSE", 0), ("scalar", "scale", 1), ("scalar", "N", 2),
+        ("grid", "grid0", 0), ("grid", "grid1", 1), ("grid", "grid2", 2),
+    ]  # fmt: skip
+
+
+def test_arguments_that_the_program_does_not_refer_to_are_not_passed() -> None:
+    assert [p.name for p in parameters(gemm()) if p.kind == "scalar"] == ["K"]
+
+
+def test_what_is_used_before_the_first_instance_or_after_the_last_is_passed_too() -> None:
+    program = tile_program("k", arguments(a="i32", b="i64", c="f32"))
+    made = simple("k", program.arguments, [], [])
+    first, last = (Let(name, symbol(program, name)) for name in ("b", "c"))
+    made = replace(made, groups=(replace(made.groups[0], start=(first,), finish=(last,)),))
+    assert [(p.name, p.element) for p in parameters(made) if p.kind == "scalar"] == [("b", "i64"), ("c", "f32")]
+
+
+def test_a_window_passes_the_address_even_of_a_descriptor_argument() -> None:
+    args = arguments(q_desc="desc:bf16")
+    stored = StoreGlobal(Window("q_desc", "bf16", (), Number(0), 0.0), Number(1.0, "bf16"))
+    assert parameters(simple("k", args, [], [stored]))[0] == Parameter("pointer", "q_desc", "bf16", 0)

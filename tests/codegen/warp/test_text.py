@@ -1,0 +1,149 @@
+"""Promises of a warp program's text: every statement has its line, with names, kernel lines and notes."""
+
+from __future__ import annotations
+
+from twill.codegen.warp import program as aref
+from twill.codegen.warp import text as warp_text
+from twill.codegen.warp.expression import Apply, Element, Local, Number, ProgramId, Symbol, less
+from twill.codegen.warp.layout import Accumulator, Along, Uniform
+from twill.tile.program import TileProgram
+
+N = Symbol(3, "N", "i32")
+ROW = Local("row")
+TILE = Accumulator(64, 64)
+WINDOW = aref.Window("out", "f32", (aref.WindowAxis(64, Number(1), ROW, None, N),), Number(0), 0.0)
+
+EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
+    aref.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
+    aref.Alike("same", (ROW, N)),
+    aref.If(less(ROW, N), (aref.Commit(note="empty"),)),
+    aref.Pipeline(
+        "k", "step", N, 1, prologue=((aref.Get(10),),), steady=(aref.Consumed(10),), epilogue=((aref.Advance(10),),),
+        interval=128, line=9,
+    ),
+    aref.Acquire(10),
+    aref.Expect(10, 8192),
+    aref.TmaLoad(0, (ROW, Number(0)), aref.SlotRef(0, 10, (0, 64), (0, 64)), 10),
+    aref.Publish(10),
+    aref.Fence((0,)),
+    aref.Multiply(0, aref.SlotRef(0, 10), aref.SlotRef(0, 10), False, True, 64, "bf16", True),
+    aref.Multiply(0, 1, aref.SlotRef(0, 10), False, False, 64, "bf16", False, line=11),
+    aref.WaitGroups(1, (0,)),
+    aref.Fill(0, Number(0.0, "f32")),
+    aref.Range(2, 64),
+    aref.Compute("compare", (aref.Reg(0), aref.Reg(2, (0, -1))), 3, (("predicate", "lt"), ("signed", 1))),
+    aref.Compute("add", (aref.Reg(4), Element(4, "f32")), 4),
+    aref.Reduce(0, 2, 1, "add"),
+    aref.Reduce(0, 2, 0, "max", scratch=0, barrier=2),
+    aref.Copy(0, 5),
+    aref.LoadShared(aref.SlotRef(0), 1, transposed=True),
+    aref.StoreShared(1, aref.SlotRef(0), columns=(0, 32)),
+    aref.LoadGlobal(WINDOW, 2, mask=3),
+    aref.StoreGlobal(WINDOW, aref.Reg(2), combine="add"),
+    aref.ProxyFence(),
+    aref.Sync(2),
+    aref.Arrive(2),
+    aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), combine="add"),
+    aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), passing=True),
+    aref.Skip(10, N),
+    aref.BulkCommit(),
+    aref.BulkWait(0, read=True),
+    aref.Claim(),
+    aref.Tell(aref.SlotRef(0, 10)),
+    aref.Learn(aref.SlotRef(0, 10)),
+)  # fmt: skip
+
+PROGRAM = aref.WarpProgram(
+    program=TileProgram("all", "bf16", "all.py", (), (), ()),
+    machine="h100",
+    maps=(aref.TensorMap(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),),
+    buffers=(aref.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
+    arefs=(aref.Aref(0, "x", (0,), 2, 0, (0,), "tma", 8192, 1, 4),),
+    barriers=(aref.NamedBarrier(1, "turn", (0,), 128), aref.NamedBarrier(2, "scratch", (0,), 128)),
+    groups=(
+        aref.WarpGroup(
+            0, "consumer", 128, 240, False,
+            fragments=(
+                aref.Fragment(0, "acc", "f32", TILE), aref.Fragment(1, "p", "bf16", TILE),
+                aref.Fragment(2, "rows", "f32", Along(TILE, 1)), aref.Fragment(3, "mask", "i1", TILE),
+                aref.Fragment(4, "mean", "f32", Uniform()), aref.Fragment(5, "acc", "f32", TILE),
+            ),
+            cursors=(aref.Cursor(10, "x_read", 0),),
+            body=EVERY_STATEMENT,
+            finish=(aref.BulkWait(0, read=False),),
+        ),
+    ),
+    shared=16416,
+)  # fmt: skip
+
+EXPECTED = """\
+warp program all bf16 for h100: 16416 bytes of shared memory
+map 0 x: bf16 [N, ?] by [stride, 1] from N, box 64x64, swizzle 128
+buffer x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
+aref x of x: depth 2, consumer -> consumer, 8192 bytes a slot by tma, arrivals 1 full, 4 empty
+barrier 1 turn: consumer, 128 threads
+barrier 2 scratch: consumer, 128 threads
+
+group consumer: 128 threads, 240 registers
+  fragment acc#0: 64x64 f32 accumulator
+  fragment p: 64x64 bf16 accumulator
+  fragment rows: 64 f32 rows
+  fragment mask: 64x64 i1 accumulator
+  fragment mean: f32 uniform
+  fragment acc#5: 64x64 f32 accumulator
+  cursor x_read in x
+  body
+    let row = (program_id(0) * 64)  # line 7
+    let same = instances just before with the same row, N
+    if (row < N)
+      commit  # empty
+    pipeline k with step step: N iterations, 1 stages, I = 128  # line 9
+      prologue 0
+        get x_read
+      steady
+        consumed x_read
+      epilogue 0
+        advance x_read
+    acquire x_read
+    expect x_read 8192 bytes
+    tma load x[row, 0] -> x[x_read][0:64, 0:64] full at x_read
+    publish x_read
+    fence acc#0
+    multiply acc#0 += x[x_read] @ x[x_read] transposed, k 64 bf16
+    multiply acc#0 = p @ x[x_read], k 64 bf16  # line 11
+    wait 1 pending: acc#0
+    acc#0 = fill 0.0
+    rows = range from 64
+    mask = compare acc#0, rows[0, *] predicate=lt signed=1
+    mean = add mean, mean
+    rows = reduce add acc#0 axis 1
+    rows = reduce max acc#0 axis 0 through x with scratch
+    acc#5 = acc#0
+    p = load x transposed
+    store p[:, 0:32] -> x
+    rows = load global f32 out [64 from row by 1 in ..N] pad 0.0 where mask
+    store global add rows -> f32 out [64 from row by 1 in ..N] pad 0.0
+    proxy fence
+    sync scratch
+    arrive scratch
+    tma store add x -> x[row, 0]
+    tma store x -> x[row, 0] passing
+    advance x_read by N
+    bulk commit
+    bulk wait 0 pending read
+    claim
+    tell x[x_read]
+    learn x[x_read]
+  finish
+    bulk wait 0 pending
+"""
+
+
+def test_every_statement_is_one_line_with_names_lines_and_notes() -> None:
+    assert warp_text.text(PROGRAM) == EXPECTED
+
+
+def test_every_kind_of_statement_has_a_form() -> None:
+    kinds = {kind for kind in vars(aref).values() if isinstance(kind, type) and issubclass(kind, aref.Stmt)}
+    shown = {type(stmt) for stmt in aref.walk(EVERY_STATEMENT)}
+    assert kinds - {aref.Stmt} == shown

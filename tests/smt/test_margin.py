@@ -1,0 +1,156 @@
+"""Promises of `twill.smt.margin`: room for late products costs nothing that comes before it among the objectives."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.golden_schedules import examples
+from tests.kernels import H100, costed_example, example
+from tests.strategies import problems
+from twill.exc import BudgetExhausted
+from twill.graph.costed import CostedGraph
+from twill.graph.quiet import awaited, is_product, one_result, quiet_pairs
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.file import load_schedule
+from twill.schedule.key import schedule_key
+from twill.smt.assignment import Assignment
+from twill.smt.limits import Limits
+from twill.smt.margin import PARTS, with_margin
+from twill.smt.search import Search
+from twill.solve.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.zlp.bounds import lower_bounds
+
+THREE = "attention_any_length_full"  # three warp groups share the tensor core
+QUIET = settings(deadline=None, max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
+KEPT = ("attention_full", "attention_causal", "attention_full-d256", THREE)
+
+
+@QUIET
+@given(problems(most_instructions=4, most_cycles=4))
+def test_a_margin_costs_at_most_one_more_copy(problem: tuple[CostedGraph, Machine]) -> None:
+    graph, machine = problem
+    found = [Search(graph, machine, lower_bounds(graph, machine), margin=margin).run() for margin in (False, True)]
+    plain, roomy = (o.objective for o in found)
+    if plain is None or roomy is None:
+        assert plain is roomy
+        return
+    assert roomy.ii == plain.ii and roomy.crossing <= plain.crossing and roomy.copies <= plain.copies + 1
+    if "copies" in roomy.proven:
+        assert (roomy.copies, roomy.crossing) == (plain.copies, plain.crossing)
+    assert found[1].assignment is None or found[1].assignment.graph == graph
+
+
+@pytest.fixture(params=KEPT)
+def kept(request: pytest.FixtureRequest) -> Schedule:
+    """A schedule that was found with a margin."""
+    return load_schedule(next(e.path for e in examples() if e.name == request.param))
+
+
+def starts(schedule: Schedule) -> list[int]:
+    """Of the main loop's instructions."""
+    return [op.start for op in sorted((op for op in schedule.ops if op.loop == 1), key=lambda op: op.id)]
+
+
+def test_products_of_attention_may_be_late(kept: Schedule) -> None:
+    graph, start = kept.loops[0].graph, starts(kept)
+    late = [
+        start[e.dst] + e.distance * kept.ii - start[e.src] - e.delay
+        for e in one_result(graph).edges
+        if awaited(graph, e)
+    ]
+    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    assert min(late) >= longest // PARTS
+
+
+def test_the_more_groups_share_the_tensor_core_the_later_products_may_be() -> None:
+    schedule = load_schedule(next(e.path for e in examples() if e.name == THREE))
+    graph, start = schedule.loops[0].graph, starts(schedule)
+    late = [start[e.dst] + e.distance * schedule.ii - start[e.src] - e.delay for e in graph.edges if awaited(graph, e)]
+    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    assert min(late) >= (len(issuers(schedule)) - 1) * longest > longest
+
+
+def issuers(schedule: Schedule) -> set[int]:
+    """Warp groups of the main loop's products."""
+    graph = schedule.loops[0].graph
+    return {op.warp_group for op in schedule.ops if op.loop == 1 and is_product(graph.instructions[op.id])}
+
+
+def test_nothing_writes_registers_of_products_while_one_is_in_flight(kept: Schedule) -> None:
+    graph, start = kept.loops[0].graph, starts(kept)
+    group = {op.id: op.warp_group for op in kept.ops if op.loop == 1}
+    for writer, product in quiet_pairs(graph):
+        if group[writer] != group[product]:
+            continue
+        ahead = (start[product] - start[writer]) % kept.ii
+        assert graph.instructions[writer].hold <= ahead <= kept.ii - graph.instructions[product].latency
+
+
+def test_products_of_a_group_follow_one_another(kept: Schedule) -> None:
+    products = [op for op in kept.ops if op.loop == 1 and is_product(kept.loops[0].graph.instructions[op.id])]
+    order = [op.warp_group for op in sorted(products, key=lambda op: op.row)]
+    changes = sum(one != other for one, other in zip(order, [*order[1:], order[0]], strict=True))
+    assert changes == len(set(order)) > 1
+
+
+def test_only_waits_for_products_grow(kept: Schedule) -> None:
+    graph = kept.loops[0].graph
+    for before, after in zip(graph.edges, with_margin(graph, 7).edges, strict=True):
+        assert after.delay - before.delay == (7 if awaited(graph, before) else 0)
+
+
+def test_without_a_margin_everything_is_proven(at_root: object) -> None:
+    graph = example("attention", "full")
+    plain = solve(graph, H100, SolveOptions(budget=60.0, margin=False))
+    assert plain.objective.proven == ("ii", "copies", "crossing", "length", "registers")
+    kept = next(load_schedule(e.path) for e in examples() if e.name == "attention_full")
+    assert (plain.ii, plain.copies, plain.objective.crossing) == (kept.ii, kept.copies, kept.objective.crossing)
+    assert plain.length < kept.length  # what room costs
+    assert kept.objective.proven == ("ii", "copies", "crossing")
+
+
+def lateness(a: Assignment) -> int:
+    """Cycles by which every product may be late."""
+    waits = [e for e in one_result(a.graph).edges if awaited(a.graph, e)]
+    return min(a.start[e.dst] + e.distance * a.ii - a.start[e.src] - e.delay for e in waits)
+
+
+def test_part_of_the_budget_is_kept_for_room() -> None:
+    """A limit that answers no question about copies ends the proof, not the search for room."""
+    graph = costed_example("attention", "full", split=2)
+    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    found = Search(graph, H100, lower_bounds(graph, H100), Limits(resource_limit=1), margin=True).run()
+    assert found.assignment is not None and found.objective is not None
+    assert lateness(found.assignment) >= longest // PARTS
+    assert found.objective.proven == ("ii",)
+    assert not found.certificate.optimal
+
+
+def test_the_certificate_tells_the_whole_budget() -> None:
+    graph = costed_example("gemm", "bf16", split=2)
+    found = Search(graph, H100, lower_bounds(graph, H100), Limits(seconds=60.0), margin=True).run()
+    assert found.certificate.budget_seconds == 60.0
+
+
+def test_the_seconds_kept_are_those_that_other_questions_leave() -> None:
+    limits = Limits(seconds=40.0, began=time.perf_counter())
+    kept, all_of_it = limits.sparing(4).left(), limits.left()
+    assert kept is not None and all_of_it is not None
+    assert 29 < kept <= 30 < all_of_it <= 40
+    assert Limits().sparing(4).left() is None
+
+
+def test_a_verdict_without_a_proof_says_what_is_proven() -> None:
+    with pytest.raises(BudgetExhausted, match="proven lower bound 2048; proven minimal: I\\n"):
+        solve(example("attention", "full"), H100, SolveOptions(resource_limit=1))
+
+
+def test_the_margin_is_part_of_what_is_asked() -> None:
+    graph, digest = example("gemm"), H100.digest()
+    keys = [schedule_key(graph, digest, SolveOptions(margin=margin).asked) for margin in (True, False)]
+    assert keys[0] == schedule_key(graph, digest) != keys[1]

@@ -1,0 +1,116 @@
+"""Promises of `twill.tile.access.rules`: symbolic tiles agree with their elements."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twill.tile.access.rules import Step, negative, quotient_up, symbolic
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, Bound, Mask, NotAffine, Symbolic
+from twill.tile.affine import Polynomial
+from twill.tile.program import Op, TileType
+
+quick = settings(max_examples=50, deadline=None)
+N = Polynomial.symbol(0)
+number = Polynomial.constant_of
+
+
+def apply(
+    kind: str,
+    *operands: Symbolic,
+    shape: tuple[int, ...],
+    element: str = "i32",
+    **attributes: int | str | tuple[int, ...],
+) -> Symbolic:
+    op = Op(0, kind, tuple(range(len(operands))), (9,), tuple(attributes.items()), 1, "")
+    shapes = tuple(operand.shape if isinstance(operand, AffineTile) else shape for operand in operands)
+    return symbolic(Step(op, operands, shapes, TileType(shape, element)))
+
+
+def index(step: int = 1, origin: Polynomial = ZERO, extent: int = 8) -> AffineTile:
+    return AffineTile((extent,), origin, (number(step),))
+
+
+@quick
+@given(st.integers(-20, 20), st.integers(-5, 5), st.integers(-20, 20))
+def test_a_bound_is_where_the_comparison_holds(constant: int, step: int, n: int) -> None:
+    for origin in (number(constant), N * step + constant * step, N + constant):
+        mask = negative(origin, (number(step),))
+        for i in range(-30, 30) if mask.complete else ():
+            holds = origin.evaluate({0: n}) + step * i < 0
+            inside = all(
+                i < b.limit.evaluate({0: n}) if b.side == "upper" else i >= b.limit.evaluate({0: n})
+                for b in mask.bounds
+            )
+            assert holds == inside
+
+
+def test_which_comparisons_are_bounds() -> None:
+    assert negative(number(-3), (ZERO,)) == EVERYWHERE
+    assert negative(number(3), (ZERO,)) == UNKNOWN_MASK
+    assert negative(N, (number(2),)) == UNKNOWN_MASK  # i < -N / 2 is no polynomial
+    assert negative(-N, (N,)) == UNKNOWN_MASK  # the sign of the step is unknown
+    assert negative(-N, (number(1), number(1))) == UNKNOWN_MASK
+    assert negative(N * -2, (number(2), ZERO)) == Mask((Bound(0, "upper", N),), True)
+
+
+def test_every_predicate_in_both_operand_orders() -> None:
+    limit = AffineTile((8,), N, (ZERO,))
+    for predicate, left, right, bound in (
+        ("lt", index(), limit, Bound(0, "upper", N)),
+        ("le", index(), limit, Bound(0, "upper", N + 1)),
+        ("gt", index(), limit, Bound(0, "lower", N + 1)),
+        ("ge", index(), limit, Bound(0, "lower", N)),
+        ("gt", limit, index(), Bound(0, "upper", N)),
+        ("le", limit, index(), Bound(0, "lower", N)),
+    ):
+        mask = apply("compare", left, right, shape=(8,), element="i1", predicate=predicate, signed=1)
+        assert mask == Mask((bound,), True)
+    assert apply("compare", index(), limit, shape=(8,), element="i1", predicate="eq", signed=1) == UNKNOWN_MASK
+    assert apply("compare", index(), limit, shape=(8,), element="i1", predicate="lt", signed=0) == UNKNOWN_MASK
+
+
+def test_a_conjunction_keeps_the_bounds_of_both_sides() -> None:
+    low, high = Mask((Bound(0, "lower", N),), True), Mask((Bound(0, "upper", N),), True)
+    assert apply("and", low, high, shape=(8,), element="i1") == Mask((*low.bounds, *high.bounds), True)
+    assert apply("and", low, UNKNOWN_MASK, shape=(8,), element="i1") == Mask(low.bounds, False)
+    assert apply("and", low, NotAffine(3, "", ""), shape=(8,), element="i1") == Mask(low.bounds, False)
+    assert apply("or", low, high, shape=(8,), element="i1") == UNKNOWN_MASK
+
+
+def test_views_move_axes() -> None:
+    row = index(3, N)
+    column = apply("expand_dims", row, shape=(8, 1), axis=1)
+    assert column == AffineTile((8, 1), N, (number(3), ZERO))
+    tile = apply("broadcast", column, shape=(8, 4))
+    assert apply("transpose", tile, shape=(4, 8), order=(1, 0)) == AffineTile((4, 8), N, (ZERO, number(3)))
+    assert apply("reshape", column, shape=(1, 8)) == AffineTile((1, 8), N, (ZERO, number(3)))
+    assert isinstance(apply("reshape", row, shape=(2, 4)), NotAffine)
+    assert apply("splat", AffineTile((), N, ()), shape=(8,)) == AffineTile((8,), N, (ZERO,))
+
+
+def test_products_need_a_scalar_factor() -> None:
+    factor = AffineTile((8,), N, (ZERO,))
+    for left, right in ((index(2, number(1)), factor), (factor, index(2, number(1)))):
+        assert apply("mul", left, right, shape=(8,)) == AffineTile((8,), N, (N * 2,))
+    assert apply("shl", index(3), AffineTile((8,), number(2), (ZERO,)), shape=(8,)) == index(12)
+    assert isinstance(apply("mul", index(), index(), shape=(8,)), NotAffine)
+    assert isinstance(apply("shl", index(), index(), shape=(8,)), NotAffine)
+
+
+def test_the_first_cause_is_the_one_that_is_reported() -> None:
+    wrapped = apply("rem", index(), AffineTile((8,), N, (ZERO,)), shape=(8,))
+    assert isinstance(wrapped, NotAffine) and "%" in wrapped.reason and "mask" in wrapped.hint
+    assert apply("add", wrapped, index(), shape=(8,)) == wrapped
+
+
+def test_narrow_integers_wrap_and_so_are_not_followed() -> None:
+    assert apply("cast", index(), shape=(8,), element="i64", signed=1) == index()
+    assert isinstance(apply("cast", index(), shape=(8,), element="i8", signed=1), NotAffine)
+
+
+def test_quotients_round_up() -> None:
+    assert quotient_up(number(7), 2) == number(4)
+    assert quotient_up(number(-7), 2) == number(-3)
+    assert quotient_up(N * 4, 2) == N * 2
+    assert quotient_up(N, 2) is None

@@ -1,0 +1,38 @@
+"""Promises of `twill.tile.rewrite.pipeline`: how much is rewritten, and what stays to compare with."""
+
+from __future__ import annotations
+
+import pytest
+
+from twill.codegen.emission import extract
+from twill.tile.program import Loop, TileProgram
+from twill.tile.rewrite.pipeline import Rewriting
+from twill.tile.vocabulary import SLACK
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+
+def counts(program: TileProgram) -> tuple[int, int]:
+    """Loops, and values that are amended."""
+    loops = [item for item in program.body if isinstance(item, Loop)]
+    return len(loops), [op.kind for op in program.ops()].count("amend")
+
+
+@pytest.mark.parametrize(("rewriting", "loops", "amended"), [("none", 2, 0), ("masks", 2, 0), ("all", 1, 1)])
+def test_causal_attention(rewriting: Rewriting, loops: int, amended: int) -> None:
+    """Its masked loop has few iterations; only joined to the other one it is worth a guard."""
+    program = extract("examples/attention.py", "causal", rewriting=rewriting).program
+    assert counts(program) == (loops, amended)
+    assert (program.original is None) == (rewriting != "all")
+
+
+def test_what_code_is_compared_with_is_as_written_but_as_lazy() -> None:
+    made = extract("examples/attention_pointers.py", "full")
+    assert made.laziness.lazy
+    assert made.program.original is not None
+    assert counts(made.program) == (1, 1)
+    assert counts(made.program.original) == (1, 0)
+    for program in (made.program, made.program.original):
+        assert [op for op in program.ops() if SLACK in dict(op.attributes)]
+    at_once = extract("examples/attention_pointers.py", "full", lazy=False).program
+    assert not [op for op in at_once.ops() if SLACK in dict(op.attributes)]

@@ -1,0 +1,69 @@
+"""What costs nothing, what is index arithmetic, and what leaves its loop."""
+
+from __future__ import annotations
+
+from tests.tile_programs import Programs
+from twill.tile.program import TileProgram
+from twill.tile.uniformity import Purity, classify
+
+
+def finish(p: Programs) -> tuple[TileProgram, Purity]:
+    p.store("y", p.constant(0.0, (64,), "f32"))
+    program = p.done()
+    return program, classify(program)
+
+
+def test_scalars_are_uniform_unless_they_come_from_memory() -> None:
+    p = Programs()
+    n, loaded = p.argument("n"), p.load("z", (), "i32")
+    twice, mixed = p.op("add", n, n), p.op("add", n, loaded)
+    _, purity = finish(p)
+    assert {n, twice} <= purity.uniform and not {loaded, mixed} & (purity.uniform | purity.pure)
+
+
+def test_carried_scalars_are_uniform_if_they_start_and_stay_so() -> None:
+    p = Programs()
+    n, zero = p.argument("n"), p.constant(0)
+    with p.loop(n, [zero, zero, zero]) as loop:
+        steady, tainted, late = loop.carried
+        loaded = p.load("z", (), "i32")
+        loop.yields = [p.op("add", steady, n), p.op("add", tainted, late), loaded]
+    _, purity = finish(p)
+    assert steady in purity.uniform and loop.results[0] in purity.uniform
+    assert not {tainted, late} & purity.uniform
+
+
+def test_index_arithmetic_is_integer_all_the_way() -> None:
+    p = Programs()
+    offsets = p.op("range", shape=(64,), start=0, end=64)
+    mask = p.op("compare", offsets, p.constant(3, (64,)), element="i1", predicate="lt")
+    slopes = p.op("cast", offsets, element="f32")
+    floats = p.op("compare", slopes, p.constant(3.0, (64,), "f32"), element="i1", predicate="lt")
+    _, purity = finish(p)
+    assert {offsets, mask} <= purity.index
+    assert {slopes, floats} <= purity.pure - purity.index
+
+
+def test_only_arithmetic_progressions_are_carried_for_nothing() -> None:
+    p = Programs()
+    start, step = p.op("range", shape=(64,), start=0, end=64), p.constant(64, (64,))
+    with p.loop(p.argument("n"), [start, start, start]) as loop:
+        forward, doubling, backward = loop.carried
+        loop.yields = [p.op("add", step, forward), p.op("add", doubling, doubling), p.op("sub", step, backward)]
+    _, purity = finish(p)
+    assert {forward, loop.results[0]} <= purity.index
+    assert not {doubling, backward} & purity.pure
+
+
+def test_invariant_computations_move_out_but_accesses_stay() -> None:
+    p = Programs()
+    x = p.load("x", (64,), "f32")
+    with p.loop(p.argument("n"), [x]) as loop:
+        moved = p.op("exp2", x)
+        again = p.reduce(moved, 0, "add")
+        kept = p.op("exp2", loop.carried[0])
+        loaded = p.load("z", (64,), "f32")
+        loop.yields = [kept]
+    program, purity = finish(p)
+    home = {result: purity.home[op.id] for op in program.ops() for result in op.results}
+    assert [home[v] for v in (x, moved, again, kept, loaded)] == [0, 0, 0, 1, 1]

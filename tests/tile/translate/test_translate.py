@@ -1,0 +1,255 @@
+"""Triton kernels become tile programs: goldens of every example, arguments, loops, and refusals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import ROOT
+from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
+from twill.kernel.specialization import list_specializations, resolve
+from twill.tile import between
+from twill.tile.program import Loop, TileProgram, TileType
+from twill.tile.text import program_text
+from twill.tile.translate.translate import tile_program
+from twill.tile.vocabulary import ELEMENTWISE, PRODUCT, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
+
+EXAMPLES = [
+    (path.stem, spec)
+    for path in sorted((ROOT / "examples").glob("*.py"))
+    for spec in sorted(list_specializations(str(path)))
+]
+RAW_VOCABULARY = {*SOURCES, *VIEWS, *ELEMENTWISE, *REDUCE, *SCAN, *PRODUCT, *RAW_ACCESS}
+
+
+@pytest.mark.usefixtures("at_root")
+@pytest.mark.parametrize(("stem", "spec"), EXAMPLES)
+def test_tile_programs_of_the_examples(stem: str, spec: str, golden: Callable[[str, str], None]) -> None:
+    program = between.tile_program(resolve(f"examples/{stem}.py", spec=spec))
+    assert {op.kind for op in program.ops()} <= RAW_VOCABULARY
+    golden(f"program_{stem}_{spec}.txt", program_text(program))
+
+
+def translate(file: str, kernel: str = "k", **constants: int) -> TileProgram:
+    const = [f"{name}={value}" for name, value in {"B": 16, **constants}.items()]
+    return tile_program(resolve(f"{file}::{kernel}", sig=["out=*fp32:16", "n=i32"], const=const))
+
+
+def kernel(*lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"@triton.jit\ndef k(out, n, B: tl.constexpr):\n    offs = tl.arange(0, B)\n{body}"
+
+
+def kinds(program: TileProgram) -> list[str]:
+    return [op.kind for op in program.ops() if op.kind not in ("splat", "range", "add_pointer", "constant")]
+
+
+STORE = "tl.store(out + offs, x)"
+LOAD = "x = tl.load(out + offs)"
+
+
+def test_arguments_carry_names_types_and_divisibility(kernel_file: Callable[..., str]) -> None:
+    source = """
+    @triton.jit
+    def k(desc, out, n):
+        tl.store(out + n, tl.sum(desc.load([0, n])))
+    """
+    sig = ["desc=tensordesc<fp8e4nv[1, 128]>", "out=*fp32:16", "n=i32"]
+    program = tile_program(resolve(kernel_file(source), sig=sig))
+    assert [(a.name, a.type, a.divisibility) for a in program.arguments] == [
+        ("desc", TileType((1, 128), "desc:f8e4m3"), 16),
+        ("desc.shape.0", TileType((), "i32"), 1),
+        ("desc.shape.1", TileType((), "i32"), 1),
+        ("desc.stride.0", TileType((), "i64"), 16),
+        ("desc.stride.1", TileType((), "i64"), 1),
+        ("out", TileType((), "ptr:f32"), 16),
+        ("n", TileType((), "i32"), 1),
+    ]
+
+
+def test_descriptors_made_in_the_kernel(kernel_file: Callable[..., str]) -> None:
+    source = kernel("d = tl.make_tensor_descriptor(out, [n, 64], [64, 1], [B, 64])", "d.store([3, 0], d.load([0, 0]))")
+    program = translate(kernel_file(source))
+    made = next(op for op in program.ops() if op.kind == "make_descriptor")
+    assert program.type_of(made.results[0]) == TileType((16, 64), "desc:f32")
+    assert len(made.operands) == 5
+    assert made.attribute("padding") == "zero"
+
+
+def test_loops_carry_values_by_name_and_induction(kernel_file: Callable[..., str]) -> None:
+    source = kernel("acc = tl.zeros([B], tl.float32)", "for i in range(3, n, 2):", "    acc += tl.load(out + offs + i)",
+                    "tl.store(out + offs, acc)")  # fmt: skip
+    program = translate(kernel_file(source))
+    (loop,) = (item for item in program.body if isinstance(item, Loop))
+    assert (loop.line, program.values[loop.induction].name) == (7, "i")
+    (carry,) = loop.carried
+    assert carry.name == "acc"
+    assert program.type_of(carry.result) == TileType((16,), "f32")
+    bounds = {op.results[0]: op.attribute("value") for op in program.ops() if op.kind == "constant"}
+    assert (bounds[loop.lower], bounds[loop.step]) == (3, 2)
+    assert program.values[loop.upper].name == "n"
+
+
+def test_lines_in_an_inlined_helper_are_the_helpers(kernel_file: Callable[..., str]) -> None:
+    source = "@triton.jit\ndef twice(x):\n    y = x * 2.0\n    return y\n" + kernel(LOAD, "x = twice(x)", STORE)
+    product = next(op for op in translate(kernel_file(source)).ops() if op.kind == "mul")
+    assert (product.line, product.name) == (5, "y")
+
+
+def test_constants_are_pooled_folded_and_come_first(kernel_file: Callable[..., str]) -> None:
+    source = kernel("x = tl.full([B], float('-inf'), tl.float32)", STORE, "tl.store(out + B + offs, x)")
+    program = translate(kernel_file(source))
+    constants = [op for op in program.ops() if op.kind == "constant"]
+    assert constants == list(program.body[: len(constants)])
+    values = [(op.attribute("value"), program.type_of(op.results[0])) for op in constants]
+    assert (-math.inf, TileType((16,), "f32")) in values
+    assert len(set(values)) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("tl.exp(x) + tl.exp2(x)", ["exp", "exp2", "add"]),
+        ("tl.log(x) * tl.log2(x)", ["log", "log2", "mul"]),
+        ("tl.sqrt(x) - tl.rsqrt(x)", ["sqrt", "rsqrt", "sub"]),
+        ("tl.sin(x) / tl.cos(x)", ["sin", "cos", "div"]),
+        ("tl.abs(tl.floor(x)) + tl.ceil(x)", ["floor", "abs", "ceil", "add"]),
+        ("tl.erf(-x)", ["neg", "erf"]),
+        ("tl.fma(x, x, x)", ["fma"]),
+        ("tl.clamp(x, 0.5, 1.0)", ["clamp"]),
+        ("tl.maximum(x, tl.minimum(x, 2.0))", ["min", "max"]),
+        ("tl.where(x > 0, x, 1.0)", ["compare", "select"]),
+        ("x.to(tl.float16)", ["cast", "cast"]),
+        ("x.to(tl.float8e4nv).to(tl.float32)", ["cast", "cast"]),
+        ("(x.to(tl.int32, bitcast=True) >> 3) << 1", ["bitcast", "shr", "shl", "cast"]),
+        ("((offs // n) % 3 & 5 | 2 ^ offs) + x", ["div", "rem", "and", "xor", "or", "cast", "add"]),
+        ("tl.program_id(1) * tl.num_programs(2) + x", ["program_id", "num_programs", "mul", "cast", "add"]),
+        ("tl.sum(x, 0) + tl.max(x, 0) + tl.min(x, 0) + x",
+         ["reduce", "reduce", "add", "reduce", "add", "add"]),
+        ("tl.cumsum(x, 0)", ["scan"]),
+        ("tl.reshape(tl.trans(tl.reshape(x, [4, 4])), [B])", ["reshape", "transpose", "reshape"]),
+        ("tl.div_rn(x, 3.0) + tl.sqrt_rn(x)", ["div", "sqrt", "add"]),
+        ("tl.extra.cuda.libdevice.tanh(x) + tl.extra.cuda.libdevice.fast_expf(x)", ["tanh", "exp", "add"]),
+        ("tl.atomic_add(out + offs, x)", ["atomic_add"]),
+    ],
+)  # fmt: skip
+def test_operations(kernel_file: Callable[..., str], expression: str, wanted: list[str]) -> None:
+    program = translate(kernel_file(kernel(LOAD, f"x = {expression}", STORE)))
+    made = kinds(program)
+    assert made[0] == "load"
+    assert made[-1] == "store"
+    assert made[1:-1] == wanted
+
+
+def test_splitting_makes_slices_of_the_last_axis(kernel_file: Callable[..., str]) -> None:
+    swap = ("a, b = tl.split(tl.reshape(x, [8, 2]))", "x = tl.reshape(tl.join(b, a), [B])")
+    program = translate(kernel_file(kernel(LOAD, *swap, STORE)))
+    assert kinds(program) == ["load", "reshape", "slice", "slice", "join", "reshape", "store"]
+    first, second = (op for op in program.ops() if op.kind == "slice")
+    assert dict(first.attributes) == {"axis": 1, "index": 0}
+    assert dict(second.attributes) == {"axis": 1, "index": 1}
+    assert program.type_of(first.results[0]) == TileType((8,), "f32")
+    join = next(op for op in program.ops() if op.kind == "join")
+    assert join.operands == second.results + first.results
+
+
+def test_combiners_keep_their_attributes(kernel_file: Callable[..., str]) -> None:
+    source = kernel("x = offs * n", "y = tl.max(x, 0) + tl.xor_sum(x, 0) + tl.sum(tl.load(out + offs), 0)",
+                    "tl.store(out, y)")  # fmt: skip
+    reductions = [op for op in translate(kernel_file(source)).ops() if op.kind == "reduce"]
+    assert [op.attribute("combine") for op in reductions] == ["max", "xor", "add"]
+    assert reductions[0].attribute("signed") == 1
+    assert all(op.attribute("axis") == 0 for op in reductions)
+
+
+DOT = ("a = tl.load(out + offs[:, None] * B + offs[None, :])", "tl.store(out + offs[:, None] + offs[None, :], {})")
+
+
+@pytest.mark.parametrize(
+    ("product", "attributes"),
+    [
+        ("tl.dot(a, a)", {"precision": "tf32"}),
+        ("tl.dot(a, a, input_precision='ieee')", {"precision": "ieee"}),
+        ("tl.dot(a, a, input_precision='tf32x3')", {"precision": "tf32x3"}),
+        ("tl.dot(a.to(tl.float16), a.to(tl.float16))", {"precision": "ieee"}),
+    ],
+)
+def test_the_precision_of_products(kernel_file: Callable[..., str], product: str, attributes: dict[str, str]) -> None:
+    program = translate(kernel_file(kernel(*(line.format(product) for line in DOT))))
+    (dot,) = (op for op in program.ops() if op.kind == "dot")
+    assert dict(dot.attributes) == attributes
+    assert len(dot.operands) == 3
+
+
+def test_products_of_fp8(kernel_file: Callable[..., str]) -> None:
+    lines = (line.format("tl.dot(a.to(tl.float8e5), a.to(tl.float8e5))") for line in DOT)
+    (dot,) = (op for op in translate(kernel_file(kernel(*lines)), B=32).ops() if op.kind == "dot")
+    assert dot.attribute("precision") == "ieee"
+    assert isinstance(dot.attribute("imprecise"), int)
+
+
+def test_assumptions_are_dropped_with_what_only_they_read(kernel_file: Callable[..., str]) -> None:
+    with_hint = translate(kernel_file(kernel("tl.assume(n > 3)", LOAD, STORE)))
+    without = translate(kernel_file(kernel("", LOAD, STORE), name="other.py"))
+    assert kinds(with_hint) == kinds(without)
+
+
+def test_barriers_mean_nothing_to_a_sequential_program(kernel_file: Callable[..., str]) -> None:
+    assert kinds(translate(kernel_file(kernel(LOAD, "tl.debug_barrier()", STORE)))) == ["load", "store"]
+
+
+def test_unrolled_loops_have_simple_bounds(kernel_file: Callable[..., str]) -> None:
+    source = kernel("for i in tl.range(0, n, loop_unroll_factor=2):", "    tl.store(out + i, 1.0)")
+    program = translate(kernel_file(source))
+    assert kinds(program) == ["rem", "sub", "store", "add", "store", "store"]
+
+
+REFUSED = [
+    (("if n > 3:", "    tl.store(out, 1.0)"), DataDependentControlFlow, 6, "an `if`", "tl.where"),
+    (("while n > 3:", "    n = n // 2", "tl.store(out, n)"), DataDependentControlFlow, 6, "`while`", "for i in range"),
+    (("if n > 3:", "    return", "tl.store(out, n)"), DataDependentControlFlow, 6, "early `return`", "masks"),
+    (
+        ("acc = 0", "for i in range(n):", "    for j in range(i):", "        acc += j", "tl.store(out, acc)"),
+        NestedLoop, 8, "a loop inside a loop", "tl.static_range",
+    ),
+    ((LOAD, "x = tl.gather(x, offs, 0)", STORE), UnsupportedOperation, 7, "tl.gather", "affine"),
+    ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),
+    ((LOAD, "x = tl.argmax(x, 0)", "tl.store(out, x)"), UnsupportedOperation, 7, "tl.argmax", "tl.max"),
+    (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
+    (("tl.atomic_max(out, 1.0)",), UnsupportedOperation, 6, "atomic", "tl.atomic_add"),
+    (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
+    ((LOAD, "x = tl.load(out + offs, volatile=True)", STORE), UnsupportedOperation, 7, "volatile", "tl.load"),
+    ((LOAD, "x = tl.extra.cuda.libdevice.j0(x)", STORE), UnsupportedOperation, 7, "__nv_j0", "tl.math"),
+    (
+        (LOAD, "x = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)",
+         STORE),
+        UnsupportedOperation, 7, "tl.inline_asm_elementwise", "tl.math",
+    ),
+    (
+        ("x = tl.zeros([2, B, B], tl.float32)", "x = tl.dot(x, x)",
+         "tl.store(out + offs[None, :, None] + tl.zeros([2, B, B], tl.int32), x)"),
+        UnsupportedOperation, 7, "not matrices", "launch grid",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "error", "line", "what", "hint"), REFUSED)
+def test_fail_names_the_line_what_and_what_to_write_instead(
+    kernel_file: Callable[..., str], lines: tuple[str, ...], error: type[TwillError], line: int, what: str, hint: str
+) -> None:
+    file = kernel_file(kernel(*lines))
+    with pytest.raises(error) as raised:
+        translate(file)
+    assert (raised.value.file, raised.value.line) == (f"{file}", line)
+    assert what in raised.value.message
+    assert hint in raised.value.hint
+    assert raised.value.exit_code == 2
+
+
+def test_fail_functions_that_are_not_inlined(kernel_file: Callable[..., str]) -> None:
+    source = "@triton.jit(noinline=True)\ndef f(x):\n    return x * 2 + 1\n" + kernel("tl.store(out, f(n))")
+    with pytest.raises(UnsupportedOperation, match="not inlined") as raised:
+        translate(kernel_file(source))
+    assert raised.value.line == 9

@@ -1,0 +1,96 @@
+"""The heuristic's schedules obey docs/model.md, and come near the lower bound."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from tests.graphs import edge, graph, instruction, value
+from tests.rules import Plan, broken
+from tests.strategies import make_machine, problems
+from twill.exc import ImpossibleCycle
+from twill.graph.cooperation import cooperations
+from twill.graph.cost import cost
+from twill.graph.costed import CostedGraph
+from twill.graph.extract import extract
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.solve.pipeline import main_region
+from twill.zlp.bounds import lower_bounds
+from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
+from twill.zlp.slots import slots_of
+
+
+def violations(costed: CostedGraph, machine: Machine, found: HeuristicSchedule) -> frozenset[str]:
+    contexts = tuple(slot.context.name for slot in slots_of(machine))
+    return broken(costed, machine, Plan(found.ii, found.start, found.group, contexts), found.budgets)
+
+
+def example(name: str, spec: str, machine: Machine, split: int) -> CostedGraph:
+    _, dependences = extract(f"examples/{name}.py", spec)
+    region = main_region(dependences)
+    found = cooperations(dependences, region, machine)
+    chosen = next(c for c in found if (c.split, c.fuse) == (split, 1))
+    return cost(dependences, region, machine, chosen)
+
+
+@settings(deadline=None, max_examples=150)
+@given(problems())
+def test_every_schedule_breaks_no_rule(problem: tuple[CostedGraph, Machine]) -> None:
+    costed, machine = problem
+    try:
+        least = lower_bounds(costed, machine).best
+    except ImpossibleCycle:
+        return
+    found = heuristic_schedule(costed, machine, least)
+    if found is not None:
+        assert violations(costed, machine, found) == frozenset()
+        assert found.ii >= least
+
+
+@pytest.mark.usefixtures("at_root")
+@pytest.mark.parametrize("spec", ["full", "full-d256"])
+def test_attention_comes_within_a_tenth_of_its_tensor_core_time(spec: str) -> None:
+    machine = load_machine("h100")
+    costed = example("attention", spec, machine, 2)
+    found = heuristic_schedule(costed, machine, 2048)
+    assert found is not None
+    assert found.ii <= 1.1 * 2048
+    assert violations(costed, machine, found) == frozenset()
+
+
+@pytest.mark.usefixtures("at_root")
+def test_loads_get_a_warp_group_of_their_own_and_row_blocks_one_each() -> None:
+    machine = load_machine("h100")
+    costed = example("attention", "full", machine, 2)
+    found = heuristic_schedule(costed, machine, 2048)
+    assert found is not None
+    loads = {found.group[i.id] for i in costed.instructions if i.variable_latency}
+    rows = [{found.group[i.id] for i in costed.instructions if i.block == b} for b in (0, 1)]
+    assert len(loads) == 1
+    assert [len(row) for row in rows] == [1, 1]
+    assert loads.isdisjoint(rows[0] | rows[1]) and rows[0].isdisjoint(rows[1])
+
+
+def test_the_same_graph_gives_the_same_schedule() -> None:
+    costed = graph(
+        (instruction(0, ("tensor", 3)), instruction(1, ("alu", 4)), instruction(2, ("alu", 2))),
+        (edge(0, 1, 3), edge(1, 2, 4), edge(2, 0, 2, distance=1)),
+    )
+    machine = make_machine()
+    assert heuristic_schedule(costed, machine, 1) == heuristic_schedule(costed, machine, 1)
+
+
+def test_a_recurrence_alone_is_met_exactly() -> None:
+    costed = graph((instruction(0, ("alu", 4)), instruction(1, ("tensor", 3))), (edge(0, 1, 4), edge(1, 0, 3, 1)))
+    found = heuristic_schedule(costed, make_machine(), 1)
+    assert found is not None
+    assert found.ii == 7
+    assert found.start == (0, 4)
+
+
+def test_no_schedule_is_made_up_for_a_graph_that_fits_no_memory() -> None:
+    machine = make_machine(shared=0)
+    costed = graph((instruction(0, ("tma", 1), asynchronous=True), instruction(1, ("alu", 1))), (edge(0, 1, 1),))
+    with_tile = costed.model_copy(update={"values": (value(0, (1, 0), space="shared", size=16),)})
+    assert heuristic_schedule(with_tile, machine, 1) is None

@@ -1,0 +1,108 @@
+"""What became of every schedule since the lock file was written, judged by I, then copies, then registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from twill.ci.lock_file import Locked
+
+Verdict = Literal["same", "changed", "better", "new", "worse", "missing", "failed"]
+BAD: frozenset[Verdict] = frozenset({"worse", "missing", "failed"})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a kernel has no schedule. line: 0 if it is of no line; seconds: spent on it."""
+
+    message: str
+    line: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule of today. line: of its main loop; origin: "solved", "store" or "service"."""
+
+    figures: Locked
+    line: int
+    seconds: float
+    origin: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """One schedule, then and now. before: None if it is new; now: None if there is none."""
+
+    name: tuple[str, str, str, str]
+    verdict: Verdict
+    before: Locked | None
+    now: Found | None
+    problem: Problem | None = None
+
+    @property
+    def bad(self) -> bool:
+        """Whether it makes the run fail."""
+        return self.verdict in BAD
+
+    @property
+    def title(self) -> str:
+        """The kernel, its specialization and the machine, in words."""
+        _, kernel, spec, machine = self.name
+        return f"{kernel}[{spec}] on {machine}"
+
+    @property
+    def line(self) -> int:
+        """The kernel's line that it is about; 1 if none is known."""
+        known = self.now.line if self.now else self.problem.line if self.problem else 0
+        return known or 1
+
+
+Results = Mapping[tuple[str, str, str, str], Found | Problem]
+
+
+def changes(past: Iterable[Locked], results: Results) -> tuple[Change, ...]:
+    """What became of every schedule of the lock file that was asked about, and of every one of today, by name."""
+    before = {one.name: one for one in past}
+    return tuple(change(name, before.get(name), results.get(name)) for name in sorted(before.keys() | set(results)))
+
+
+def change(name: tuple[str, str, str, str], before: Locked | None, now: Found | Problem | None) -> Change:
+    """What became of one."""
+    if now is None:
+        return Change(name, "missing", before, None, Problem("it is in the lock file, but no longer in the repository"))
+    if isinstance(now, Problem):
+        return Change(name, "failed", before, None, now)
+    if before is None:
+        return Change(name, "new", None, now)
+    return Change(name, judged(before, now.figures), before, now)
+
+
+def judged(before: Locked, now: Locked) -> Verdict:
+    """By the first of I for each program instance, copies and registers that is not as it was."""
+    then, today = rank(before), rank(now)
+    if today != then:
+        return "worse" if today > then else "better"
+    return "same" if before == now else "changed"
+
+
+def rank(figures: Locked) -> tuple[Fraction, int, int]:
+    """Smaller is better."""
+    return Fraction(figures.ii, figures.fuse), figures.copies, figures.registers
+
+
+def differences(before: Locked, now: Locked) -> Iterator[str]:
+    """A line for each figure that matters or differs."""
+    if before.key != now.key:
+        yield f"key        {before.key[:12]} -> {now.key[:12]} (the kernel, the machine or Twill changed)"
+    names = {"ii": "I", "fuse": "instances fused", "copies": "copies", "registers": "registers"}
+    names |= {"crossing": "crossing", "length": "L"}
+    for field, name in names.items():
+        old, new = getattr(before, field), getattr(now, field)
+        if old != new:
+            part = f" ({(new - old) / old:+.1%})" if old else ""
+            yield f"{name:<10} {old:,} -> {new:,}{part}"
+        elif field in ("ii", "copies", "registers"):
+            yield f"{name:<10} {old:,}"

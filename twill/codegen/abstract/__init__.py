@@ -1,1 +1,0 @@
-"""The parts of the abstract machine, `twill.codegen.abstract_machine`."""

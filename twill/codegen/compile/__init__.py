@@ -1,0 +1,1 @@
+"""CUDA text to a cubin, and what the build says about itself."""

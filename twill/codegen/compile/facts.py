@@ -1,0 +1,215 @@
+"""What ptxas reports of each function of a build, and which builds are refused for it.
+
+ptxas compiles with success what runs many times slower than the source says: it spills registers, waits after every
+wgmma, drops setmaxnreg. It says so in its log, sometimes with a line of the PTX; line information leads from there to
+the emitted text and from that to the kernel's own line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from twill import exc
+from twill.codegen.compile.listing import Listing, Place
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A message of ptxas with a code such as "C7511" ("" if it has none), and the place it points to."""
+
+    code: str
+    text: str
+    place: Place | None = None
+
+    @property
+    def serialized(self) -> bool:
+        """The compiler waits after each wgmma (C7510 to C7516, C7518, C7519)."""
+        return "wgmma.mma_async instructions are serialized" in self.text
+
+    @property
+    def injected_wait(self) -> bool:
+        """The compiler waits for a wgmma where the text does not, since its registers are used there (C7517)."""
+        return "wgmma.wait_group is injected" in self.text
+
+    @property
+    def ignored_setmaxnreg(self) -> bool:
+        """The register budgets of the warp groups were dropped (C7508 and relatives)."""
+        return "'setmaxnreg' ignored" in self.text
+
+
+@dataclass(frozen=True)
+class WgmmaLoop:
+    """A loop of the compiled code that multiplies. counts: multiplies per shape in one pass, inner loops included."""
+
+    place: Place | None
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One function of a build. Registers are per thread; the rest are bytes per thread or (shared) per CTA.
+
+    registers: what ptxas reports, for setmaxnreg kernels the count at entry. wgmma: multiplies per shape in the
+    whole function. read_from: which listing they were counted in. most_spills: the line with the most spilling
+    instructions, known only from SASS.
+    """
+
+    function: str
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    static_shared: int
+    barriers: int
+    remarks: tuple[Remark, ...] = ()
+    wgmma: Mapping[str, int] = field(default_factory=dict)
+    wgmma_loops: tuple[WgmmaLoop, ...] = ()
+    read_from: Literal["sass", "ptx"] = "ptx"
+    most_spills: Place | None = None
+    first_wgmma: Place | None = None
+    first_setmaxnreg: Place | None = None
+
+
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_REMARK = re.compile(r"^ptxas (?:info|warning)\s*:\s*(?:\((C\d+)\)\s*)?(.*)$")
+_CODED = re.compile(r"Potential Performance Loss|wgmma|setmaxnreg", re.IGNORECASE)
+_IN_FUNCTION = re.compile(r"function '([^']+)'")
+_AT_LINE = re.compile(r" in (?:around )?line (\d+)")  # of the PTX
+_SPILL = re.compile(r"(?:STL|LDL)\b")
+_WGMMA = re.compile(r"wgmma\.mma_async\b")
+_SETMAXNREG = re.compile(r"setmaxnreg\b")
+
+
+def read_facts(log: str, ptx: tuple[Listing, ...], sass: tuple[Listing, ...] = ()) -> tuple[KernelFacts, ...]:
+    """The functions that `log` (of ptxas -v) names, in its order. Without `sass` multiplies are counted in `ptx`."""
+    remarks = _remarks(log, {listing.function: listing for listing in ptx})
+    sections = _COMPILING.split(log)
+    return tuple(
+        _function(name, text, remarks, ptx, sass) for name, text in zip(sections[1::2], sections[2::2], strict=True)
+    )
+
+
+def _function(
+    name: str, text: str, remarks: Mapping[str, list[Remark]], ptx: tuple[Listing, ...], sass: tuple[Listing, ...]
+) -> KernelFacts:
+    """The facts of one function from its part of the log and its listings."""
+    stack, stores, loads = (int(n) for n in found.groups()) if (found := _STACK.search(text)) else (0, 0, 0)
+    in_ptx, in_sass = _listing(ptx, name), _listing(sass, name)
+    counted = in_sass or in_ptx
+    return KernelFacts(
+        function=name,
+        registers=_number(_USED, text),
+        stack=stack,
+        spill_stores=stores,
+        spill_loads=loads,
+        static_shared=_number(_SHARED, text),
+        barriers=_number(_BARRIERS, text),
+        remarks=(*remarks.get(name, ()), *remarks.get("", ())),
+        wgmma=dict(counted.wgmma()) if counted else {},
+        wgmma_loops=_wgmma_loops(counted) if counted else (),
+        read_from="sass" if in_sass else "ptx",
+        most_spills=in_sass.most_frequent_place(_SPILL) if in_sass else None,
+        first_wgmma=in_ptx.first_place(_WGMMA) if in_ptx else None,
+        first_setmaxnreg=in_ptx.first_place(_SETMAXNREG) if in_ptx else None,
+    )
+
+
+def _wgmma_loops(listing: Listing) -> tuple[WgmmaLoop, ...]:
+    """The loops that multiply."""
+    counted = ((listing.entries[loop.header].place, listing.wgmma(loop)) for loop in listing.loops())
+    return tuple(WgmmaLoop(place, dict(counts)) for place, counts in counted if counts)
+
+
+def _listing(listings: tuple[Listing, ...], name: str) -> Listing | None:
+    return next((listing for listing in listings if listing.function == name), None)
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int:
+    return int(found.group(1)) if (found := pattern.search(text)) else 0
+
+
+def _remarks(log: str, ptx: Mapping[str, Listing]) -> dict[str, list[Remark]]:
+    """Messages about performance by function, "" for those that name none."""
+    out: dict[str, list[Remark]] = {}
+    for line in log.splitlines():
+        found = _REMARK.match(line)
+        if not found or not _CODED.search(found.group(2)):
+            continue
+        code, text = found.group(1) or "", found.group(2)
+        named = _IN_FUNCTION.search(text)
+        function = named.group(1) if named else ""
+        at = _AT_LINE.search(text)
+        place = _ptx_place(ptx.get(function), int(at.group(1))) if at else None
+        out.setdefault(function, []).append(Remark(code, _AT_LINE.sub("", text), place))
+    return out
+
+
+def _ptx_place(listing: Listing | None, line: int) -> Place | None:
+    """The source of the last instruction at or before a line of the PTX."""
+    before = [e.place for e in listing.entries if e.text_line <= line and e.place] if listing else []
+    return before[-1] if before else None
+
+
+# ---------------------------------------------------------------- refusing
+
+
+@dataclass(frozen=True)
+class KernelLines:
+    """Which line of the user's kernel each emitted line was printed for.
+
+    file: the kernel's. lines: emitted line (from 1) of the text called `emitted` -> kernel line; an emitted line
+    without an entry belongs to the nearest one above it.
+    """
+
+    file: str
+    lines: Mapping[int, int]
+    emitted: str = "kernel.cu"
+
+    def at(self, place: Place | None) -> int:
+        """The kernel line of a place, 0 if it has none."""
+        if place is None or not place.file.endswith(f"/{self.emitted}"):
+            return 0
+        above = [line for line in self.lines if line <= place.line]
+        return self.lines[max(above)] if above else 0
+
+
+def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:
+    """Raise BuildRejected for the first function that spills, waits more than its text says or lost its setmaxnreg."""
+    for fact in facts:
+        for remark in fact.remarks:
+            if remark.ignored_setmaxnreg:
+                hint = "a bound on threads with one CTA per SM, and one branch per role, let ptxas honour it"
+                raise _rejected(
+                    "setmaxnreg", f"{remark.text} ({remark.code})", fact, fact.first_setmaxnreg, lines, hint
+                )
+            if remark.injected_wait:
+                hint = "a wait before the first use of the multiply's registers"
+                raise _rejected("wait", f"{remark.text} ({remark.code})", fact, remark.place, lines, hint)
+            if remark.serialized:
+                place = remark.place or fact.first_wgmma
+                hint = "a smaller tile, a larger register budget, or no change to operands while a multiply runs"
+                raise _rejected("serialized", f"{remark.text} ({remark.code})", fact, place, lines, hint)
+        if fact.spill_stores or fact.spill_loads:
+            message = (
+                f"function '{fact.function}' spills registers: {fact.spill_stores} bytes stored, "
+                f"{fact.spill_loads} bytes loaded per thread, with {fact.registers} registers"
+            )
+            hint = "a larger register budget or a smaller tile for the warp group of this line"
+            raise _rejected("spill", message, fact, fact.most_spills, lines, hint)
+
+
+def _rejected(
+    cause: str, message: str, fact: KernelFacts, place: Place | None, lines: KernelLines, hint: str
+) -> exc.BuildRejected:
+    """The error at the kernel's line, or at the emitted line where there is no other."""
+    if kernel_line := lines.at(place):
+        return exc.BuildRejected(cause, message, fact, file=lines.file, line=kernel_line, hint=hint)
+    file, line = (place.file.rsplit("/", 1)[-1], place.line) if place else (lines.file, 0)
+    return exc.BuildRejected(cause, message, fact, file=file, line=line, hint=hint)

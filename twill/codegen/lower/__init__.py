@@ -1,0 +1,1 @@
+"""Schedule and tile program to warp program."""

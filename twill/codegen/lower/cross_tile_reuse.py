@@ -1,0 +1,122 @@
+"""Tiles that stay in their ring from one program instance to the next, so that they are loaded once for several.
+
+Of a product, neighbouring program instances read one operand alike: a column of tiles of C has the same B. Where a loop
+has as many tiles as their ring has slots, the slot that one goes to still holds it when the next instance wants it:
+what was there `depth` loads ago. The load group then says that the slot is full and loads nothing; whoever reads it
+cannot tell.
+
+That is worth more the longer a CTA stays with neighbours. Where tiles fit, CTAs therefore have runs of neighbours in
+the order of program instances instead of every n-th. Where they do not, all CTAs together had better be neighbours, for
+the L2 cache's sake: whether they fit is known at a launch. (Fewer tiles, of which several instances fill the ring,
+could stay as well; stores then bind, and runs of neighbours lose: docs/performance-log.md.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.multicast import Unlike, asked_for, depends, fixed, loops, seldom, symbols
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.rings import Ring, Rings
+from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, ScalarTable
+from twill.codegen.lower.task import Place, Task
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, less
+from twill.codegen.warp.program import Alike, Let, Stmt
+from twill.tile.program import Loop
+from twill.tile.uniformity import stretches
+
+FIRST = 0  # the axis of the launch grid along which neighbours in its order, or in a band, differ
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Tiles of a loop that may stay. values: scalars of the tile program; program instances that have the same want the
+    same tiles. loop: of the tile program. depth: of the ring."""
+
+    values: tuple[int, ...]
+    loop: Loop
+    depth: int
+
+
+def stays(plan: Plan, by_place: Iterable[Ring], task: Task, ring: Ring) -> Stays | None:
+    """What a load brings if it may stay: a tile that neighbours want alike, alone in its ring, of a tensor that the
+    kernel does not write, in a loop of nothing but products. None if it may not."""
+    if not plan.may_alternate() or plan.fused is not None or task.node.transport != "tma":
+        return None
+    alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
+    if not alone or ring.held or ring.aref.shared or position(plan.kept, task.place)[1] > 1:
+        return None
+    access = plan.flat.steps[task.steps[-1]].op.access
+    if access is None or task.region not in plan.loops or plan.is_written(task.node.tensor or ""):
+        return None
+    loop = loop_of(plan, task.region)
+    begins = [value for bounds in loops(plan, task.region) for value in (bounds[0], bounds[2])]
+    if any(on_grid(plan, value) for value in begins):
+        return None
+    wanted = [value for value in sorted(symbols(access) - {loop.induction}) if moves(plan, value)]
+    return Stays(tuple(wanted), loop, ring.aref.depth) if all(is_slow(plan, value) for value in wanted) else None
+
+
+def loop_of(plan: Plan, region: int) -> Loop:
+    """The loop that a region is."""
+    number = plan.wired.stretch[region]
+    return next(loop for n, loop, _ in stretches(plan.wired.program) if n == number and loop is not None)
+
+
+def on_grid(plan: Plan, value: int) -> bool:
+    """Whether a scalar depends on any axis of the launch grid."""
+    return any(depends(plan, value, axis) for axis in asked_for(plan))
+
+
+def moves(plan: Plan, value: int) -> bool:
+    """Whether a scalar is not the same in all instances and iterations."""
+    counters = {item.induction for item in plan.wired.program.body if isinstance(item, Loop)}
+    return on_grid(plan, value) or bool(plan.wired.scalars.reach(value) & (counters | set(plan.wired.purity.carries)))
+
+
+def is_slow(plan: Plan, value: int) -> bool:
+    """Whether a scalar that moves is the same in most neighbours, and in all iterations."""
+    try:
+        expr = fixed(plan, value)
+    except Unlike:
+        return False
+    return not depends(plan, value, FIRST) or seldom(expr, FIRST)
+
+
+def told(found: Stays, scalars: ScalarTable) -> tuple[list[Stmt], Expr]:
+    """What a load group finds out at the start of an instance, and whether the tiles of its loop are in their slots."""
+    trip = scalars.trip(found.loop)
+    values = (*(scalars.value(value, OUTSIDE) for value in found.values), trip)
+    alike, same = scalars.fresh("alike"), scalars.fresh("stays")
+    there = both(fits(trip, found.depth), less(Number(0), Local(alike)))
+    return [Alike(alike, values), Let(same, there)], Local(same, "i1")
+
+
+def fits(trip: Expr, depth: int) -> Expr:
+    """Whether the tiles of a loop fill its ring once."""
+    return Apply("compare", (trip, Number(depth)), "i1", (("predicate", "eq"), ("signed", 1)))
+
+
+def both(left: Expr, right: Expr) -> Expr:
+    """left and right."""
+    return Apply("and", (left, right), "i1")
+
+
+def runs(plan: Plan, rings: Rings) -> Expr | None:
+    """Whether a launch had better give CTAs runs of neighbours: some tile stays; None if none ever does."""
+    made: dict[Expr, None] = {}
+    for place, ring in rings.by_place.items():
+        found = of_place(plan, rings.by_place.values(), place, ring)
+        if found is not None and not on_grid(plan, found.loop.upper):
+            made[fits(InlinedScalars(plan.wired).trip(found.loop), found.depth)] = None
+    conditions: Sequence[Expr] = list(made)
+    return reduce(lambda one, other: Apply("or", (one, other), "i1"), conditions) if conditions else None
+
+
+def of_place(plan: Plan, by_place: Iterable[Ring], place: Place, ring: Ring) -> Stays | None:
+    """What a ring is filled with, if it may stay."""
+    task = plan.tasks[place]
+    return stays(plan, by_place, task, ring) if task.node.kind == "load" else None

@@ -1,0 +1,127 @@
+"""What the events of a loop do: tasks that are issued, products that retire, values of other groups that come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twill.codegen.lower.cursors import Use
+from twill.codegen.lower.operations import Scope, Tools
+from twill.codegen.lower.ordering_barriers import Turn, give, turns, wait
+from twill.codegen.lower.products import Products
+from twill.codegen.lower.puts import Puts
+from twill.codegen.lower.registers import EventKey, Made
+from twill.codegen.lower.scalars import Iteration
+from twill.codegen.lower.stores import Stores
+from twill.codegen.lower.stream import Stream
+from twill.codegen.lower.task import Place, Source, Task
+from twill.codegen.warp.program import Copy, LoadShared, SlotRef, Stmt
+from twill.tile.program import Loop
+
+
+@dataclass
+class LoopPlan:
+    """One loop of one warp group. uses: how events use the rings they read."""
+
+    region: int
+    loop: Loop
+    stream: Stream
+    uses: dict[EventKey, dict[int, Use]] = field(default_factory=dict)  # event -> aref -> use
+    variables: dict[tuple[EventKey, Made, int], int] = field(default_factory=dict)
+    landings: dict[EventKey, tuple[int, int]] = field(default_factory=dict)  # retire event -> (from, to)
+
+
+class Events:
+    """The statements of events, for an iteration each."""
+
+    def __init__(self, tools: Tools, puts: Puts, products: Products, stores: Stores) -> None:
+        self.tools, self.puts, self.products, self.stores = tools, puts, products, stores
+        self.plan, self.registers, self.rings = tools.plan, tools.registers, tools.rings.by_place
+
+    def issue(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
+        """Everything that a task does when it is issued."""
+        key = ("issue", number)
+        made: list[Stmt] = []
+        uses = plan.uses.get(key, {})
+        for use in uses.values():
+            made += use.before()
+        if task.node.kind == "load":
+            ring = self.rings.get(task.place)
+            return made + (self.puts.load(task, ring, at) if ring is not None else [])
+        scope = self.scope(plan, key, task, at, made)
+        if task.node.kind == "mma":
+            trip = self.tools.scalars.trip(plan.loop)
+            for turn in self.turns(plan):
+                if task.place in turn.to.products:
+                    made += wait(turn, task.place, self.turn(plan, turn), at, trip)
+            made += self.products.issue(task, scope)
+            for turn in self.turns(plan):
+                if task.place in turn.of.products:
+                    made += give(turn, task.place, self.turn(plan, turn), at, trip)
+        elif task.node.kind in ("store", "reduce_store"):
+            self.stores.store(task, scope)
+        else:
+            scope.run(task)
+        for use in uses.values():
+            made += use.after()
+        ring = self.rings.get(task.place)
+        if ring is not None and task.node.kind == "elementwise":
+            made += self.puts.from_registers(task, ring)
+        return made
+
+    def retire(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
+        """What follows the wait for a product: its result is amended, its operands' slots go back, its result goes to
+        other groups."""
+        made: list[Stmt] = []
+        self.scope(plan, ("retire", number), task, at, made).amend(task.steps[-1])
+        if ("retire", number) in plan.landings:
+            made.append(Copy(*plan.landings["retire", number]))
+        for use in plan.uses.get(("retire", number), {}).values():
+            made += use.after()
+        ring = self.rings.get(task.place)
+        if ring is not None:
+            made += self.puts.from_registers(task, ring)
+        return made
+
+    def receive(self, plan: LoopPlan, place: Place, key: EventKey, at: Iteration) -> list[Stmt]:
+        """A value of another warp group comes into registers."""
+        task, ring = self.plan.tasks[place], self.rings[place]
+        use = plan.uses[key][ring.aref.id]
+        variable = self.registers.of((task.steps[-1], task.block))
+        load = LoadShared(SlotRef(ring.buffer.id, use.cursor), variable, line=task.node.line)
+        return [*use.before(), load, *use.after()]
+
+    def scope(self, plan: LoopPlan, key: EventKey, task: Task, at: Iteration, made: list[Stmt]) -> Scope:
+        """The place of one event."""
+
+        def find(source: Source) -> int:
+            made_by = (source.step, source.block)
+            if source.step in task.steps and not source.distance:
+                return self.registers.of(made_by)
+            return plan.variables[key, made_by, source.distance]
+
+        def slot(source: Source) -> SlotRef | None:
+            if not any(self.plan.place_of(s) == self.plan.place_of(source) for s in self.plan.slot_sources(task)):
+                return None
+            ring = self.rings[self.plan.place_of(source)]
+            if ring.held:
+                return SlotRef(ring.buffer.id, self.tools.cursors.of(ring.aref, "get"))
+            return SlotRef(ring.buffer.id, plan.uses[key][ring.aref.id].cursor)
+
+        return Scope(self.tools, at, task.block, find, slot, made)
+
+    def turns(self, plan: LoopPlan) -> tuple[Turn, ...]:
+        """The turns at the tensor core in a loop."""
+        tasks = [t for t in self.plan.tasks.values() if t.region == plan.region]
+        products = [t for t in tasks if t.node.kind == "mma"]
+        return turns(products, [t for t in tasks if t not in products], self.plan.interval(plan.region))
+
+    def turn(self, plan: LoopPlan, turn: Turn) -> int:
+        """The named barrier by which one group gives its turn to another in a loop."""
+        of, to = turn.of.group, turn.to.group
+        return self.tools.memory.barrier(f"turn {of} to {to} in loop{plan.region}", (of, to)).id
+
+    def keep(self, task: Task) -> list[Stmt]:
+        """Copies of older versions of what a task defines."""
+        if task.node.result is None or task.node.kind == "load":
+            return []
+        return self.registers.keep(self.registers.of((task.steps[-1], task.block)))

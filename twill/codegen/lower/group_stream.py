@@ -1,0 +1,177 @@
+"""The stream of one warp group: straight-line code and loops in program order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twill import exc
+from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.events import Events
+from twill.codegen.lower.groups import Group
+from twill.codegen.lower.loops import Loops
+from twill.codegen.lower.operations import Scope, Tools, outside
+from twill.codegen.lower.ordering_barriers import begin, end
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.products import Products
+from twill.codegen.lower.puts import Puts
+from twill.codegen.lower.registers import Made, Overwritten, Registers
+from twill.codegen.lower.rings import Ring, Rings
+from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
+from twill.codegen.lower.stores import Stores
+from twill.codegen.lower.task import Task
+from twill.codegen.lower.transfers import Transfers
+from twill.codegen.passes.erf_tails import with_tails
+from twill.codegen.passes.exchanges import with_waits
+from twill.codegen.passes.fences import without_needless_fences
+from twill.codegen.passes.gather import gather
+from twill.codegen.passes.partial_reductions import in_parts
+from twill.codegen.passes.warp_votes import with_votes
+from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
+
+
+class Emitter:
+    """Makes a warp group of a plan. fragments, cursors: numbers that are unique in the program. apart: products whose
+    results have registers beside those of what they add to."""
+
+    def __init__(
+        self, plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int],
+        apart: frozenset[Made] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.plan, self.rings, self.made = plan, rings.by_place, group
+        self.group = group.like if group.like >= 0 else group.id  # whose tasks it does
+        self.registers = Registers(plan, self.group, fragments, apart)
+        self.cursors = Cursors(cursors)
+        self.scalars = ScalarTable(plan.wired, taken=self.registers.names)
+        transfers = Transfers(plan.tiles, rings.memory, self.scalars)
+        numbers = (self.group, group.id)
+        tools = Tools(plan, rings, rings.memory, self.registers, self.scalars, transfers, self.cursors, *numbers)
+        self.tools, self.puts, self.products, self.stores = tools, Puts(tools), Products(tools), Stores(tools)
+        self.events = Events(tools, self.puts, self.products, self.stores)
+        self.loops = Loops(tools, self.events, self.products)
+
+    # -- the whole group ----------------------------------------------------------------------
+
+    def emit(self) -> WarpGroup:
+        """The warp group. Raises Overwritten."""
+        regions = self.plan.wired.graph.regions
+        for region in regions:
+            self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
+        plans = {r.id: p for r in regions if r.kind == "loop" and (p := self.loops.plan_of(r.id)) is not None}
+        for _ in range(2):  # the first time, loops that share a ring find out how many cursors it needs
+            for loop in plans.values():
+                self.loops.plan_uses(loop)
+        body: list[Stmt] = []
+        for region in regions:
+            body += self.held(region.id, first=True)
+            if region.kind == "loop":
+                body += self.loops.statements(plans[region.id]) if region.id in plans else []
+            else:
+                body += self.straight(region.id)
+            body += self.held(region.id, first=False)
+        group = self.made
+        given = [(p, t) for p in plans.values() for t in self.events.turns(p)]
+        start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.turn(p, t))]
+        finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.turn(p, t))]
+        lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
+        changed = self.last_changes(body)  # may need more fragments
+        return WarpGroup(
+            id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
+            fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
+            start=tuple(start), body=(*lets, *self.puts.lets, *changed),
+            finish=(*finish, *self.stores.finish()),
+        )  # fmt: skip
+
+    def last_changes(self, body: list[Stmt]) -> tuple[Stmt, ...]:
+        """The body with tails, vectors in front, without needless fences, with sums in parts, votes and waits."""
+        elements = {f.id: f.element for f in self.registers.fragments}
+        gathered = gather(with_tails(tuple(body), elements), self.registers.layouts())
+        made = without_needless_fences(gathered)
+        parts = in_parts(made, self.registers.fragments, self.registers.new, several=self.plan.hold)
+        return with_waits(with_votes(parts, self.registers.layouts()))
+
+    # -- rings that straight-line code fills --------------------------------------------------
+
+    def held_rings(self) -> list[tuple[Ring, list[int]]]:
+        """Rings that this group reads as a whole, and the regions in which it does."""
+        found = []
+        for ring in self.rings.values():
+            if ring.held and self.group in ring.aref.consumers:
+                regions = sorted({p[0] for p in ring.readers if self.group in self.plan.tasks[p].groups})
+                found.append((ring, regions))
+        return found
+
+    def held(self, region: int, *, first: bool) -> list[Stmt]:
+        """Gets before the first region that reads a held ring, or its release after the last."""
+        made: list[Stmt] = []
+        for ring, regions in self.held_rings():
+            cursor = self.cursors.of(ring.aref, "get")
+            stays = ring.key in self.plan.resident
+            if first and regions[0] == region:
+                made.append(Get(cursor))
+                made += self.receive_held(ring)
+            if first and regions[0] == region if stays else not first and regions[-1] == region:
+                made += [Consumed(cursor), *map(Advance, self.cursors.every(ring.aref, "get"))]
+        return made
+
+    def receive_held(self, ring: Ring) -> list[Stmt]:
+        """A held tile that this group reads in registers, or multiplies from there, is fetched once."""
+        task = self.plan.tasks[ring.key]
+        if ring.key in self.plan.resident:
+            cursor = self.cursors.of(ring.aref, "get")
+            variable = self.registers.of((task.steps[-1], task.block))
+            return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
+        mine = [self.plan.tasks[p] for p in ring.readers if self.group in self.plan.tasks[p].groups]
+        in_registers = any(self.plan.place_of(s) == ring.key for t in mine for s in self.plan.register_sources(t))
+        if not in_registers or self.group in task.groups or task.node.kind == "load":
+            return []
+        cursor = self.cursors.of(ring.aref, "get")
+        variable = self.registers.of((task.steps[-1], task.block))
+        return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
+
+    # -- straight-line code -------------------------------------------------------------------
+
+    def straight(self, region: int) -> list[Stmt]:
+        """The region's tasks in program order."""
+        made: list[Stmt] = []
+        scopes: dict[int, Scope] = {}
+        for task in sorted(self.plan.tasks.values(), key=lambda t: (t.place[1], t.block)):
+            if task.region != region:
+                continue
+            ring = self.rings.get(task.place)
+            if task.node.kind == "load" and ring is not None and ring.aref.producer == self.group:
+                made += self.puts.load(task, ring, OUTSIDE)
+            if self.group not in task.groups:
+                continue
+            scope = scopes.setdefault(task.block, outside(self.tools, task.block, []))
+            scope.made = made
+            self.straight_task(task, scope)
+            if ring is not None and task.node.kind != "load" and ring.aref.producer == self.group:
+                made += self.puts.from_registers(task, ring)
+        return made
+
+    def straight_task(self, task: Task, scope: Scope) -> None:
+        """One task outside of loops; a product is waited for at once."""
+        if task.node.kind == "mma":
+            scope.made += [*self.products.issue(task, scope), Commit(), WaitGroups(0, self.products.touched(task))]
+        elif task.node.kind in ("store", "reduce_store"):
+            self.stores.store(task, scope)
+        else:
+            scope.run(task)
+
+
+def emit_group(plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int]) -> WarpGroup:
+    """The warp group of a plan; products whose results would be overwritten too early get registers of their own.
+
+    Raises UnsupportedInKernel.
+    """
+    apart: frozenset[Made] = frozenset()
+    while True:
+        try:
+            return Emitter(plan, rings, group, fragments, cursors, apart).emit()
+        except Overwritten as found:
+            op = plan.flat.steps[found.made[0]].op
+            if op.kind != "dot" or found.made in apart:
+                raise exc.UnsupportedInKernel(
+                    f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
+                ) from found
+            apart |= {found.made}

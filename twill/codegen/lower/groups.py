@@ -1,0 +1,105 @@
+"""The warp groups of a warp program, from those of its schedule, and their register budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from twill import exc
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+
+EVERY = 256  # steps: more than any budget has granules
+
+
+@dataclass(frozen=True)
+class Group:
+    """A warp group of the warp program. issuer: it only issues asynchronous instructions. like: the group whose stream
+    it repeats for other program instances (`twill.codegen.lower.ping_pong`); -1: it has one of its own."""
+
+    id: int
+    role: str
+    threads: int
+    registers: int
+    issuer: bool
+    like: int = -1
+
+
+def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
+    """The schedule's groups with its budgets, and which of them each group of the schedule became: load groups that
+    never work in the same loop become one."""
+    loops_of: dict[int, set[int]] = {}
+    by_threads = set()
+    for op in schedule.ops:
+        loops_of.setdefault(op.warp_group, set()).add(op.loop)
+        if op.op in ("copy load", "plain load"):
+            by_threads.add(op.warp_group)
+    group_of: dict[int, int] = {}
+    made: list[Group] = []
+    busy: list[set[int]] = []
+    for w in schedule.warp_groups:
+        mine = loops_of.get(w.id, set())
+        issuer = w.context == "issue" and w.id not in by_threads
+        same = (g.id for g in made if issuer and g.issuer and not busy[g.id] & mine)
+        number = next(same, len(made))
+        if number == len(made):
+            made.append(Group(number, w.role, w.threads, w.registers, issuer))
+            busy.append(set())
+        busy[number] |= mine
+        group_of[w.id] = number
+    return tuple(made), group_of
+
+
+def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str) -> tuple[Group, ...]:
+    """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
+    the compiler needs some for addresses. Load groups get a granule first; then computing groups grow evenly, and load
+    groups take what is too little for one more granule of theirs.
+
+    Raises UnsupportedInKernel, for the kernel of `file`, if the budgets exceed the register file.
+    """
+    contexts = {w.context: machine.context(w.context) for w in schedule.warp_groups}
+    granule = machine.register_file.granule
+    left = register_pool(groups, machine) - sum(g.threads * g.registers for g in groups)
+    if left < 0:
+        raise exc.UnsupportedInKernel("the schedule's register budgets exceed what a launch can hand out", file=file)
+    raised = {g.id: g.registers for g in groups}
+    for issuer, steps in ((True, 1), (False, EVERY), (True, EVERY)):
+        mine = [g for g in groups if g.issuer == issuer]
+        most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
+        for _ in range(steps):
+            growing = [g for g in mine if raised[g.id] < most]
+            need = sum(g.threads for g in growing) * granule
+            if not growing or need > left:
+                break
+            left -= need
+            for g in growing:
+                raised[g.id] += granule
+    return tuple(replace(g, registers=raised[g.id]) for g in groups)
+
+
+def doubled(groups: Sequence[Group], machine: Machine, copies: int) -> tuple[Group, ...]:
+    """The groups and, behind the one that computes, `copies` - 1 more like it, if only one does and the register file
+    and the machine have room for them. Numbers are new."""
+    computing = [g for g in groups if not g.issuer]
+    if len(computing) != 1:
+        return tuple(groups)
+    (one,) = computing
+    made: list[Group] = []
+    for group in groups:
+        if group is not one:
+            made.append(replace(group, id=len(made)))
+            continue
+        first = len(made)
+        for number in range(copies):
+            like = -1 if number == 0 else first
+            made.append(replace(one, id=first + number, role=f"{one.role} {number}", like=like))
+    budgets = sum(g.threads * g.registers for g in made)
+    most = max((c.max_groups for c in machine.contexts if c.name == "compute"), default=0)
+    return tuple(made) if budgets <= register_pool(made, machine) and copies <= most else tuple(groups)
+
+
+def register_pool(groups: Sequence[Group], machine: Machine) -> int:
+    """Registers that setmaxnreg can move between groups: those of the launch, equal in all threads."""
+    threads = sum(g.threads for g in groups)
+    granule = machine.register_file.granule
+    return threads * min(256, int(machine.register_file.registers.value) // threads // granule * granule)

@@ -1,0 +1,206 @@
+"""Which program instances are worked on first, where some have more iterations than others.
+
+The CTAs of a persistent kernel take instances in rounds, one each. With unequal instances in the order of the grid
+some CTAs get much more than others. If the trip counts grow, or fall, along one axis of the launch grid and depend on
+no other, the longest instances come first, and every other round is walked backwards, so that what two rounds add to
+a CTA is nearly the same for all. (CTAs that claim instances one by one have no rounds: they take them as they come.)
+Along the other axes as many instances are walked together as read, each its own, what the L2 cache holds. Every other
+of these bands is walked from its shortest instances on, so that lengths do not jump from band to band (a jump in the
+period of the rounds gives some CTAs the long end each time); the last band ends with the shortest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from twill.codegen.lower.memory import element_bytes
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.scalars import InlinedScalars
+from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
+from twill.codegen.warp.program import LongestFirst
+from twill.machine.description import Machine
+from twill.tile.program import Loop, Op
+
+TOGETHER = 3  # on the abstract machine
+CACHED = 2 / 3  # of the L2 cache: what instances that are walked together may read; what is read once passes through
+READERS = 4
+"""SMs to each row of instances that is walked with others, at least: they read the same tiles at about the same time.
+With fewer, a grid that the L2 cache holds is read from memory nearly as fast as memory is, by the first instances."""
+AXES = 3
+
+
+def longest_first(plan: Plan) -> LongestFirst | None:
+    """The order for a kernel; None if the trip counts do not say which instances are the longest."""
+    trips = all_trips(plan)
+    ways = [growth(trips, axis) for axis in range(AXES)]
+    varying = [axis for axis, way in enumerate(ways) if way]
+    if None in ways or len(varying) != 1:
+        return None
+    axis, grows = varying[0], ways[varying[0]] == 1
+    longest = subtract(NumPrograms(axis), Number(1)) if grows else Number(0)
+    total: Expr = Number(0, "i64")
+    for expr, size in trips:
+        total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
+    return LongestFirst(axis, grows, total, cached(plan.machine), max(1, int(plan.machine.sms.value) // READERS))
+
+
+def cached(machine: Machine) -> int:
+    """Bytes that instances walked together may read; all that 32 bits count if the L2 cache is not described."""
+    return int(machine.l2.value * CACHED) if machine.l2 is not None else (1 << 32) - 1
+
+
+def unequal(plan: Plan) -> bool:
+    """Whether some program instances may load more than others."""
+    trips = all_trips(plan)
+    return any(growth(trips, axis) != 0 for axis in range(AXES))
+
+
+def all_trips(plan: Plan) -> list[tuple[Expr, int]]:
+    """The trip count of each loop, with the bytes of an iteration."""
+    loops = [item for item in plan.wired.program.body if isinstance(item, Loop)]
+    return [(trip(plan, loop), loop_bytes(plan, loop)) for loop in loops]
+
+
+def trip(plan: Plan, loop: Loop) -> Expr:
+    """The trip count of a loop, of arguments and grid indices alone."""
+    return InlinedScalars(plan.wired).trip(loop)
+
+
+def loop_bytes(plan: Plan, loop: Loop) -> int:
+    """Bytes that an iteration loads."""
+    loads = [op for op in loop.body if isinstance(op, Op) and op.kind == "tile_load"]
+    types = [plan.wired.program.type_of(op.results[0]) for op in loads]
+    return sum(prod(kind.shape) * element_bytes(kind.element) for kind in types)
+
+
+def growth(trips: Sequence[tuple[Expr, int]], axis: int) -> int | None:
+    """1 if loops with these trip counts never load less along an axis of the grid, -1 if never more, 0 if always the
+    same; None if that is not known. trips: with the bytes of an iteration."""
+    total: dict[Expr, int] = {}
+    for expr, size in trips:
+        total = _sum(total, terms(expr), max(1, size))
+    return _growth_of_sum(total, axis)
+
+
+def _growth_of_sum(total: Mapping[Expr, int], axis: int) -> int | None:
+    signs: set[int] = set()
+    for term, factor in total.items():
+        way = _growth_of_term(term, axis)
+        if way is None:
+            return None
+        if way:
+            signs.add(1 if way * factor > 0 else -1)
+    return None if len(signs) > 1 else next(iter(signs), 0)
+
+
+def _growth_of_term(term: Expr, axis: int) -> int | None:
+    """The same for what is no sum."""
+    match term:
+        case ProgramId(of):
+            return int(of == axis)
+        case Apply(kind, operands):
+            ways = [_growth_of_sum(terms(operand), axis) for operand in operands]
+            if all(way == 0 for way in ways):
+                return 0
+            divided = kind == "div" and isinstance(operands[1], Number) and operands[1].value > 0
+            if None in ways or (kind not in ("max", "min", "cast") and not divided):
+                return None
+            known = set(ways) - {0}
+            return known.pop() if len(known) == 1 else None
+        case _:
+            return 0
+
+
+def terms(expr: Expr) -> dict[Expr, int]:
+    """A sum as what is added and how often; what cancels is left out, constants too.
+
+    (x + n * c) / c is x / c + n: rows of whole blocks and what is left of a block add up to the rows. That holds where
+    nothing is negative, as in trip counts; elsewhere instances come in another order, which is no less right.
+    """
+    match expr:
+        case Number():
+            return {}
+        case Apply("add" | "sub", (left, right)):
+            return _sum(terms(left), terms(right), 1 if expr.kind == "add" else -1)
+        case Apply("mul", (left, Number(int(factor)))) | Apply("mul", (Number(int(factor)), left)):
+            return _sum({}, terms(left), factor)
+        case Apply("div", (over, Number(int(by)))) if by > 0:
+            parts = terms(over)
+            whole = {term: factor // by for term, factor in parts.items() if factor % by == 0}
+            if not whole:
+                return {expr: 1}
+            rest: Expr = Number(constant(over))
+            for term, factor in parts.items():
+                rest = rest if term in whole else add(multiply(term, Number(factor)), rest)
+            divided = Apply("div", (rest, Number(by)), expr.element, expr.attributes)
+            return whole if isinstance(rest, Number) else _sum(whole, {divided: 1}, 1)
+        case _:
+            return {expr: 1}
+
+
+def _sum(left: Mapping[Expr, int], right: Mapping[Expr, int], times: int) -> dict[Expr, int]:
+    found = dict(left)
+    for term, factor in right.items():
+        found[term] = found.get(term, 0) + times * factor
+    return {term: factor for term, factor in found.items() if factor}
+
+
+def constant(expr: Expr) -> int:
+    """What a sum adds to its terms."""
+    match expr:
+        case Number(int(value)):
+            return value
+        case Apply("add" | "sub", (left, right)):
+            return constant(left) + (1 if expr.kind == "add" else -1) * constant(right)
+        case Apply("mul", (left, Number(int(factor)))) | Apply("mul", (Number(int(factor)), left)):
+            return constant(left) * factor
+        case _:
+            return 0
+
+
+def at(expr: Expr, axis: int, index: Expr) -> Expr:
+    """The expression at an index along an axis of the grid."""
+    match expr:
+        case ProgramId(of):
+            return index if of == axis else expr
+        case Apply(_, operands):
+            return replace(expr, operands=tuple(at(operand, axis, index) for operand in operands))
+        case _:
+            return expr
+
+
+def evenly(count: int, most: int) -> int:
+    """The width of bands that are about as wide as one another, none wider than `most`: a narrow last band would begin
+    with long instances when most CTAs are nearly done. They get narrower until the last one has half their width."""
+    bands = -(-count // max(1, most))
+    width = max(1, -(-count // max(1, bands)))
+    while 2 * ((count - 1) % width + 1) < width:
+        width -= 1
+    return width
+
+
+def ordered(grid: Sequence[int], order: LongestFirst | None, together: int) -> Iterator[tuple[int, int, int]]:
+    """Grid indices from the first to the last rank. together: the most instances along the other axes that are walked
+    together. Without an order: axis 0 is the fastest."""
+    sizes = (*grid, 1, 1, 1)[:AXES]
+    axis = order.axis if order is not None else AXES - 1
+    others = [a for a in range(AXES) if a != axis]
+    count = sizes[others[0]] * sizes[others[1]]
+    together = evenly(count, together) if order is not None else count
+    bands = list(range(0, count, max(1, together)))
+    for number, first in enumerate(bands):
+        upwards = (order is not None and order.grows) != bool((len(bands) - 1 - number) % 2)
+        for step in range(sizes[axis]):
+            for other in range(first, min(count, first + together)):
+                index = dict(zip(others, (other % sizes[others[0]], other // sizes[others[0]]), strict=True))
+                index[axis] = sizes[axis] - 1 - step if upwards else step
+                yield index[0], index[1], index[2]
+
+
+def rank(instance: int, ctas: int, instances: int) -> int:
+    """The rank of the instance that a CTA has in a round: instance = round * ctas + CTA. Odd rounds run backwards."""
+    begin = instance // ctas * ctas
+    width = min(ctas, instances - begin)
+    return instance if instance // ctas % 2 == 0 else begin + width - 1 - (instance - begin)

@@ -1,0 +1,160 @@
+"""Schedule + tile program -> warp program."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from twill import exc
+from twill.codegen.lower.clustered import clustered
+from twill.codegen.lower.cross_tile_reuse import runs
+from twill.codegen.lower.dynamic_scheduler import Order, claimed, is_dynamic
+from twill.codegen.lower.fused_instances import fuse
+from twill.codegen.lower.group_stream import emit_group
+from twill.codegen.lower.grouped_rasterization import band_of
+from twill.codegen.lower.longest_first import longest_first
+from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.multicast import CTAS, Sharing, sharing
+from twill.codegen.lower.occupancy import most_ctas
+from twill.codegen.lower.ping_pong import alternate
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.rings import Rings
+from twill.codegen.lower.tiles import Tiles
+from twill.codegen.warp.program import ORDER_BYTES, Cluster, LongestFirst, WarpProgram
+from twill.graph.build import Wired, wire
+from twill.graph.by_columns import by_columns
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.tile.program import Loop, TileProgram
+
+
+def lower(
+    program: TileProgram,
+    schedule: Schedule,
+    machine: Machine,
+    hold: bool = True,
+    order: Order = "chosen",
+    cluster: int = 1,
+    phased: bool = True,
+) -> WarpProgram:
+    """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
+    in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
+    counts or CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or
+    2); two know only a static order.
+    phased: whether a steady state may change once (`twill.codegen.lower.index_set_splitting`), where loops of the
+    kernel were joined.
+
+    Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
+    """
+    wired, fused = wire(program), None
+    refuse_mismatch(wired, schedule, machine)
+    phased = phased and is_joined(program)
+    dim = split_class(wired, schedule)
+    if schedule.cooperation.fuse > 1:
+        refuse_cluster(cluster, program)
+        wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
+    tiles = Tiles(wired, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
+    ctas = most_ctas(schedule, machine)
+    while ctas > 1:
+        try:
+            return lower_resident(Plan(wired, schedule, machine, tiles, ctas, hold, phased, fused), order, cluster)
+        except exc.SharedMemoryFull:
+            ctas -= 1
+    return lower_resident(Plan(wired, schedule, machine, tiles, 1, hold, phased, fused), order, cluster)
+
+
+def lower_resident(plan: Plan, asked: Order, cluster: int) -> WarpProgram:
+    """The warp program of which so many CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
+    program = plan.wired.program
+    memory = Memory(program.file)
+    rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
+    fragments, cursors = count(), count()
+    groups = [emit_group(plan, rings, group, fragments, cursors) for group in plan.groups]
+    if any(group.like >= 0 for group in plan.groups):
+        groups = alternate(groups, memory, program.file)
+    told = None
+    if rings.sharing is not None:
+        refuse_dynamic(asked, program)
+        groups = clustered(groups, memory.arefs)
+    elif is_dynamic(plan, asked):
+        groups, ring = claimed(groups, memory, cursors)
+        told = ring.id
+    band, pair, order = walk_of(plan, rings.sharing)
+    in_runs = runs(plan, rings) if told is None and order is None and pair is None else None
+    buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
+    return WarpProgram(
+        program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=buffers,
+        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared,
+        ctas=plan.ctas, band=band, order=order, told=told, cluster=pair, fused=plan.fused, runs=in_runs,
+    )  # fmt: skip
+
+
+def refuse_cluster(cluster: int, program: TileProgram) -> None:
+    """Raises if two CTAs were to load tiles together of which each has a group of fused instances."""
+    if cluster > 1:
+        raise exc.UnsupportedInKernel(
+            "clusters have no fused program instances",
+            file=program.file,
+            hint="emit without `--cluster`, or a schedule that fuses none",
+        )
+
+
+def refuse_dynamic(asked: Order, program: TileProgram) -> None:
+    """Raises if instances were to be claimed one by one: two CTAs take them in pairs."""
+    if asked == "dynamic":
+        raise exc.UnsupportedInKernel(
+            "clusters have a static order of program instances",
+            file=program.file,
+            hint="emit without `--order dynamic`, or without `--cluster`",
+        )
+
+
+def walk_of(plan: Plan, shared: Sharing | None) -> tuple[int, Cluster | None, LongestFirst | None]:
+    """In which order instances are worked on. Pairs of instances are walked in the order of the grid or in bands: tiles
+    are shared along an axis that trip counts do not depend on, and the longest ones come first along another one."""
+    if shared is None:
+        return band_of(plan), None, longest_first(plan)
+    return band_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
+
+
+def is_joined(program: TileProgram) -> bool:
+    """Whether some loop is several of the kernel's. Their guards hold in iterations that every instance has: a mask of
+    a ragged end may never be needed, and a branch costs less than code for it."""
+    return program.original is not None and loops(program) < loops(program.original)
+
+
+def loops(program: TileProgram) -> int:
+    """How many there are."""
+    return sum(isinstance(item, Loop) for item in program.body)
+
+
+def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:
+    """Raises unless the schedule is of this kernel, specialization and machine."""
+    program = wired.program
+    theirs = (schedule.kernel, schedule.spec, schedule.machine_digest)
+    ours = (program.kernel, program.spec, machine.digest())
+    for what, their, our in zip(("kernel", "specialization", "machine"), theirs, ours, strict=True):
+        if their != our:
+            raise exc.ScheduleMismatch(
+                f"the schedule is for {what} `{their}`, not `{our}`", file=program.file, hint="solve the kernel again"
+            )
+
+
+def columns_of(wired: Wired, schedule: Schedule) -> dict[tuple[int, int], int]:
+    """The nodes that the schedule makes in parts of their columns, by (region, node): the dimension that is cut."""
+    cooperation = schedule.cooperation
+    if not cooperation.columns:
+        return {}
+    dim = next((d.id for d in wired.graph.dims if d.name == cooperation.dim), -1)
+    return {
+        (region.id, node): cut
+        for region in wired.graph.regions
+        for node, cut in by_columns(wired.graph, region, dim, cooperation.split).items()
+    }
+
+
+def split_class(wired: Wired, schedule: Schedule) -> int:
+    """The dimension class that the cooperation cuts into row blocks; -1 for none."""
+    if schedule.cooperation.blocks == 1:
+        return -1
+    dim = next(d.id for d in wired.graph.dims if d.name == schedule.cooperation.dim)
+    return next(c for c, number in wired.dims.items() if number == dim)

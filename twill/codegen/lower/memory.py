@@ -1,0 +1,116 @@
+"""The shared memory, rings, tensor maps and barriers of a warp program under construction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from twill import exc
+from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMap
+from twill.graph.work import BITS
+
+PANEL = 128  # bytes: the widest swizzle
+NAMED_BARRIERS = 15  # 1 to 15; 0 is __syncthreads
+BOX = 256  # the longest side of a tensor map's box (cuTensorMapEncodeTiled)
+WIDEST = 8  # bytes of its widest element
+
+
+def element_bytes(element: str) -> int:
+    """Bytes of one element in memory (an i1 takes one)."""
+    return max(8, BITS[element]) // 8
+
+
+@dataclass
+class Memory:
+    """Hands out numbers; `place` lays the buffers out at the end."""
+
+    file: str
+    buffers: list[Buffer] = field(default_factory=list)
+    arefs: list[Aref] = field(default_factory=list)
+    maps: list[TensorMap] = field(default_factory=list)
+    barriers: list[NamedBarrier] = field(default_factory=list)
+
+    def buffer(self, name: str, shape: tuple[int, ...], element: str, slots: int) -> Buffer:
+        """A new ring of tiles."""
+        size = prod(shape) * element_bytes(element)
+        panel = swizzle = 0
+        if len(shape) == 2:
+            row = shape[1] * element_bytes(element)
+            swizzle = next((s for s in (128, 64, 32) if row % s == 0), 0)
+            panel = swizzle or row
+        align = 8 * swizzle if swizzle else 128
+        stride = -(-size // align) * align
+        made = Buffer(len(self.buffers), name, shape, element, swizzle, panel, slots, stride, -1)
+        self.buffers.append(made)
+        return made
+
+    def aref(
+        self, name: str, buffers: tuple[int, ...], producer: int, consumers: tuple[int, ...], transport: str,
+        arrivals: tuple[int, int], shared: bool = False,
+    ) -> Aref:  # fmt: skip
+        """A ring over buffers of equal depth. arrivals: that complete a phase of the full and the empty barrier.
+        shared: by the CTAs of a cluster."""
+        held = [self.buffers[b] for b in buffers]
+        size = sum(prod(b.shape) * element_bytes(b.element) for b in held)
+        tx = size if transport == "tma" else 0
+        made = Aref(
+            len(self.arefs), name, buffers, held[0].slots, producer, consumers, transport, tx, *arrivals, shared
+        )
+        self.arefs.append(made)
+        return made
+
+    def with_depth(self, aref: Aref, slots: int) -> Aref:
+        """The ring with that many slots, and its buffers too."""
+        made = replace(aref, depth=slots)
+        self.arefs[aref.id] = made
+        for number in aref.buffers:
+            self.buffers[number] = replace(self.buffers[number], slots=slots)
+        return made
+
+    def barrier(self, name: str, groups: tuple[int, ...]) -> NamedBarrier:
+        """A named barrier among warp groups; the same one for the same name."""
+        for known in self.barriers:
+            if known.name == name:
+                return known
+        made = NamedBarrier(len(self.barriers), name, groups, 128 * len(groups))
+        if made.id >= NAMED_BARRIERS:
+            raise exc.UnsupportedInKernel(f"more than {NAMED_BARRIERS} named barriers are needed", file=self.file)
+        self.barriers.append(made)
+        return made
+
+    def map(self, made: TensorMap) -> TensorMap:
+        """The map with a number; equal ones are one."""
+        for known in self.maps:
+            if replace(known, id=-1) == replace(made, id=-1):
+                return known
+        made = replace(made, id=len(self.maps))
+        self.maps.append(made)
+        return made
+
+    def used(self) -> int:
+        """Bytes of all rings so far, before alignment of the next."""
+        return self._layout()[1]
+
+    def place(self, capacity: int, order: int = 0) -> tuple[tuple[Buffer, ...], int]:
+        """Buffers with offsets, and the bytes of everything. order: bytes that the order of program instances needs.
+        Raises SharedMemoryFull."""
+        offsets, end = self._layout()
+        total = end + 16 * sum(a.depth for a in self.arefs) + order
+        if total > capacity:
+            held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers)
+            raise exc.SharedMemoryFull(
+                f"the warp program needs {total} bytes of shared memory of {capacity}: {held}",
+                file=self.file,
+                hint="smaller tiles",
+            )
+        return tuple(replace(b, offset=offsets[b.id]) for b in self.buffers), total
+
+    def _layout(self) -> tuple[dict[int, int], int]:
+        """Offsets by buffer, the most aligned first, and the end."""
+        offsets: dict[int, int] = {}
+        end = 0
+        for b in sorted(self.buffers, key=lambda b: (-b.swizzle, b.id)):
+            align = 8 * b.swizzle if b.swizzle else 128
+            offsets[b.id] = -(-end // align) * align
+            end = offsets[b.id] + b.bytes * b.slots
+        return offsets, -(-end // 16) * 16

@@ -1,0 +1,42 @@
+"""How many CTAs of a kernel share an SM, and what each of them may have then.
+
+A kernel with products fills its SM with one CTA: setmaxnreg hands the register file to the groups that multiply. A
+kernel without products waits (for memory, for its reductions) more than it computes, and what fills the time are other
+CTAs. Its groups take registers as compiled, its load groups are one warp each, and its rings share the SM's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twill.codegen.lower.groups import Group, warp_groups
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+
+RESERVED = 1024  # bytes of each CTA that CUDA keeps for itself (CUDA C++ programming guide, compute capability 9.0)
+WARP = 32
+ADDRESSES = 16  # registers of a thread beside those of its tiles
+MOST = 4  # CTAs of an SM: more were not faster on an H200 (docs/performance-log.md)
+
+
+def most_ctas(schedule: Schedule, machine: Machine) -> int:
+    """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
+    the compiler wants besides."""
+    if any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions):
+        return 1
+    groups, _ = warp_groups(schedule)
+    threads = sum(group.threads for group in as_compiled(groups))
+    registers = max(group.registers for group in groups) + ADDRESSES
+    return max(1, min(MOST, int(machine.register_file.registers.value) // (threads * registers)))
+
+
+def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """The groups of a kernel whose CTAs share an SM: no setmaxnreg, which counts whole warp groups, so that one warp is
+    enough to issue loads."""
+    return tuple(replace(g, registers=0, threads=WARP if g.issuer else g.threads) for g in groups)
+
+
+def share(capacity: int, ctas: int) -> int:
+    """Bytes of shared memory of each of `ctas` CTAs, of an SM that has `capacity` for one."""
+    return (capacity + RESERVED) // ctas - RESERVED

@@ -1,0 +1,333 @@
+"""Tile operations as statements of one warp group: operands, index arithmetic, elementwise work, reductions.
+
+`Scope` stands for one place in the stream: it knows the iteration, makes pure tiles (masks, offsets) anew where they
+are used, and finds data operands through `find`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from twill import exc
+from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
+from twill.codegen.lower.registers import Registers
+from twill.codegen.lower.rings import Rings
+from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
+from twill.codegen.lower.task import Source, Task
+from twill.codegen.lower.transfers import Part, Transfers
+from twill.codegen.warp.expression import Expr, Number
+from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout
+from twill.codegen.warp.program import (
+    NORMAL,
+    Compute,
+    Copy,
+    Fill,
+    If,
+    LoadGlobal,
+    LoadShared,
+    Operand,
+    Range,
+    Reduce,
+    Reg,
+    SlotRef,
+    Stmt,
+)
+from twill.tile.flat import UNIFORM, Step
+from twill.tile.vocabulary import ELEMENTWISE
+
+WARPS = 4
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the statements of one warp group are made with. group: whose tasks it does; own: its own number.
+    exchanges: the values of each reduction across warps so far."""
+
+    plan: Plan
+    rings: Rings
+    memory: Memory
+    registers: Registers
+    scalars: ScalarTable
+    transfers: Transfers
+    cursors: Cursors
+    group: int
+    own: int
+    exchanges: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Scope:
+    """Statements for one place. find: the variable of a data source; slot: the ring slot that holds it, if one does."""
+
+    tools: Tools
+    at: Iteration
+    block: int
+    find: Callable[[Source], int]
+    slot: Callable[[Source], SlotRef | None]
+    made: list[Stmt] = field(default_factory=list)
+    known: dict[tuple[int, bool], int] = field(default_factory=dict)  # (cell, transposed) -> fragment
+
+    def __post_init__(self) -> None:
+        self.plan, self.registers, self.scalars = self.tools.plan, self.tools.registers, self.tools.scalars
+        self.flat, self.tiles = self.plan.flat, self.plan.tiles
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def run(self, task: Task) -> None:
+        """Every step of a chain; the last one's result is the task's variable."""
+        for number in task.steps:
+            step = self.flat.steps[number]
+            if step.op.kind == "reduce":
+                self.reduce(number, step)
+            elif step.op.kind in ELEMENTWISE:
+                self.compute(step, self.result(number))
+            elif step.op.kind == "tile_load":
+                self.load(number, step)
+            else:
+                self.refuse(step, f"`{step.op.kind}` is not emitted", "elementwise operations, reductions, dot")
+            self.amend(number)
+
+    def amend(self, number: int) -> None:
+        """What changes a step's result under a guard: in its registers, which its readers find it in."""
+        for step in self.plan.amendments.get(number, ()):
+            guarded = replace(self, made=[], known=dict(self.known))
+            guarded.become(self.result(number), step)
+            condition = self.scalars.value(step.op.operands[2], self.at)
+            self.made.append(If(condition, tuple(guarded.made), rare=True, line=step.op.line))
+
+    def become(self, result: int, step: Step) -> None:
+        """The variable `result` gets what an "amend" step makes of it."""
+        cell = step.amended
+        maker = self.wired_maker(cell)
+        if maker is not None and maker.guarded and maker.op.kind in ELEMENTWISE:
+            self.compute(maker, result)
+        else:
+            amended = self.shown(cell, step.results[0])
+            into = Compute("cast", (amended,), result) if isinstance(amended, Reg) else Fill(result, amended)
+            self.made.append(into)
+
+    def result(self, number: int) -> int:
+        """The variable of a step's result."""
+        return self.registers.of((number, self.block))
+
+    def compute(self, step: Step, result: int) -> None:
+        """An elementwise step on its operands."""
+        operands = tuple(self.operand(step, p, step.results[0]) for p in range(len(step.op.operands)))
+        if step.op.kind == "div" and self.divides_by_vector(operands[1], result):
+            divisor = operands[1]
+            assert isinstance(divisor, Reg)
+            held = self.registers.fragment(divisor.fragment)
+            inverse = self.registers.new(f"{held.name}_inverse", held.element, held.layout)
+            one = Number(1.0, held.element)
+            self.made.append(Compute("div", (one, Reg(divisor.fragment)), inverse, line=step.op.line))
+            product = (operands[0], replace(divisor, fragment=inverse))
+            self.made.append(Compute("mul", product, result, line=step.op.line))
+            return
+        attributes = step.op.attributes
+        if step.op.kind == "div" and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
+            attributes = (*attributes, (NORMAL, 1))
+        self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
+
+    def divides_by_vector(self, divisor: Operand, result: int) -> bool:
+        """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an
+        element do it, to 3 units in the last place instead of 2."""
+        return isinstance(divisor, Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
+
+    def reduce(self, number: int, step: Step) -> None:
+        """A reduction of a matrix to a vector, or of a vector to a number."""
+        cell = step.operands[0]
+        operand = self.fragment(cell)
+        axes = self.tiles.core_axes(cell)
+        wanted = int(str(step.op.attribute("axis")))
+        layout = self.registers.fragment(operand).layout
+        axis = axes.index(wanted) if wanted in axes else -1
+        if axis < 0:
+            self.made.append(Copy(operand, self.result(number), line=step.op.line))
+            return
+        if isinstance(layout, Along):
+            self.refuse(step, "a reduction of a vector beside matrices is not emitted", "reduce the matrix itself")
+        if isinstance(layout, Blocked) and len(axes) > 1:
+            self.refuse(step, "a reduction of one axis of a matrix without products", "one row for each program")
+        crosses = isinstance(layout, Blocked) or (isinstance(layout, Accumulator) and axis == 0)
+        scratch = barrier = None
+        if crosses:
+            values = 1 if isinstance(layout, Blocked) else layout.columns if isinstance(layout, Accumulator) else 1
+            element = self.registers.fragment(operand).element
+            word = "i32" if element.startswith("i") else "f32"
+            scratch = self.scratch((WARPS * values,), word)
+            barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
+        combine = str(step.op.attribute("combine"))
+        self.made.append(Reduce(operand, self.result(number), axis, combine, scratch, barrier, line=step.op.line))
+
+    def scratch(self, shape: tuple[int, ...], element: str) -> int:
+        """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
+        while slow threads still read the other (`twill.codegen.passes.exchanges`)."""
+        self.tools.exchanges.append(shape[0])
+        turn = len(self.tools.exchanges) % 2 if shape == (WARPS,) else 0
+        name = f"scratch {self.tools.own}" + (" in turn" if turn else "")
+        for known in self.tools.memory.buffers:
+            if known.name == name and known.element == element and known.shape >= shape:
+                return known.id
+        return self.tools.memory.buffer(name, shape, element, 1).id
+
+    def load(self, number: int, step: Step) -> None:
+        """A tile that every thread loads its own elements of."""
+        assert step.op.access is not None
+        cell = step.results[0]
+        window = self.tools.transfers.window(Part(step.op.access, cell, self.block), self.at)
+        mask = self.fragment(step.operands[0]) if step.operands else None
+        result = self.result(number)
+        nothing = Fill(result, Number(0, step.op.access.element))
+        loaded = LoadGlobal(window, result, mask, line=step.op.line)
+        self.made += self.plan.if_exists(self.block, (loaded,), (nothing,))
+
+    # -- operands -----------------------------------------------------------------------------
+
+    def operand(self, step: Step, position: int, like: int) -> Operand:
+        """An operand of an elementwise step, spread to the shape of cell `like`."""
+        cell = step.operands[position]
+        if cell == UNIFORM:
+            return self.scalars.value(step.op.operands[position], self.at)
+        return self.shown(cell, like)
+
+    def shown(self, cell: int, like: int) -> Operand:
+        """A cell as an operand of something of the shape of cell `like`."""
+        view = self.tiles.view(cell)
+        constant = self.constant(view.base)
+        if constant is not None:
+            return constant
+        axes = self.tiles.core_map(view, like)
+        transposed = axes == (1, 0)
+        fragment = self.base(view.base, transposed)
+        if not self.tiles.core(view.base) or axes == tuple(range(len(axes))) or transposed:
+            return Reg(fragment)
+        return Reg(fragment, axes)
+
+    def constant(self, cell: int) -> Expr | None:
+        """The number that every element of a cell is, if it is a constant or a splat of a uniform scalar."""
+        maker = self.wired_maker(cell)
+        if maker is None:
+            return None
+        if maker.op.kind == "constant":
+            value = maker.op.attribute("value")
+            assert isinstance(value, int | float)
+            return Number(value, self.flat.cells[cell].type.element)
+        if maker.op.kind == "splat" and maker.operands[0] == UNIFORM:
+            return self.scalars.value(maker.op.operands[0], self.at)
+        return None
+
+    def wired_maker(self, cell: int) -> Step | None:
+        """The step that makes a cell; None for carried values."""
+        number = self.plan.wired.wiring.maker.get(cell)
+        return None if number is None else self.flat.steps[number]
+
+    def fragment(self, cell: int) -> int:
+        """A fragment that holds a cell as it is."""
+        operand = self.shown(cell, cell)
+        if isinstance(operand, Reg) and not operand.axes:
+            return operand.fragment
+        made = self.temporary(cell)
+        if isinstance(operand, Reg):
+            self.made.append(Compute("cast", (operand,), made, ()))
+        else:
+            self.made.append(Fill(made, operand))
+        return made
+
+    def temporary(self, cell: int, layout: Layout | None = None) -> int:
+        """A new fragment for a cell."""
+        value = self.plan.wired.program.values[self.flat.cells[cell].value]
+        element = self.flat.cells[cell].type.element
+        return self.registers.new(value.name.replace(".", "_"), element, layout or self.tiles.layout(cell))
+
+    def base(self, cell: int, transposed: bool = False) -> int:
+        """The fragment that holds a cell that is no view: a data value, or a pure tile made here."""
+        if (cell, transposed) in self.known:
+            return self.known[cell, transposed]
+        source = self.plan.source(cell, self.block)
+        shows = source is not None and self.is_direct(cell, source)
+        made = self.data(cell, source, transposed) if source is not None and shows else self.pure(cell)
+        self.known[cell, transposed] = made
+        return made
+
+    def is_direct(self, cell: int, source: Source) -> bool:
+        """Whether the cell is the source's value itself and not a sign change or bit cast of it."""
+        maker = self.plan.wired.wiring.maker.get(cell)
+        return maker is None or maker == source.step
+
+    def data(self, cell: int, source: Source, transposed: bool) -> int:
+        """A value that some task makes: from its ring slot, or its variable."""
+        slot = self.slot(source)
+        if slot is None:
+            if transposed:
+                step = self.flat.steps[source.step]
+                self.refuse(
+                    step, "a computed matrix is used transposed by elementwise work", "transpose it when loading"
+                )
+            return self.find(source)
+        layout = self.tiles.layout(source.cell)
+        if transposed and isinstance(layout, Accumulator):
+            layout = Accumulator(layout.columns, layout.rows)
+        made = self.temporary(source.cell, layout)
+        line = self.flat.steps[source.step].op.line
+        self.made.append(LoadShared(slot, made, transposed, line=line))
+        return made
+
+    def pure(self, cell: int) -> int:
+        """Index arithmetic, made here for the iteration at hand."""
+        carry = self.plan.wired.wiring.argument.get(cell) or self.plan.wired.wiring.result.get(cell)
+        if carry is not None:
+            return self.progression(cell)
+        step = self.wired_maker(cell)
+        assert step is not None
+        made = self.temporary(cell)
+        if step.op.kind == "range":
+            before = self.tiles.shape(cell)[0] * max(self.block, 0) if self.tiles.is_split(cell) else 0
+            self.made.append(Range(made, int(str(step.op.attribute("start"))) + before, line=step.op.line))
+        elif step.op.kind in ELEMENTWISE:
+            self.compute(step, made)
+        else:
+            self.refuse(step, f"`{step.op.kind}` is not emitted", "elementwise operations on ranges")
+        return made
+
+    def progression(self, cell: int) -> int:
+        """A carried tile to which every iteration adds the same: init + number * difference."""
+        wiring = self.plan.wired.wiring
+        carry = wiring.argument.get(cell) or wiring.result[cell]
+        step = self.wired_maker(self.tiles.view(carry.yielded).base)
+        assert step is not None
+        position = next(
+            p for p, c in enumerate(step.operands) if c == UNIFORM or self.tiles.view(c).base != carry.argument
+        )
+        change = self.operand(step, position, cell)
+        number = self.at.number if cell == carry.argument else None
+        if number is None:
+            self.refuse(step, "a carried offset is used after its loop", "compute it from the loop bounds")
+        made, init = self.temporary(cell), self.shown(carry.init, cell)
+        assert number is not None
+        self.made.append(Compute("mul", (change, number), made))
+        kind = "sub" if step.op.kind == "sub" else "add"
+        self.made.append(Compute(kind, (init, Reg(made)), made))
+        return made
+
+    def refuse(self, step: Step, what: str, hint: str) -> None:
+        """Raises UnsupportedInKernel at a step's line."""
+        raise exc.UnsupportedInKernel(what, file=self.plan.wired.program.file, line=step.op.line, hint=hint)
+
+
+def outside(tools: Tools, block: int, made: list[Stmt]) -> Scope:
+    """A place outside of loops: the variables as they are, and the slots of held rings."""
+
+    def find(source: Source) -> int:
+        return tools.registers.of((source.step, source.block))
+
+    def slot(source: Source) -> SlotRef | None:
+        ring = tools.rings.by_place.get(tools.plan.place_of(source))
+        if ring is None or not ring.held:
+            return None
+        return SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
+
+    return Scope(tools, OUTSIDE, block, find, slot, made)

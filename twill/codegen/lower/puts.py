@@ -1,0 +1,134 @@
+"""How warp groups fill rings: by the TMA, by threads that load from global memory, or from registers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from math import prod
+
+from twill import exc
+from twill.codegen.lower.cross_loop_reuse import position, streams
+from twill.codegen.lower.cross_tile_reuse import stays, told
+from twill.codegen.lower.multicast import CTAS
+from twill.codegen.lower.operations import Tools
+from twill.codegen.lower.rings import Ring
+from twill.codegen.lower.scalars import Iteration
+from twill.codegen.lower.task import Task
+from twill.codegen.lower.transfers import Part, largest_part, rows_of
+from twill.codegen.warp.expression import Expr, Local, Number
+from twill.codegen.warp.layout import runs
+from twill.codegen.warp.program import (
+    Acquire,
+    Advance,
+    Expect,
+    Fill,
+    If,
+    Let,
+    LoadGlobal,
+    ProxyFence,
+    Publish,
+    SlotRef,
+    Stmt,
+    StoreShared,
+    TmaLoad,
+)
+from twill.tile.flat import Step
+
+AT_ONCE = 4096  # elements of a tile that the 128 threads of a group load before they store them
+
+
+class Puts:
+    """Fills the rings whose producer is the group of `tools`."""
+
+    def __init__(self, tools: Tools) -> None:
+        self.plan, self.registers = tools.plan, tools.registers
+        self.transfers, self.cursors, self.sharing = tools.transfers, tools.cursors, tools.rings.sharing
+        self.rings = tools.rings.by_place
+        self.lets: list[Stmt] = []  # whether neighbouring CTAs want the same tiles, whether tiles are there already
+        self.staying: dict[Hashable, Expr] = {}  # the latter, of tiles that move alike
+
+    def load(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
+        """A tile from global memory into the next slot."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        assert step.op.access is not None
+        part = Part(step.op.access, step.results[0], task.block)
+        cursor = self.cursors.of(ring.aref, "put")
+        if ring.aref.transport != "tma":
+            return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
+        return self.unless_kept(self.by_copy(task, part, ring, cursor, at), task, ring, at)
+
+    def unless_kept(self, put: list[Stmt], task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
+        """A put of a tile that an earlier loop may have left in the ring."""
+        if not position(self.plan.kept, task.place)[0]:
+            return put
+        assert at.loop is not None
+        return [If(streams(self.transfers.scalars.trip(at.loop), ring.aref.depth), tuple(put), line=task.node.line)]
+
+    def by_copy(self, task: Task, part: Part, ring: Ring, cursor: int, at: Iteration) -> list[Stmt]:
+        """A tile that the TMA brings."""
+        made_map = self.transfers.map(part, ring.buffer, at, ring.aref.shared)
+        alone: list[Stmt] = []
+        for box in self.transfers.boxes(part, ring.buffer, at, ring.aref.shared):
+            target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
+            alone.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
+        loads = self.in_halves(alone, task) if ring.aref.shared else alone
+        filled = self.unless_it_stays([Expect(cursor, ring.aref.bytes), *loads], task, ring, cursor)
+        return [Acquire(cursor, line=task.node.line), *filled, Advance(cursor)]
+
+    def unless_it_stays(self, filled: list[Stmt], task: Task, ring: Ring, cursor: int) -> list[Stmt]:
+        """How a slot is filled with a tile that it may hold from program instances before."""
+        found = stays(self.plan, self.rings.values(), task, ring)
+        if found is None:
+            return filled
+        key = (found.values, task.region, found.depth)
+        if key not in self.staying:
+            lets, self.staying[key] = told(found, self.transfers.scalars)
+            self.lets += lets
+        return [If(self.staying[key], (Expect(cursor, 0),), tuple(filled), line=task.node.line)]
+
+    def in_halves(self, alone: list[Stmt], task: Task) -> list[Stmt]:
+        """The copies of a tile that neighbouring CTAs send each other one half each, where both want the same tile."""
+        assert self.sharing is not None
+        each = len(alone) // CTAS
+        halves = [replace(stmt, sender=i // each) for i, stmt in enumerate(alone) if isinstance(stmt, TmaLoad)]
+        same = self.sharing.same[task.place]
+        if same is None:
+            return list(halves)
+        known = next((let for let in self.lets if isinstance(let, Let) and let.value == same), None)
+        if known is None:
+            known = Let(self.transfers.scalars.fresh("same"), same, line=task.node.line)
+            self.lets.append(known)
+        return [If(Local(known.name, "i1"), tuple(halves), tuple(alone), line=task.node.line)]
+
+    def by_threads(self, part: Part, ring: Ring, cursor: int, step: Step, at: Iteration) -> Iterator[Stmt]:
+        """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
+        rows at a time."""
+        if step.operands:
+            raise exc.UnsupportedInKernel(
+                "a load whose mask is more than bounds on its indices feeds a ring",
+                file=self.plan.wired.program.file, line=step.op.line, hint="mask by comparing indices with bounds",
+            )  # fmt: skip
+        window, shape = self.transfers.window(part, at), ring.buffer.shape
+        each = largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
+        piece = (each, *shape[1:])
+        fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
+        for first in range(0, shape[0], each):
+            rows = (first, first + each) if each < shape[0] else None
+            loaded = LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
+            nothing = Fill(fragment, Number(0, ring.buffer.element))
+            yield from self.plan.if_exists(part.block, (loaded,), (nothing,))
+            yield StoreShared(fragment, SlotRef(ring.buffer.id, cursor, rows), line=step.op.line)
+        if ring.multiplied:
+            yield ProxyFence()
+        yield Publish(cursor)
+        yield Advance(cursor)
+
+    def from_registers(self, task: Task, ring: Ring) -> list[Stmt]:
+        """A computed tile into the next slot."""
+        cursor = self.cursors.of(ring.aref, "put")
+        fragment = self.registers.of((task.steps[-1], task.block))
+        made: list[Stmt] = [
+            Acquire(cursor, line=task.node.line),
+            StoreShared(fragment, SlotRef(ring.buffer.id, cursor), line=task.node.line),
+        ]
+        return [*made, *([ProxyFence()] if ring.multiplied else []), Publish(cursor), Advance(cursor)]

@@ -1,0 +1,191 @@
+"""The rings that carry tiles through shared memory, from task to task and between warp groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.multicast import CTAS, Sharing
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
+from twill.codegen.lower.task import Place, Task
+from twill.codegen.warp.program import Aref, Buffer
+
+SPARE = 2048  # bytes kept for barriers, scratch and alignment
+PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
+DEEPEST = 8  # slots of a ring: more would only hold data that is used long after
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A tile that travels through shared memory. key: the place that fills it; held: made in straight-line code and
+    read by whole loops."""
+
+    key: Place
+    aref: Aref
+    buffer: Buffer
+    held: bool
+    readers: tuple[Place, ...]
+    multiplied: bool  # some reader is a product
+
+
+@dataclass
+class Rings:
+    """Rings by the place that fills them. bytes: of shared memory that all of them take. panels: of a tile that is
+    stored, which have a buffer each. sharing: between the CTAs of a cluster, if there are clusters."""
+
+    plan: Plan
+    memory: Memory
+    sharing: Sharing | None = None
+    by_place: dict[Place, Ring] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.panels = 1
+        self.make()
+        self.deepen()
+        self.bytes = self.memory.used()
+
+    def make(self) -> None:
+        """A ring for each tile that some task reads from shared memory or from another group."""
+        shared: dict[tuple[object, ...], Ring] = {}
+        for place in sorted(self.plan.tasks):
+            task = self.plan.tasks[place]
+            slot = [reader for reader in self.plan.tasks.values() if self.in_place(reader, place)]
+            away = self.away(task)
+            if slot or away:
+                self.by_place[place] = self.ring(task, slot, away, shared)
+
+    def in_place(self, reader: Task, place: Place) -> bool:
+        """Whether a task reads what is made at `place` from shared memory."""
+        return any(self.plan.place_of(source) == place for source in self.plan.slot_sources(reader))
+
+    def away(self, task: Task) -> list[Task]:
+        """Readers in registers of a warp group that does not make the value itself."""
+        if task.node.kind == "load" and task.region not in self.plan.loops:
+            return []  # every group that needs it loads it
+        return [r for r in self.plan.readers(task.place, slots=False) if set(r.groups) - set(task.groups)]
+
+    def ring(self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], Ring]) -> Ring:
+        """The ring that a task fills; loads of one tensor in several loops share one, also with straight-line code
+        in front of them."""
+        cell = self.plan.flat.steps[task.steps[-1]].results[0]
+        shape, element = self.plan.tiles.core(cell), self.plan.flat.cells[cell].type.element
+        loads = task.node.kind == "load"
+        producer = self.producer(task)
+        consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
+        held = task.region not in self.plan.loops
+        together = self.sharing is not None and task.place in self.sharing.same
+        known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together)
+        readers = tuple(r.place for r in (*slot, *away))
+        if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
+            return self.joined(task, shared[known_by], readers)
+        name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
+        buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
+        copied = loads and task.node.transport == "tma"
+        full = 1 if copied else 4 * self.plan.groups[producer].threads // 128
+        empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers) * (CTAS if together else 1)
+        transport = "tma" if copied else "registers"
+        every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
+        aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together)
+        multiplied = any(r.node.kind == "mma" for r in slot)
+        made = Ring(task.place, aref, buffer, held, readers, multiplied)
+        shared.setdefault(known_by, made)
+        return made
+
+    def may_join(self, task: Task, ring: Ring) -> bool:
+        """Whether a loop's loads can go through a ring that is there: another load of the loop does not, and what
+        straight-line code put into it is given back before the loop begins."""
+        members = [member for member in self.by_place.values() if member.aref.id == ring.aref.id]
+        if any(member.key[0] == task.region for member in members):
+            return False
+        if any(member.held for member in members) and position(self.plan.kept, task.place)[1] > 1:
+            return False
+        return all(place[0] < task.region for member in members if member.held for place in member.readers)
+
+    def joined(self, task: Task, ring: Ring, readers: tuple[Place, ...]) -> Ring:
+        """The ring for the loads of another loop, at least as deep as that needs."""
+        if not ring.held:
+            return replace(ring, key=task.place, readers=readers)
+        slots = max(ring.aref.depth, self.depth(task))
+        aref, buffer = self.memory.with_depth(ring.aref, slots), replace(ring.buffer, slots=slots)
+        return replace(ring, key=task.place, aref=aref, buffer=buffer, held=False, readers=readers)
+
+    def deepen(self) -> None:
+        """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
+        and again: the model's latencies are those of a quiet memory.
+
+        As soon as loops have PAIR slots, tiles that a whole program instance reads get another one: those of the next
+        instance are loaded while this one still reads its own, and the first tiles of its loops after them."""
+        tiles = staged(self.plan)
+        loops = {r.aref.id: r for r in self.copied().values() if not r.held}
+        wanted = max((enough(self.plan, ring.key[0]) for ring in loops.values()), default=1)
+
+        def least(taken: int) -> int:
+            depth = self.depths(taken)
+            return min([wanted, *(depth[number] for number in loops)])
+
+        self.panels = choose_panels(tiles, least)
+        depth = self.depths(staging_bytes(tiles, self.panels))
+        for place, ring in list(self.by_place.items()):
+            slots = max(ring.aref.depth, depth.get(ring.aref.id, 0))
+            aref = self.memory.with_depth(ring.aref, slots)
+            self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
+
+    def copied(self) -> dict[int, Ring]:
+        """The rings that the TMA fills, by aref."""
+        return {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma"}
+
+    def depths(self, taken: int) -> dict[int, int]:
+        """How deep those rings can be if something else takes so many bytes of shared memory; 0 if not even as deep as
+        they are."""
+        copied = self.copied()
+        depth = {number: ring.aref.depth for number, ring in copied.items()}
+        left = self.plan.capacity - self.memory.used() - taken - SPARE
+        if left < 0:
+            return dict.fromkeys(depth, 0)
+        while True:
+            loops = {number: slots for number, slots in depth.items() if not copied[number].held}
+            least = min(loops.values(), default=DEEPEST)
+            single = [number for number, slots in depth.items() if slots == 1 and self.waits(copied[number])]
+            if single and least >= PAIR and self.slots_bytes(single) <= left:
+                growing = single
+            else:
+                growing = [number for number, slots in loops.items() if slots == least < DEEPEST]
+            need = self.slots_bytes(growing)
+            if not growing or need > left:
+                return depth
+            left -= need
+            depth.update({number: depth[number] + 1 for number in growing})
+
+    def waits(self, ring: Ring) -> bool:
+        """Whether a tile keeps its slot for a whole program instance."""
+        return ring.held and ring.key not in self.plan.resident
+
+    def slots_bytes(self, arefs: list[int]) -> int:
+        """Bytes of one slot of each of these rings."""
+        return sum(self.memory.buffers[b].bytes for number in arefs for b in self.memory.arefs[number].buffers)
+
+    def name(self, task: Task) -> str:
+        """The kernel's name for a task's result."""
+        return task.node.name or task.node.tensor or task.node.op_text.split()[0]
+
+    def producer(self, task: Task) -> int:
+        """The group that fills a task's ring."""
+        if task.region in self.plan.loops or task.node.kind != "load":
+            return task.groups[0]
+        issuers = (g.id for g in self.plan.groups if g.issuer and task.node.transport == "tma")
+        return next(issuers, self.plan.home_group(task.block))
+
+    def depth(self, task: Task) -> int:
+        """Slots that the schedule gives the ring; the most of any loop for loads that share one."""
+        tensor = task.node.tensor
+        depths = [
+            b.depth
+            for b in self.plan.schedule.buffers
+            if b.block == task.block
+            and b.space == "shared"
+            and (b.name == task.node.name)
+            and (b.loop == task.region or (tensor and b.loop in self.plan.loops))
+        ]
+        return max(depths, default=2 if task.node.kind != "load" else 1)

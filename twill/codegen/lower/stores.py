@@ -1,0 +1,118 @@
+"""Stores of tiles: through a staging buffer and the TMA, or by every thread for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from twill.codegen.lower.operations import Scope, Tools
+from twill.codegen.lower.staging import panel_columns, panels
+from twill.codegen.lower.task import Task
+from twill.codegen.lower.transfers import Part
+from twill.codegen.warp.layout import Accumulator
+from twill.codegen.warp.program import (
+    BulkCommit,
+    BulkWait,
+    Operand,
+    ProxyFence,
+    Reg,
+    SlotRef,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    Sync,
+    TmaStore,
+)
+from twill.tile.flat import UNIFORM, Step
+
+
+@dataclass
+class Stores:
+    """The stores of one warp group. staging: its buffers, by shape and element. committed: the buffers of its bulk
+    groups so far, in the order of the program, which is that of execution unless one is in a loop."""
+
+    tools: Tools
+    staging: dict[tuple[tuple[int, ...], str], list[int]] = field(default_factory=dict)
+    committed: list[int] = field(default_factory=list)
+    in_loop: bool = False
+
+    def store(self, task: Task, scope: Scope) -> None:
+        """A store or reduction of a tile; appends to the scope."""
+        step = scope.flat.steps[task.steps[-1]]
+        assert step.op.access is not None
+        combine = str(dict(step.op.attributes).get("combine", "add")) if step.op.kind == "tile_reduce" else ""
+        operand = self.operand(step, scope)
+        layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, Reg) else None
+        if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, Reg):
+            scope.made += self.through_shared(task, step, scope, operand.fragment, combine)
+            return
+        cell = step.operands[0] if step.operands[0] != UNIFORM else -1
+        part = Part(step.op.access, cell, task.block)
+        window = self.tools.transfers.window(part, scope.at)
+        mask = scope.fragment(step.operands[1]) if len(step.operands) > 1 else None
+        stored = StoreGlobal(window, operand, mask, combine, line=step.op.line)
+        scope.made += self.tools.plan.if_exists(task.block, (stored,))
+
+    def operand(self, step: Step, scope: Scope) -> Operand:
+        """The tile to store, in registers."""
+        if step.operands[0] == UNIFORM:
+            return scope.scalars.value(step.op.operands[0], scope.at)
+        shown = scope.shown(step.operands[0], step.operands[0])
+        if isinstance(shown, Reg) and not shown.axes:
+            return shown
+        return Reg(scope.fragment(step.operands[0]))
+
+    def through_shared(self, task: Task, step: Step, scope: Scope, fragment: int, combine: str) -> Iterator[Stmt]:
+        """Registers to a staging buffer, all of the group, then one thread's bulk copy."""
+        assert step.op.access is not None
+        part = Part(step.op.access, step.operands[0], task.block)
+        shape, element = scope.tiles.core(step.operands[0]), step.op.access.element
+        buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element)]
+        barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
+        tile = replace(buffers[0], shape=shape)
+        made_map = self.tools.transfers.map(part, tile, scope.at)
+        width = buffers[0].shape[1]
+        passing = not combine and not self.tools.plan.is_read(step.op.access.base)
+        for number, first in enumerate(range(0, shape[1], width)):
+            columns, buffer = (first, first + width), buffers[number % len(buffers)]
+            yield BulkWait(self.younger(buffer.id, scope), read=True, line=task.node.line)
+            yield Sync(barrier)
+            yield StoreShared(
+                fragment, SlotRef(buffer.id), columns=None if width == shape[1] else columns, line=task.node.line
+            )
+            yield ProxyFence()
+            yield Sync(barrier)
+            stored: list[Stmt] = []
+            for box in self.tools.transfers.boxes(part, tile, scope.at):
+                assert box.columns is not None
+                if not columns[0] <= box.columns[0] < columns[1]:
+                    continue
+                inside = (box.columns[0] - first, box.columns[1] - first)
+                source = SlotRef(buffer.id, None, box.rows, inside)
+                stored.append(TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
+            yield from self.tools.plan.if_exists(task.block, tuple(stored))
+            yield BulkCommit()
+
+    def younger(self, buffer: int, scope: Scope) -> int:
+        """Stores of this group that may go on when it writes into a buffer again: those since the buffer's last. Of
+        program instances before, all have been read."""
+        known = buffer in self.committed
+        pending = self.committed[::-1].index(buffer) if known else len(self.committed)
+        self.in_loop |= scope.at.loop is not None
+        self.committed.append(buffer)
+        return 0 if self.in_loop else pending
+
+    def buffers(self, shape: tuple[int, ...], element: str) -> list[int]:
+        """The staging buffers for tiles of a shape: one for all of it, or some of a panel each."""
+        if (shape, element) not in self.staging:
+            count, width = min(panels(shape, element), self.tools.rings.panels), panel_columns(shape, element)
+            if count == panels(shape, element):
+                count, width = 1, shape[1]
+            name = f"staging {self.tools.own}"
+            made = [self.tools.memory.buffer(name, (shape[0], width), element, 1).id for _ in range(count)]
+            self.staging[shape, element] = made
+        return self.staging[shape, element]
+
+    def finish(self) -> list[Stmt]:
+        """Nothing is left behind when the CTA ends."""
+        return [BulkWait(0, read=False)] if self.committed else []

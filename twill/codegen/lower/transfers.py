@@ -1,0 +1,180 @@
+"""Tile accesses as tensor maps and boxes, or as windows of global memory that threads walk themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import gcd, prod
+
+from twill.codegen.lower.memory import BOX, WIDEST, Memory, element_bytes
+from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
+from twill.codegen.lower.tiles import Tiles
+from twill.codegen.warp.expression import Expr, Number, add, multiply
+from twill.codegen.warp.multiples import multiple_of
+from twill.codegen.warp.program import Buffer, TensorMap, Window, WindowAxis
+from twill.tile.affine import Polynomial
+from twill.tile.program import Access, Axis
+
+
+@dataclass(frozen=True)
+class Part:
+    """One row block's part of a tile access: the access, the tile's cell, and the block (-1: all of it)."""
+
+    access: Access
+    cell: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """A piece of a tile that one tensor copy moves: coordinates, and its rows and columns of the tile."""
+
+    coordinates: tuple[Expr, ...]
+    rows: tuple[int, int] | None
+    columns: tuple[int, int] | None
+
+
+class Transfers:
+    """Makes maps, boxes and windows for one warp group's scalars."""
+
+    def __init__(self, tiles: Tiles, memory: Memory, scalars: ScalarTable) -> None:
+        self.tiles, self.memory, self.scalars = tiles, memory, scalars
+
+    def axes(self, part: Part) -> list[tuple[Axis, int, int]]:
+        """(axis, extent of the part, elements before it) for each axis of the access."""
+        classes = self.tiles.wired.classes.of[part.cell]
+        found = []
+        for axis, c in zip(part.access.axes, classes, strict=True):
+            cut = c == self.tiles.cut(part.cell) >= 0
+            extent = axis.extent // self.tiles.split if cut else axis.extent
+            found.append((axis, extent, extent * max(part.block, 0) if cut else 0))
+        return found
+
+    # -- tensor maps --------------------------------------------------------------------------
+
+    def map(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMap:
+        """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
+        view = self.view(part)
+        together = self.together(part, buffer, at)
+        box = (*(1 for _ in self.starts(part)), *self.box(part, buffer, together, halves))
+        return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
+
+    def view(self, part: Part) -> TensorMap:
+        """The tensor as the part's tensor map sees it, without boxes."""
+        outer = [stride for stride, _ in self.starts(part)]
+        sizes: list[Expr | None] = [None for _ in outer]
+        strides: list[Expr] = list(outer)
+        for axis, _, _ in self.axes(part):
+            sizes.append(None if axis.upper is None else self.scalars.polynomial(axis.upper, OUTSIDE, wide=True))
+            strides.append(self.scalars.polynomial(axis.stride, OUTSIDE, wide=True))
+        fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t))
+        return TensorMap(
+            id=-1,
+            argument=part.access.base,
+            element=part.access.element,
+            sizes=tuple(sizes),
+            strides=tuple(strides),
+            offset=self.scalars.polynomial(fixed, OUTSIDE, wide=True),
+            box=(),
+            swizzle=0,
+        )
+
+    def box(self, part: Part, buffer: Buffer, together: int, halves: bool = False) -> tuple[int, ...]:
+        """Extents of one copy along the access's axes: at most a panel of columns, and 256 rows or elements taken
+        `together`. halves: fewer rows if the number of copies is odd otherwise."""
+        extents = [extent for _, extent, _ in self.axes(part)]
+        moving = [a for a, extent in enumerate(extents) if extent > 1]
+        for a in moving:
+            extents[a] = largest_part(extents[a], BOX * together if a == moving[-1] else BOX)
+        if len(buffer.shape) == 2 and moving:
+            extents[moving[-1]] = min(extents[moving[-1]], buffer.panel // element_bytes(buffer.element))
+        whole = [extent for _, extent, _ in self.axes(part)]
+        if halves and prod(e // b for e, b in zip(whole, extents, strict=True)) % 2:
+            extents[moving[0]] //= 2
+        return tuple(extents)
+
+    def together(self, part: Part, buffer: Buffer, at: Iteration) -> int:
+        """How many neighbours one copy takes for a wider element: as many as make a vector's copies the fewest, if
+        everything in the tensor map and the coordinates is known to be a multiple of them."""
+        extents = [extent for _, extent, _ in self.axes(part)]
+        size, view = element_bytes(buffer.element), self.view(part)
+        if len(buffer.shape) != 1 or extents[-1] <= BOX or view.sizes[-1] is None:
+            return 1
+        axis, _, before = self.axes(part)[-1]
+        start = add(self.scalars.polynomial(axis.offset, at), Number(before))
+        known = [multiple_of(e, self.divisors, {}) for e in (*view.strides[:-1], view.offset, view.sizes[-1], start)]
+        most = gcd(extents[-1], WIDEST // size, *known)
+        return min(most & -most, -(-extents[-1] // BOX))
+
+    @property
+    def divisors(self) -> dict[str, int]:
+        """What the arguments are known to be multiples of."""
+        return {a.name: a.divisibility for a in self.tiles.wired.program.arguments}
+
+    def starts(self, part: Part) -> list[tuple[Expr, Expr]]:
+        """(stride, coordinate) for each term of the constant that differs between program instances."""
+        found = []
+        for monomial, coefficient in part.access.constant.terms:
+            if self.fixed((monomial, coefficient)):
+                continue
+            still = tuple(f for f in monomial if self.is_fixed(f[0]))
+            moving = tuple(f for f in monomial if not self.is_fixed(f[0]))
+            stride = self.scalars.polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
+            found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), OUTSIDE)))
+        return found
+
+    def fixed(self, term: tuple[tuple[tuple[int, int], ...], int]) -> bool:
+        """Whether a term of a polynomial is made of arguments alone."""
+        return all(self.is_fixed(symbol) for symbol, _ in term[0])
+
+    def is_fixed(self, symbol: int) -> bool:
+        """Whether a scalar is made of arguments alone."""
+        return not self.tiles.wired.scalars.varies_with_grid(symbol) and not any(
+            v in self.scalars.inductions or v in self.tiles.wired.purity.carries
+            for v in self.tiles.wired.scalars.reach(symbol)
+        )
+
+    def boxes(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> Iterator[Box]:
+        """The copies that move the whole part, panel by panel. halves: an even number of them."""
+        extents = [extent for _, extent, _ in self.axes(part)]
+        box = self.box(part, buffer, self.together(part, buffer, at), halves)
+        moving = [a for a, extent in enumerate(extents) if extent > 1]
+        first = [coordinate for _, coordinate in self.starts(part)]
+        for corner in product(*(range(0, e, b) for e, b in zip(extents, box, strict=True))):
+            coordinates = list(first)
+            for (axis, _, before), c in zip(self.axes(part), corner, strict=True):
+                start = self.scalars.polynomial(axis.offset, at)
+                coordinates.append(add(start, Number(before + c)))
+            spans = [(corner[a], corner[a] + box[a]) for a in moving]
+            rows = spans[0] if len(spans) == 2 else None
+            yield Box(tuple(coordinates), rows, spans[-1] if spans else None)
+
+    # -- windows ------------------------------------------------------------------------------
+
+    def window(self, part: Part, at: Iteration) -> Window:
+        """The part as a window; axes of extent 1 go into the constant."""
+        constant = self.scalars.polynomial(part.access.constant, at, wide=True)
+        axes = []
+        for axis, extent, before in self.axes(part):
+            stride = self.scalars.polynomial(axis.stride, at, wide=True)
+            offset = add(self.scalars.polynomial(axis.offset, at), Number(before))
+            if extent == 1 and axis.lower is None and axis.upper is None:
+                wide = self.scalars.polynomial(axis.offset, at, wide=True)
+                constant = add(constant, multiply(stride, add(wide, Number(before, "i64"))))
+                continue
+            bounds = [None if p is None else self.scalars.polynomial(p, at) for p in (axis.lower, axis.upper)]
+            axes.append(WindowAxis(extent, stride, offset, bounds[0], bounds[1]))
+        return Window(part.access.base, part.access.element, tuple(axes), constant, part.access.pad)
+
+
+def rows_of(window: Window, first: int, count: int) -> Window:
+    """Some rows of a window: `count` along its first axis, from the `first` on."""
+    axis = window.axes[0]
+    cut = replace(axis, extent=count, offset=add(axis.offset, Number(first)))
+    return replace(window, axes=(cut, *window.axes[1:]))
+
+
+def largest_part(extent: int, most: int) -> int:
+    """The largest divisor of `extent` that is at most `most`."""
+    return next(d for d in range(min(extent, most), 0, -1) if extent % d == 0)

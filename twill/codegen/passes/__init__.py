@@ -1,0 +1,1 @@
+"""Rewrites of the statements of a warp program; one pass a file."""

@@ -1,0 +1,73 @@
+"""Where a warp group waits before a reduction overwrites scratch memory that some of its threads may still read.
+
+A reduction over warps writes its scratch, waits for all threads of the group, and reads. The next one may write the
+same scratch only when all have read. Where another scratch was used in between, the wait of that reduction has done
+the work: reductions that take turns between two need one wait each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from twill.codegen.warp.program import If, Pipeline, Reduce, Stmt, Sync, with_blocks
+
+Unsettled = frozenset[int]
+"""Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
+
+
+def with_waits(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The body of a warp group, which runs again and again, with a Sync before every reduction that needs one."""
+    needing: set[int] = set()
+    search = Search(needing)
+    before: Unsettled = frozenset()
+    while (again := before | search.block(body, before)) != before:
+        before = again
+    return tuple(_waiting(body, needing))
+
+
+class Search:
+    """Goes through a body. needing: the identities of the reductions that need a wait."""
+
+    def __init__(self, needing: set[int]) -> None:
+        self.needing = needing
+
+    def block(self, stmts: Iterable[Stmt], before: Unsettled) -> Unsettled:
+        """Behind some statements."""
+        for stmt in stmts:
+            before = self.after(stmt, before)
+        return before
+
+    def after(self, stmt: Stmt, before: Unsettled) -> Unsettled:
+        """Behind a statement."""
+        match stmt:
+            case Sync():
+                return frozenset()
+            case Reduce(scratch=int(scratch)):
+                if scratch in before:
+                    self.needing.add(id(stmt))
+                return frozenset([scratch])
+            case If():
+                return self.block(stmt.body, before) | self.block(stmt.otherwise, before)
+            case Pipeline():
+                return self.pipeline(stmt, before)
+        return before
+
+    def pipeline(self, loop: Pipeline, before: Unsettled) -> Unsettled:
+        """No iteration; or the prologue, the steady state any number of times, the epilogue."""
+        inside = before
+        for block in loop.prologue:
+            inside = self.block(block, inside)
+        for steady in loop.steadies:
+            while (again := inside | self.block(steady, inside)) != inside:
+                inside = again
+        for block in loop.epilogue:
+            inside = self.block(block, inside)
+        return before | inside
+
+
+def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
+    for stmt in stmts:
+        if id(stmt) in needing:
+            assert isinstance(stmt, Reduce) and stmt.barrier is not None
+            yield Sync(stmt.barrier, line=stmt.line)
+        yield with_blocks(stmt, lambda block: _waiting(block, needing))

@@ -1,0 +1,1 @@
+"""Warp programs as text that a compiler reads."""

@@ -1,0 +1,117 @@
+"""Which element of a tile register number i of a thread holds, and which register of an operand belongs to it: in C.
+
+An index along an axis is the sum of a part that depends on the thread (variables lane_row, lane_column, thread of the
+printed role) and a part in i that is a constant once the loop over i is unrolled. See `twill.codegen.warp.layout`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from twill import exc
+from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, shape_of
+from twill.codegen.warp.layout import text as layout_text
+
+
+@dataclass(frozen=True)
+class Index:
+    """lane + constant, both C expressions."""
+
+    lane: str
+    constant: str
+
+    def text(self) -> str:
+        """The whole index."""
+        parts = [part for part in (self.lane, self.constant) if part != "0"]
+        return f"({' + '.join(parts)})" if parts else "0"
+
+
+def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
+    """The index along each axis of the element in register `i`."""
+    match layout:
+        case Accumulator(rows, columns):
+            count = columns // 2
+            row, inner = f"({i} >> 1 & 1) * 8", i
+            if rows > 64:
+                row, inner = f"{i} / {count} * 64 + {row}", f"{i} % {count}"
+            return Index("lane_row", row), Index("lane_column", f"{inner} / 4 * 8 + ({i} & 1)")
+        case Along(_, 1):
+            return (Index("lane_row", f"{i} / 2 * 64 + ({i} & 1) * 8"),)
+        case Along():
+            return (Index("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
+        case Blocked(shape, run):
+            return _blocked(shape, run, i)
+        case Uniform():
+            return ()
+
+
+def _blocked(shape: tuple[int, ...], run: int, i: str) -> tuple[Index, ...]:
+    """Of a row-major tile: split into lane and constant where the rows divide evenly, by division elsewhere."""
+    step = THREADS * run
+    flat = f"({i} / {run} * {step} + {i} % {run})"
+    if len(shape) == 1:
+        return (Index(f"thread * {run}", flat),)
+    inner = math.prod(shape[1:])
+    head: tuple[Index, ...]
+    if len(shape) == 2 and shape[1] % run == 0 and step % inner == 0:
+        head = (Index(f"thread * {run} / {inner}", f"{i} / {run} * {step // inner}"),)
+        return (*head, Index(f"thread * {run} % {inner}", f"{i} % {run}"))
+    if len(shape) == 2 and inner % step == 0:
+        head = (Index("0", f"{i} / {run} * {step} / {inner}"),)
+        return (*head, Index(f"thread * {run}", f"({i} / {run} * {step} % {inner} + {i} % {run})"))
+    out, element = [], f"(thread * {run} + {flat})"
+    for axis, extent in enumerate(shape):
+        below = math.prod(shape[axis + 1 :])
+        out.append(Index("0", f"{element} / {below} % {extent}"))
+    return tuple(out)
+
+
+def owner(layout: Layout) -> str:
+    """C condition that this thread is the one, of all that hold the same elements, that stores them; "" if all are."""
+    match layout:
+        case Along(_, 1):
+            return "lane % 4 == 0"
+        case Along():
+            return "warp == 0 && lane < 4"
+        case Uniform():
+            return "leader"
+        case _:
+            return ""
+
+
+def inside(layout: Layout, i: str = "i") -> str:
+    """C condition that register `i` holds an element of the tile rather than padding; "" if all do."""
+    if not isinstance(layout, Blocked):
+        return ""
+    total, step = math.prod(layout.shape), THREADS * layout.run
+    if total % step == 0:
+        return ""
+    return f"{i} / {layout.run} * {step} + thread * {layout.run} + {i} % {layout.run} < {total}"
+
+
+def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i") -> str:
+    """The register of `operand`, spread by `axes`, that meets register `i` of `result`.
+
+    Errors: LayoutConflict if that value is held by another thread.
+    """
+    if isinstance(operand, Uniform):
+        return "0"
+    if operand == result and axes in ((), tuple(range(len(shape_of(result))))):
+        return i
+    match result, operand:
+        case Accumulator(rows, columns), Along(parent, 1) if axes == (0, -1) and parent.rows == rows:
+            return f"({i} >> 1 & 1)" if rows == 64 else f"({i} / {columns // 2} * 2 + ({i} >> 1 & 1))"
+        case Accumulator(rows, columns), Along(parent, 0) if axes == (-1, 0) and parent.columns == columns:
+            inner = i if rows == 64 else f"{i} % {columns // 2}"
+            return f"({inner} / 4 * 2 + ({i} & 1))"
+        case Along(_, axis), Along(_, same) if axes in ((), (0,)) and axis == same:
+            if shape_of(result) == shape_of(operand):
+                return i
+        case Blocked(shape, run), Blocked(other, own) if axes in ((), tuple(range(len(shape)))):
+            if run == own and math.prod(shape) == math.prod(other):
+                return i
+    raise exc.LayoutConflict(
+        f"a tile {shape_of(operand)} spread as {layout_text(operand)} cannot be an operand (axes {axes}) of a tile"
+        f" {shape_of(result)} spread as {layout_text(result)}: other threads hold it"
+    )

@@ -1,0 +1,144 @@
+"""Reductions: over the registers of a thread, over lanes by shuffles, over warps through shared memory.
+
+Every result is made in the same order in every launch, and is equal in all threads that hold it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twill import exc
+from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.elements import BYTES, SMALL, is_float, rounded, value_type
+from twill.codegen.print.cuda.places import inside
+from twill.codegen.print.cuda.print_elementwise import Operation, print_elementwise
+from twill.codegen.print.cuda.print_expression import literal
+from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, elements_of
+from twill.codegen.warp.program import Reduce
+
+_WARPS = THREADS // 32
+_ACROSS_COLUMNS, _ACROSS_ROWS, _ALL_LANES = (1, 2), (4, 8, 16), (16, 8, 4, 2, 1)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Result register r combines operand registers first + offset(i) + chain, i = 0 ... items - 1, for each chain (C).
+
+    lanes: what lane numbers are changed by to meet the other lanes. warps: whether warps hold different parts.
+    lane_slots: lanes of a warp that hold different results.
+    """
+
+    first: str
+    offset: str
+    items: int
+    chains: int
+    lanes: tuple[int, ...]
+    warps: bool
+    lane_slots: int = 1
+
+
+def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
+    count = elements_of(operand)
+    match operand, result:
+        case Accumulator(rows, columns), Along(parent, 1) if axis == 1 and parent.rows == rows:
+            first = "r * 2" if rows == 64 else f"r / 2 * {columns // 2} + r % 2 * 2"
+            return _Plan(first, "i * 4", columns // 8, 2, () if result.parts else _ACROSS_COLUMNS, warps=False)
+        case Along(_, 1, True), Along(_, 1, False):
+            return _Plan("r", "0", 1, 1, _ACROSS_COLUMNS, warps=False)
+        case Accumulator(rows, columns), Along(parent, 0) if axis == 0 and parent.columns == columns:
+            offset = f"i / 2 * {columns // 2} + i % 2 * 2"
+            return _Plan("r / 2 * 4 + r % 2", offset, rows // 32, 1, _ACROSS_ROWS, warps=True, lane_slots=4)
+        case Blocked(), Uniform():
+            return _Plan("0", "i", count, 1, _ALL_LANES, warps=True)
+        case Along(_, 1), Uniform():
+            return _Plan("0", "i", count, 1, _ACROSS_ROWS, warps=True)
+        case Along(), Uniform():
+            return _Plan("0", "i", count, 1, _ACROSS_COLUMNS, warps=False)
+    raise exc.UnsupportedInKernel(f"no CUDA for a reduction of {operand} along axis {axis} to {result}")
+
+
+def print_reduce(stmt: Reduce, ctx: Context) -> None:
+    """Registers, lanes, warps."""
+    operand, result, out = ctx.fragment(stmt.operand), ctx.fragment(stmt.result), ctx.out
+    plan = _plan(operand.layout, result.layout, stmt.axis)
+    element = _working_element(operand.element)
+    kind, count = value_type(element), elements_of(result.layout)
+    with out.block():
+        out.line(f"{kind} whole[{count}];")
+        with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
+            _over_registers(stmt, plan, element, ctx)
+            if plan.lanes:
+                out.line(f"{kind} other;")
+            for lanes in plan.lanes:
+                out.line(f"other = shuffle_xor(whole[r], {lanes});")  # once, by all lanes: the combination may branch
+                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
+        if plan.warps:
+            _over_warps(stmt, plan, count, element, ctx)
+        final = "whole[r]" if element == result.element else f"({value_type(result.element)})whole[r]"
+        with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
+            out.line(f"{ctx.fragments[stmt.result]}[r] = {rounded(result.element, final)};")
+
+
+def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: Context) -> None:
+    """Independent chains, then their combination."""
+    operand, out = ctx.fragment(stmt.operand), ctx.out
+    unpadded = inside(operand.layout)
+
+    def value(chain: int) -> str:
+        place = " + ".join(part for part in (plan.first, plan.offset, str(chain)) if part != "0")
+        text = ctx.value(stmt.operand, place)
+        text = f"(i32){text}" if element == "i32" != operand.element else text
+        return f"({unpadded} ? {text} : {_neutral(stmt.combine, element)})" if unpadded else text
+
+    chains = [f"chain{chain}" for chain in range(plan.chains)]
+    out.line(f"{value_type(element)} {', '.join(chains)};")
+    with out.unrolled(f"i32 i = 0; i < {plan.items}; ++i"):
+        for number, chain in enumerate(chains):
+            one = value(number)
+            out.line(f"{chain} = i == 0 ? {one} : {_combined(stmt.combine, element, chain, one)};")
+    total = chains[0]
+    for chain in chains[1:]:
+        total = _combined(stmt.combine, element, total, chain)
+    out.line(f"whole[r] = {total};")
+
+
+def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Context) -> None:
+    """Each warp writes what it has, all read all of it in the same order."""
+    if stmt.scratch is None or stmt.barrier is None:
+        raise exc.UnsupportedInKernel("a reduction over warps without scratch memory or a barrier of its own")
+    out, kind, size = ctx.out, value_type(element), BYTES[element]
+    room, buffer = _WARPS * count * plan.lane_slots * size, ctx.program.buffers[stmt.scratch]
+    if room > buffer.bytes:
+        raise exc.UnsupportedInKernel(f"'{buffer.name}' has {buffer.bytes} bytes for a reduction that needs {room}")
+    threads = ctx.program.barriers[stmt.barrier].threads
+    out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]} + lane % {plan.lane_slots} * {size};")
+    row = plan.lane_slots * size
+    with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):
+        out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, whole[r]);")
+    out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")
+    with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
+        out.line(f"whole[r] = read_shared<{kind}>(scratch + r * {row});")
+        with out.unrolled(f"i32 w = 1; w < {_WARPS}; ++w"):
+            other = f"read_shared<{kind}>(scratch + (w * {count} + r) * {row})"
+            out.line(f"const {kind} other = {other};")
+            out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
+
+
+def _working_element(element: str) -> str:
+    """What is shuffled and combined: predicates and short integers as i32, small floats as f32."""
+    if element in SMALL:
+        return "f32"
+    return "i32" if element in ("i1", "i8", "i16") else element
+
+
+def _combined(combine: str, element: str, left: str, right: str) -> str:
+    return print_elementwise(Operation(combine, (left, right), (element, element), element, {})).text
+
+
+def _neutral(combine: str, element: str) -> str:
+    """The element that changes nothing."""
+    if is_float(element):
+        return literal({"add": 0.0, "max": float("-inf"), "min": float("inf")}[combine], element)
+    bits = 8 * BYTES[element]
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return literal({"add": 0, "max": least, "min": most, "and": -1, "or": 0, "xor": 0}[combine], element)

@@ -1,0 +1,291 @@
+"""A warp program as the text of one CUDA kernel. The printer only prints: every decision is in the program.
+
+One kernel: setup, then a branch for each warp group (one for several that do the same,
+`twill.codegen.print.sections`) with
+its role, in which a persistent loop walks the instances of the launch grid. `twill.codegen.warp.program` says what the
+statements mean, `twill.codegen.warp.parameters` what a launch passes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twill.codegen.compile.facts import KernelLines
+from twill.codegen.print.cuda.context import Context, programs
+from twill.codegen.print.cuda.elements import memory_type, scalar_type
+from twill.codegen.print.cuda.index_fragments import find_index_fragments
+from twill.codegen.print.cuda.names import Names, identifier
+from twill.codegen.print.cuda.print_cluster import (
+    cluster_shape,
+    meets_first,
+    print_cluster,
+    print_cluster_end,
+    walked_sizes,
+    workers,
+)
+from twill.codegen.print.cuda.print_control import declare_alike
+from twill.codegen.print.cuda.print_walk import print_common, print_instance, print_runs, print_static_loop, print_told
+from twill.codegen.print.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section, walk_at
+from twill.codegen.print.cuda.statements import print_block
+from twill.codegen.print.cuda.wgmma import WgmmaShape
+from twill.codegen.print.cuda.writer import Writer
+from twill.codegen.print.sections import Section, common_name, sections
+from twill.codegen.warp.expression import Local, PerGroup
+from twill.codegen.warp.layout import text as layout_text
+from twill.codegen.warp.parameters import Parameter, nodes, parameters
+from twill.codegen.warp.program import INSTANCES, TOLD, Alike, Buffer, Claim, Cursor, WarpGroup, WarpProgram
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+
+_WARP = 32
+_MOST_REGISTERS = 255  # that an instruction can name
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The text and what its build and launch need. shapes, lines: for `twill.codegen.compile.nvrtc.compile_cubin`.
+
+    function: the kernel's name. threads: of a CTA. shared: bytes of dynamic shared memory.
+    """
+
+    text: str
+    shapes: tuple[WgmmaShape, ...]
+    function: str
+    threads: int
+    shared: int
+    lines: KernelLines
+
+
+def print_cuda(program: WarpProgram, machine: Machine | None = None) -> Printed:
+    """The kernel of `program`. machine: the program's own, by name, unless given.
+
+    Errors: UnsupportedInKernel, LayoutConflict for a statement that has no CUDA.
+    """
+    return _Kernel(program, machine or load_machine(program.machine)).printed()
+
+
+class _Kernel:
+    """One kernel while it is printed."""
+
+    def __init__(self, program: WarpProgram, machine: Machine) -> None:
+        self.program = program
+        self.machine = machine
+        self.out = Writer()
+        self.names = Names()
+        self.shapes: set[WgmmaShape] = set()
+        self.threads = sum(group.threads for group in program.groups)
+        self.function = f"twill_{identifier(program.program.kernel)}"
+        self.parameters = parameters(program)
+        self.arguments = {p.name: self.names.fresh(p.name) for p in self.parameters if p.kind in ("scalar", "pointer")}
+        self.shared = Shared.of(program, self.names)
+        self.sections = sections(program)
+        self.own: dict[tuple[int, ...], tuple[str, ...]] = {}  # lines at the start of a section
+
+    def printed(self) -> Printed:
+        """All of it."""
+        tile = self.program.program
+        self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
+        self._constants()
+        shape = f" {cluster_shape(self.program.cluster)}" if self.program.cluster is not None else ""
+        bounds = f"__launch_bounds__({self.threads}, {self.program.ctas})"
+        head = f'extern "C" __global__ void{shape} {bounds}\n{self.function}('
+        with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
+            self._setup()
+            for section in self.sections:
+                self._role(section)
+            if self.program.cluster is not None:
+                print_cluster_end(self.program.cluster, self.out)
+        return Printed(
+            self.out.text(),
+            tuple(sorted(self.shapes)),
+            self.function,
+            self.threads,
+            self.program.shared,
+            KernelLines(tile.file, dict(self.out.lines)),
+        )
+
+    # ------------------------------------------------------------ what all roles share
+    def _constants(self) -> None:
+        """Where everything is in shared memory, in bytes from its start."""
+        for buffer, name in zip(self.program.buffers, self.shared.buffers, strict=True):
+            self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {_describe(buffer)}")
+        at = barriers_at(self.program)
+        for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
+            filled = {"tma": "TMA", TOLD: "the group that claims instances"}.get(ring.transport, ring.transport)
+            comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
+            self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
+        if self.program.order is not None:
+            self.out.line(f"constexpr u32 {self.shared.walk} = {walk_at(self.program)};  // the order of instances")
+
+    def _parameter(self, parameter: Parameter) -> str:
+        match parameter.kind:
+            case "map":
+                return f"const __grid_constant__ TensorMap {parameter.name}"
+            case "scalar":
+                return f"{scalar_type(parameter.element)} {self.arguments[parameter.name]}"
+            case "pointer":
+                return f"{memory_type(parameter.element)}* {self.arguments[parameter.name]}"
+            case "grid":
+                return f"u32 {programs(self.program, parameter.index)}"
+            case "workspace":
+                return f"u32* {parameter.name}"
+
+    def _setup(self) -> None:
+        out = self.out
+        out.line("// ---- setup")
+        out.line("extern __shared__ __align__(1024) char shared_memory[];")
+        out.line("const u32 smem = smem_u32(shared_memory);")
+        if (fused := self.program.fused) is not None:
+            axis, count = fused.axis, fused.count
+            out.line(f"const u32 grid{axis} = (programs{axis} + {count - 1}) / {count};  // {count} instances at once")
+        if self.program.cluster is not None:
+            print_cluster(self.program.cluster, out)
+        out.line(f"const u32 instances = {' * '.join(walked_sizes(self.program.cluster))};")
+        if self.program.runs is not None:
+            print_runs(self.program.runs, self._context(self.sections[0]))
+        out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
+        with out.block("if (threadIdx.x == 0)"):
+            for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
+                for name, count in ((full, ring.full_count), (empty, ring.empty_count)):
+                    loop = f"for (u32 s = 0; s < {ring.depth}; ++s) " if ring.depth > 1 else ""
+                    step = f" + s * {BARRIER_BYTES}" if ring.depth > 1 else ""
+                    out.line(f"{loop}mbar_init(smem + {name}{step}, {count});")
+            out.line("mbar_init_fence();")
+            for tensor in self.program.maps:
+                out.line(f"tma_prefetch_map(&map{tensor.id});")
+            if self.program.order is not None:
+                print_common(self.program.order, f"smem + {self.shared.walk}", self._context(self.sections[0]))
+        out.line("cluster_sync();" if meets_first(self.program.cluster) else "__syncthreads();")
+
+    # ------------------------------------------------------------ roles
+    def _role(self, section: Section) -> None:
+        """One branch."""
+        group, out = section.stream, self.out
+        count = len(section.groups)
+        first = sum(before.threads for before in self.program.groups[: section.groups[0]])
+        end, last = first + count * group.threads, section is self.sections[-1]
+        out.line()
+        threads = f"{count} x {group.threads}" if count > 1 else group.threads
+        registers = f", {group.registers} registers" if group.registers else ""
+        out.line(f"// ---- role: {group.role} ({threads} threads{registers})")
+        condition = "" if last else f" (warps_before < {end // _WARP})"
+        head = ("if" if section is self.sections[0] else "else if" if not last else "else") + condition
+        with out.block(head if len(self.sections) > 1 else ""):
+            self._budget(group)
+            ctx = self._context(section)
+            if group.issuer:
+                with out.block(f"if (warps_before == {first // _WARP} && elect_one())"):
+                    self._instances(section, ctx)
+            else:
+                self._threads(section, first, ctx)
+                self._instances(section, ctx)
+
+    def _threads(self, section: Section, first: int, ctx: Context) -> None:
+        """Who a thread is within its warp group, and which of its role's groups that is."""
+        out, threads = self.out, section.stream.threads
+        thread = f"threadIdx.x - {first}" if first else "threadIdx.x"
+        warp = f"warps_before - {first // _WARP}" if first else "warps_before"
+        if ctx.place:
+            within = (f"({thread})", f"({warp})") if first else (thread, warp)
+            out.line(f"const i32 {ctx.place} = {within[1]} / {threads // _WARP};  // which of the groups")
+            thread, warp = f"{within[0]} % {threads}", f"{within[1]} % {threads // _WARP}"
+        out.line(f"const i32 thread = {thread}, lane = thread % {_WARP};")
+        out.line(f"const i32 warp = {warp};")
+        out.line("const i32 lane_row = warp * 16 + lane / 4, lane_column = lane % 4 * 2;")
+        out.line("const bool leader = thread == 0;")
+        for line in self.own[section.groups]:
+            out.line(line)
+
+    def _budget(self, group: WarpGroup) -> None:
+        """Registers of the group, compared with those that each thread has at entry."""
+        if not group.registers:
+            return
+        file = self.machine.register_file
+        entry = int(file.registers.value) // self.threads // file.granule * file.granule
+        word = "grow" if group.registers > min(entry, _MOST_REGISTERS) else "shrink"
+        self.out.line(f"regs_{word}<{group.registers}>();")
+
+    def _context(self, section: Section) -> Context:
+        names, group = self.names.inside(), section.stream
+        roles = [self.program.groups[number].role for number in section.groups]
+        place = names.fresh(common_name(roles)) if len(roles) > 1 else ""
+        shared, self.own[section.groups] = of_section(self.shared, self.program, section, place, names)
+        return Context(
+            program=self.program,
+            group=group,
+            out=self.out,
+            shared=shared,
+            arguments=self.arguments,
+            indices=find_index_fragments(group),
+            fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
+            cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},
+            shapes=self.shapes,
+            names=names,
+            locals={},
+            multiples={},
+            place=place,
+            block=print_block,
+        )
+
+    def _instances(self, section: Section, ctx: Context) -> None:
+        """The persistent loop, then what comes after it."""
+        out, group = self.out, section.stream
+        for cursor in group.cursors:
+            out.line(self._cursor(cursor, ctx))
+        for stmt in group.body:
+            if isinstance(stmt, Alike):
+                declare_alike(stmt, ctx)
+        if group.start:
+            out.line("// ---- before the first instance")
+            print_block(group.start, ctx.inside())
+        shares = tuple(self.program.groups[number].share for number in section.groups)
+        mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
+        claims, told = any(isinstance(stmt, Claim) for stmt in group.stmts), self.program.told is not None
+        if claims:
+            out.line("u32 place = blockIdx.x;  // in the order of instances")
+        if told and of > 1:
+            out.line(f"i32 {INSTANCES} = 0;")
+        out.line("#pragma unroll 1")
+        dynamic = f"for (;;{f' ++{INSTANCES}' if of > 1 else ''})"
+        with out.block(dynamic if told else print_static_loop(self.program, of > 1)):
+            if told:
+                print_block(group.next, ctx.inside())
+                print_told(ctx)
+            else:
+                print_instance(self.program.order, self.program.band, f"smem + {self.shared.walk}", ctx)
+            if of > 1:
+                with out.block(f"if ({INSTANCES} % {of} != {mine})"):
+                    print_block(group.skip, ctx.inside())
+                    out.line("continue;")
+            for fragment in group.fragments:
+                kind = "indices" if fragment.id in ctx.indices else fragment.element
+                out.line(f"{ctx.declaration(fragment.id)}  // {kind}, {layout_text(fragment.layout)}")
+            print_block(group.body, ctx.inside())
+        if group.finish:
+            out.line("// ---- after the last instance")
+            after = ctx.inside()
+            if any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.finish)):
+                self._past(after)
+            print_block(group.finish, after)
+
+    def _past(self, ctx: Context) -> None:
+        """How many instances the CTA had."""
+        if self.program.told is not None:
+            ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
+            return
+        name = ctx.define(INSTANCES)
+        first, all_of_them = workers(self.program.cluster)
+        if self.program.runs is not None:
+            past = "(run_end - run_begin + run_step - 1) / run_step"
+            self.out.line(f"const i32 {name} = run_begin < run_end ? {past} : 0;")
+            return
+        past = f"(instances - {first} + {all_of_them} - 1) / {all_of_them}"
+        self.out.line(f"const i32 {name} = {first} < instances ? {past} : 0;")
+
+    def _cursor(self, cursor: Cursor, ctx: Context) -> str:
+        return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
+
+
+def _describe(buffer: Buffer) -> str:
+    shape = " x ".join(map(str, buffer.shape))
+    return f"{buffer.name}: {buffer.slots} x {shape} {buffer.element}, swizzle {buffer.swizzle}"

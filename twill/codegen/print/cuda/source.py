@@ -1,0 +1,28 @@
+"""One complete CUDA text from a kernel's own text: the headers and the multiplies it uses, then the kernel.
+
+The text stands alone, for NVRTC and nvcc alike. `#line` markers give every part a name that does not depend on
+the machine, so equal kernels give equal cubins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.resources import files
+
+from twill.codegen.print.cuda.wgmma import WgmmaShape, wgmma_source
+
+HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh", "tile.cuh")
+ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
+
+
+def header(name: str) -> str:
+    """The text of one of HEADERS, without its include guard."""
+    text = files("twill.codegen.print.cuda").joinpath(name).read_text(encoding="utf-8")
+    return text.replace("#pragma once\n", "\n")  # the line stays, so that line numbers are the file's
+
+
+def standalone(kernel: str, shapes: Iterable[WgmmaShape] = (), *, name: str = "kernel.cu") -> str:
+    """`kernel` behind everything it needs. Line information calls the kernel's first line `name`:1."""
+    parts = [(file, header(file)) for file in HEADERS]
+    parts += [("wgmma_shapes.cuh", wgmma_source(shapes)), (name, kernel)]
+    return "".join(f'#line 1 "{ROOT}{file}"\n{text}' + ("" if text.endswith("\n") else "\n") for file, text in parts)

@@ -1,0 +1,74 @@
+"""The table of printers: one for each statement of a warp program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twill import exc
+from twill.codegen.print.cuda import (
+    print_control,
+    print_global,
+    print_order,
+    print_reduce,
+    print_registers,
+    print_shared,
+    print_walk,
+    print_wgmma,
+)
+from twill.codegen.print.cuda.context import Context
+from twill.codegen.warp import program as aref
+
+PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, Context], None]] = {
+    aref.Let: print_control.print_let,
+    aref.Alike: print_control.print_alike,
+    aref.If: print_control.print_if,
+    aref.Pipeline: print_control.print_pipeline,
+    aref.Acquire: print_order.print_acquire,
+    aref.Expect: print_order.print_expect,
+    aref.TmaLoad: print_order.print_tma_load,
+    aref.Publish: print_order.print_publish,
+    aref.Get: print_order.print_get,
+    aref.Consumed: print_order.print_consumed,
+    aref.Advance: print_order.print_advance,
+    aref.Skip: print_order.print_skip,
+    aref.Claim: print_walk.print_claim,
+    aref.Tell: print_walk.print_tell,
+    aref.Learn: print_walk.print_learn,
+    aref.ProxyFence: print_order.print_proxy_fence,
+    aref.Sync: print_order.print_sync,
+    aref.Arrive: print_order.print_arrive,
+    aref.TmaStore: print_order.print_tma_store,
+    aref.BulkCommit: print_order.print_bulk_commit,
+    aref.BulkWait: print_order.print_bulk_wait,
+    aref.Fence: print_wgmma.print_fence,
+    aref.Multiply: print_wgmma.print_multiply,
+    aref.Commit: print_wgmma.print_commit,
+    aref.WaitGroups: print_wgmma.print_wait_groups,
+    aref.Fill: print_registers.print_fill,
+    aref.Range: print_registers.print_range,
+    aref.Compute: print_registers.print_compute,
+    aref.Copy: print_registers.print_copy,
+    aref.Reduce: print_reduce.print_reduce,
+    aref.LoadShared: print_shared.print_load_shared,
+    aref.StoreShared: print_shared.print_store_shared,
+    aref.LoadGlobal: print_global.print_load_global,
+    aref.StoreGlobal: print_global.print_store_global,
+}
+
+
+def print_block(stmts: tuple[aref.Stmt, ...], ctx: Context) -> None:
+    """Statement after statement, in the order they have.
+
+    Errors: those of the printers, with the kernel line of the statement.
+    """
+    for stmt in stmts:
+        ctx.out.origin(stmt.line, stmt.note)
+        try:
+            PRINTERS[type(stmt)](stmt, ctx)
+        except exc.TwillError as error:
+            if error.line or not stmt.line:
+                raise
+            error.file, error.line = ctx.program.program.file, stmt.line
+            error.args = (error.describe(),)
+            raise

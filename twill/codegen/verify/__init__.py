@@ -1,0 +1,1 @@
+"""What an emission must pass: the abstract machine, and the executor of PTX."""

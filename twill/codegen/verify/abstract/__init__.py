@@ -1,0 +1,1 @@
+"""The parts of the abstract machine, `twill.codegen.verify.abstract_machine`."""

@@ -1,0 +1,322 @@
+"""One warp group as an actor: what it knows and holds, rings and barriers.
+
+What statements compute is in `statements`, the order in which they are executed in `control`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from twill.codegen.verify.abstract.barriers import Mbarrier, Named
+from twill.codegen.verify.abstract.deal import Deal
+from twill.codegen.verify.abstract.memory import Global, Shared
+from twill.codegen.verify.abstract.order import Access, Clock, Event, Knowledge
+from twill.codegen.verify.abstract.registers import Fragments, Multiplies
+from twill.codegen.verify.abstract.scalars import Scalar, Scope
+from twill.codegen.verify.abstract.violation import Findings
+from twill.codegen.warp.pairs import Seat
+from twill.codegen.warp.program import Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
+from twill.tile.interpret.arithmetic import Array
+from twill.tile.interpret.sequential import Elements
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a warp group waits for. ready: whether it may go on."""
+
+    ready: Callable[[], bool]
+    text: Callable[[], str]
+    line: int
+
+
+@dataclass
+class Ring:
+    """The barriers of an aref, one of each a slot. number: which no other ring has, of any CTA."""
+
+    aref: Aref
+    number: int
+    full: list[Mbarrier]
+    empty: list[Mbarrier]
+
+    @classmethod
+    def of(cls, aref: Aref, number: int, where: str = "") -> Ring:
+        """Fresh barriers."""
+        names = [f"slot {slot} of ring `{aref.name}`{where}" for slot in range(aref.depth)]
+        return cls(
+            aref,
+            number,
+            [Mbarrier(f"the full barrier of {name}", aref.full_count) for name in names],
+            [Mbarrier(f"the empty barrier of {name}", aref.empty_count) for name in names],
+        )
+
+
+@dataclass
+class Machine:
+    """What the warp groups of one CTA share. program: with numbers of warp groups that no other CTA of its cluster has.
+    others: the CTAs of its cluster besides it. touched: (warp group, time, what, line) of what others
+    did to it."""
+
+    program: WarpProgram
+    shared: Shared
+    tensors: Global
+    rings: list[Ring]
+    barriers: list[Named]
+    findings: Findings
+    scalars: Mapping[str, int | float]
+    grid: tuple[int, int, int]
+    roles: dict[int, str]
+    deal: Deal
+    seat: Seat
+    watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
+    current: Actor | None = None  # who executes a statement
+    others: list[Machine] = field(default_factory=list)
+    touched: list[tuple[int, int, str, int]] = field(default_factory=list)
+
+    def begun(self) -> Clock:
+        """What every thread knows from the start: which CTAs have made their barriers."""
+        cluster = self.seat.cluster
+        known = range(cluster.ctas) if cluster is not None and cluster.meets_first else (self.seat.rank,)
+        return {("begun", rank): 1 for rank in known}
+
+
+@dataclass
+class BulkStore:
+    """A TMA store that was issued. source: a view of shared memory; data: what was read from it."""
+
+    source: Array
+    argument: str
+    elements: Elements
+    combine: str
+    element: str
+    line: int
+    data: Array | None = None
+
+
+class Actor:
+    """A warp group that runs."""
+
+    def __init__(self, machine: Machine, group: WarpGroup) -> None:
+        self.machine, self.group, self.role = machine, group, group.role
+        self.findings = machine.findings
+        self.clock = Knowledge(group.id, group.issuer)
+        self.clock.learn(machine.begun())
+        self.cursors = {cursor.id: 0 for cursor in group.cursors}
+        self.ring_of = {cursor.id: machine.rings[cursor.aref] for cursor in group.cursors}
+        self.fragments = Fragments(group, self.findings)
+        self.multiplies = Multiplies()
+        self.bulk_open: list[BulkStore] = []
+        self.bulk_groups: list[list[BulkStore]] = []
+        self.bulk_read = self.bulk_done = 0
+        self.arrivals = 1 if group.issuer else group.threads // 32
+        self.number = 0  # of instances before this one
+        self.alike: dict[str, tuple[tuple[Scalar, ...], int]] = {}  # by name: the last values, how many had them before
+        self.pair: Mapping[str, int] = {}  # what expressions call of this one's pair, in a cluster
+        self.told: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
+        self.scope = Scope(machine.scalars, machine.grid, (0, 0, 0), self._element)
+        self.line = 0
+
+    # ------------------------------------------------------------ rings
+    def place(self, cursor: int) -> tuple[Ring, int, int, int]:
+        """(ring, slot, phase, count) at a cursor."""
+        ring, count = self.ring_of[cursor], self.cursors[cursor]
+        return ring, count % ring.aref.depth, count // ring.aref.depth, count
+
+    def slot(self, ref: SlotRef) -> int:
+        """The slot of a buffer that is meant."""
+        if ref.cursor is None:
+            return 0
+        slot, slots = self.place(ref.cursor)[1], self.machine.program.buffers[ref.buffer].slots
+        if slot >= slots:
+            name = self.machine.program.buffers[ref.buffer].name
+            self.report("slots", f"{self.role} uses slot {slot} of `{name}`, which has {slots}")
+        return slot % slots
+
+    def landed(self, ring: Ring, slot: int) -> Event | None:
+        """The event that counts phases of a full barrier."""
+        return ("tma", ring.number, slot)
+
+    def settle(self, barrier: Mbarrier, landed: Event | None) -> bool:
+        """Complete a barrier's phase if it can be; the rules of completion."""
+        phase, clock, issued, expected = barrier.phase, barrier.clock, barrier.issued, barrier.expected
+        if not barrier.complete(landed):
+            return False
+        if issued != expected:
+            self.report("bytes", f"{barrier.name} is told of {expected} bytes, {issued} land in phase {phase}")
+        for group, time, waited, line in barrier.waits:
+            if waited == phase - 1 and clock.get(("time", group), 0) < time:
+                self.findings.add(
+                    "phase",
+                    f"{self.machine.roles[group]} may wait for phase {waited} of {barrier.name} only after phase "
+                    f"{phase} is complete: a wait knows one phase only, and nothing makes the second wait for it",
+                    line, self.machine.roles[group], self.role,
+                )  # fmt: skip
+        barrier.waits = [wait for wait in barrier.waits if wait[2] >= phase]
+        return True
+
+    def wait(self, stmt: Acquire | Get) -> Iterator[Waiting]:
+        """Wait until a slot is empty or full."""
+        ring, slot, phase, _ = self.place(stmt.cursor)
+        get = isinstance(stmt, Get)
+        barrier = ring.full[slot] if get else ring.empty[slot]
+        wanted = phase if get else phase - 1
+        landed = self.landed(ring, slot) if get else None
+        line, verb = self.line, "Get" if get else "Acquire"
+        if wanted > 0 and not self.knows(barrier, wanted - 1):
+            self.report(
+                "phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name} without knowing that phase "
+                f"{wanted - 1} is complete: a wait cannot tell phase {wanted} from phase {wanted - 2}",
+            )  # fmt: skip
+
+        def ready() -> bool:
+            self.settle(barrier, landed)
+            return barrier.passes(wanted)
+
+        if not ready():
+            if barrier.phase > wanted + 1:
+                self.report("phase", f"{verb} by {self.role} comes after phase {barrier.phase - 1} of {barrier.name}, "
+                                     f"but it waits for phase {wanted}")  # fmt: skip
+            yield Waiting(ready, lambda: f"{verb}: {barrier.missing()}", line)
+        if barrier.phase != wanted + 1:
+            self.line = line
+            self.report("phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name}, and passes in "
+                                 f"phase {barrier.phase}")  # fmt: skip
+        if 0 <= wanted < len(barrier.done):
+            self.clock.learn(barrier.done[wanted])
+            barrier.waits.append((self.group.id, self.clock.own[("time", self.group.id)], wanted, line))
+
+    def reach(self, other: Machine, what: str) -> None:
+        """Something is done to another CTA, which must have begun, and must not end before."""
+        if not self.everything().get(("begun", other.seat.rank), 0):
+            self.report("cluster", f"{what} by {self.role} may come before CTA {other.seat.rank} has made its "
+                                   "barriers: the cluster does not meet first")  # fmt: skip
+        other.touched.append((self.group.id, self.clock.own["time", self.group.id], what, self.line))
+
+    def signal(self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: Machine | None = None) -> None:
+        """Arrive on the full or the empty barrier of a slot. at: the CTA whose barrier it is (None: the own one)."""
+        ring, slot, phase, _ = self.place(cursor)
+        if at is not None:
+            self.reach(at, f"Consumed of slot {slot} of ring `{ring.aref.name}`")
+            ring = at.rings[ring.aref.id]
+        barrier = ring.full[slot] if full else ring.empty[slot]
+        elected = bool(expected) or (full and ring.aref.transport == "tma")
+        clock = self.clock.of_elected() if elected else self.clock.released()
+        if not elected and at is None:
+            self.pending(ring, slot, clock, "Publish" if full else "Consumed")
+        if not full and at is None and ring.full[slot].phase <= phase:
+            self.report("phase", f"Consumed by {self.role} gives slot {slot} of ring `{ring.aref.name}` back before it "
+                                 f"was full for the {phase + 1}. time")  # fmt: skip
+        landed = self.landed(ring, slot) if full else None
+        if barrier.arrived >= barrier.count:
+            self.settle(barrier, landed)
+        if barrier.phase != phase or barrier.arrived + arrivals > barrier.count:
+            verb = ("Expect" if elected else "Publish") if full else "Consumed"
+            self.report(
+                "phase", f"{verb} by {self.role} means phase {phase} of {barrier.name}, which is in phase "
+                f"{barrier.phase} with {barrier.arrived} of {barrier.count} arrivals",
+            )  # fmt: skip
+        elif phase and not self.knows(barrier, phase - 1, each=not elected):
+            self.report("phase", f"{self.role} arrives in phase {phase} of {barrier.name} without knowing in each of "
+                                 f"its warps that phase {phase - 1} is complete")  # fmt: skip
+        barrier.arrive(arrivals, clock, expected)
+        if barrier.arrived >= barrier.count and not (barrier.expected or barrier.loads):
+            self.settle(barrier, landed)
+
+    def knows(self, barrier: Mbarrier, phase: int, each: bool = False) -> bool:
+        """Whether the group knows that a phase is complete, and not only by chance. each: every thread of it, of all
+        the others, too: an arrival of a warp that is ahead must not be counted for one that is behind."""
+        if phase >= len(barrier.done):
+            return False
+        known = self.clock.collective() if each else self.everything()
+        return all(count <= known.get(event, 0) for event, count in barrier.done[phase].items() if event[0] == "time")
+
+    def everything(self) -> Clock:
+        """All that any thread of the group knows."""
+        return self.clock.released()
+
+    def pending(self, ring: Ring, slot: int, clock: Clock, verb: str) -> None:
+        """Report accesses of a slot by this group that are not over when it gives the slot on."""
+        for buffer in ring.aref.buffers:
+            if slot >= self.machine.program.buffers[buffer].slots:
+                continue
+            for access in self.machine.shared.places[buffer, slot].pending(self.group.id, clock):
+                name, rule = self.machine.program.buffers[buffer].name, "wgmma-wait"
+                if access.proxy == "tma":
+                    rule = "bulk"
+                missing = "WaitGroups covers it" if rule == "wgmma-wait" else "BulkWait covers it"
+                self.report(rule, f"{verb} by {self.role} gives slot {slot} of `{name}` back while {access.what}, line "
+                                  f"{access.line}, may still use it: no {missing}")  # fmt: skip
+
+    # ------------------------------------------------------------ named barriers
+    def arrive(self, barrier: Named) -> int:
+        """Arrive on a named barrier; the phase."""
+        time = self.clock.own[("time", self.group.id)]
+        if self.group.id not in barrier.groups:
+            self.report("barrier", f"{self.role} uses barrier `{barrier.name}`, which does not count it")
+        if self.group.id in barrier.arrived:
+            self.report("barrier", f"{self.role} arrives twice in one phase of barrier `{barrier.name}`")
+        elif barrier.done and self.group.id in barrier.groups:
+            known = self.clock.released()
+            for group, earlier in barrier.done[-1][1]:
+                if known.get(("time", group), 0) < earlier:
+                    self.report("barrier", f"{self.role} may arrive on barrier `{barrier.name}` before its last phase "
+                                           f"is complete: it does not know that {self.machine.roles[group]} arrived",
+                                self.machine.roles[group])  # fmt: skip
+        return barrier.arrive(self.group.id, time, self.clock.released())
+
+    def sync(self, number: int) -> Iterator[Waiting]:
+        """Arrive and wait for the others."""
+        barrier = self.machine.barriers[number]
+        phase = self.arrive(barrier)
+        if barrier.phase <= phase:
+            yield Waiting(
+                lambda: barrier.phase > phase,
+                lambda: f"Sync: barrier `{barrier.name}` has {len(barrier.arrived)} of {len(barrier.groups)} groups",
+                self.line,
+            )
+        self.clock.learn(barrier.done[phase][0])
+
+    # ------------------------------------------------------------ bulk stores
+    def read_bulk(self, upto: int) -> None:
+        """The stores of the first `upto` groups have read shared memory."""
+        for store in (store for group in self.bulk_groups[self.bulk_read : upto] for store in group):
+            store.data = store.source.copy()
+        self.bulk_read = max(self.bulk_read, upto)
+
+    def finish_bulk(self, upto: int) -> None:
+        """The stores of the first `upto` groups, which were read, have written global memory."""
+        for store in (store for group in self.bulk_groups[self.bulk_done : upto] for store in group):
+            value = store.source if store.data is None else store.data
+            value = value.reshape(store.elements[0].shape)
+            self.machine.tensors.store(store.argument, store.elements, value, store.combine, store.element)
+        self.bulk_done = max(self.bulk_done, upto)
+
+    def leave(self) -> None:
+        """The end of the kernel: what may not be left over, and what completes by itself."""
+        if self.multiplies.open or self.multiplies.complete < len(self.multiplies.groups):
+            left = [group for group in self.multiplies.groups[self.multiplies.complete :] if group]
+            if self.multiplies.open or left:
+                self.report("leftover", f"{self.role} ends with wgmma groups that no WaitGroups covers")
+        stores = [store for group in self.bulk_groups[self.bulk_read :] for store in group] + self.bulk_open
+        for store in stores:
+            self.line = store.line
+            self.report(
+                "bulk", f"{self.role} ends while a bulk store may still read shared memory: no BulkWait covers it"
+            )
+        self.bulk_groups.append(self.bulk_open)
+        self.finish_bulk(len(self.bulk_groups))
+
+    # ------------------------------------------------------------ helpers of statements
+    def report(self, rule: str, message: str, other: str = "") -> None:
+        """Note a violation of this group at the line that it is at."""
+        self.findings.add(rule, message, self.line, self.role, other)
+
+    def touch(self, ref: SlotRef, access: Access, clock: Clock, at: Machine | None = None) -> int:
+        """Note an access of shared memory (of another CTA: `at`); the slot."""
+        slot = self.slot(ref)
+        (at or self.machine).shared.access(ref, slot, access, clock, self.role, self.machine.roles)
+        return slot
+
+    def _element(self, fragment: int) -> Scalar:
+        value = self.fragments.read(fragment, self.line)
+        return value.reshape(-1)[0].item() if value.dtype.kind == "i" else value.reshape(-1)[0]

@@ -1,0 +1,82 @@
+"""The CTAs that run together: one, or those of a cluster, which touch each other's shared memory and barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from twill.codegen.verify.abstract.actor import Actor, Machine, Ring
+from twill.codegen.verify.abstract.barriers import Named
+from twill.codegen.verify.abstract.deal import Deal
+from twill.codegen.verify.abstract.memory import Global, Shared
+from twill.codegen.verify.abstract.order import Clock, join
+from twill.codegen.verify.abstract.violation import Findings
+from twill.codegen.warp.pairs import Index, Seat
+from twill.codegen.warp.program import Stmt, WarpProgram
+
+
+def cluster_of(
+    program: WarpProgram,
+    scalars: Mapping[str, int | float],
+    grid: Index,
+    tensors: Global,
+    findings: Findings,
+    given: Sequence[Index],
+    watch: Callable[[Actor, Stmt], None] | None,
+) -> list[Machine]:
+    """A fresh CTA, or as many as a cluster has, by rank. given: the instances that it gets, or pairs of them."""
+    ranks = range(program.cluster.ctas if program.cluster is not None else 1)
+    programs = [renumbered(program, rank * len(program.groups), rank) for rank in ranks]
+    roles = {group.id: group.role for own in programs for group in own.groups}
+    made = [
+        Machine(
+            own,
+            Shared.of(own.buffers, findings),
+            tensors,
+            [Ring.of(aref, aref.id + rank * len(own.arefs), where(rank)) for aref in own.arefs],
+            [Named(barrier.name, barrier.groups) for barrier in own.barriers],
+            findings,
+            scalars,
+            grid,
+            roles,
+            Deal(given),
+            Seat(program.cluster, rank, grid),
+            watch,
+        )
+        for rank, own in enumerate(programs)
+    ]
+    for machine in made:
+        machine.others = [other for other in made if other is not machine]
+    return made
+
+
+def where(rank: int) -> str:
+    """Behind the name of what CTAs other than the first have."""
+    return f" of CTA {rank}" if rank else ""
+
+
+def renumbered(program: WarpProgram, by: int, rank: int) -> WarpProgram:
+    """The program with other numbers for its warp groups: those of another CTA."""
+    if not by:
+        return program
+    groups = tuple(replace(g, id=g.id + by, role=f"{g.role}{where(rank)}") for g in program.groups)
+    barriers = tuple(replace(b, groups=tuple(g + by for g in b.groups)) for b in program.barriers)
+    arefs = tuple(
+        replace(a, producer=a.producer + by, consumers=tuple(g + by for g in a.consumers)) for a in program.arefs
+    )
+    return replace(program, groups=groups, barriers=barriers, arefs=arefs)
+
+
+def left(machine: Machine, actors: Sequence[Actor]) -> None:
+    """Reports what others do to a CTA that may have ended by then. actors: of all its cluster, after their last
+    statement."""
+    cluster = machine.seat.cluster
+    known: Clock = {}
+    for actor in actors:
+        if actor.machine is machine or (cluster is not None and cluster.meets_last):
+            join(known, actor.clock.released())
+    for group, time, what, line in machine.touched:
+        if known.get(("time", group), 0) < time:
+            role = machine.roles[group]
+            text = f"{what} by {role} may come after CTA {machine.seat.rank} has ended: the cluster does not meet last"
+            machine.findings.add("cluster", text, line, role)

@@ -1,0 +1,342 @@
+"""Which sizes to check a warp program at: few and small, but every corner of its pipelines is reached.
+
+Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
+of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry,
+instances that begin at another slot than the first, and where warp groups take them in turn, each as the last taker; of
+every size that adds instances, full tiles and a ragged last one; where a steady state changes once, both of them, and
+in full tiles; instances that find tiles in their rings, and some after them that do not; in a cluster, pairs of
+instances and one that lacks its second, pairs that want the same tile and others. Fused instances count as one.
+Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from twill.codegen.verify.abstract.cross_tile_reuse import Stayer
+from twill.codegen.verify.abstract.derive import shapes
+from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
+from twill.codegen.verify.abstract.switch import Switch, switches
+from twill.codegen.verify.grid_walk import walked
+from twill.codegen.warp.expression import Expr, Local
+from twill.codegen.warp.pairs import Seat, paired
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import (
+    NEIGHBOUR,
+    TOLD,
+    Cluster,
+    Fused,
+    If,
+    Let,
+    Pipeline,
+    Skip,
+    WarpGroup,
+    WarpProgram,
+    walk,
+)
+from twill.kernel.problem import Case, Problem
+from twill.tile.interpret.sequential import descriptor_scalars, instances
+from twill.tile.program import Loop, TileProgram
+
+MOST_INSTANCES = 16
+LARGEST = 1 << 16  # of a size
+
+Goal = tuple[object, ...]
+Trips = list[tuple[int, ...]]
+"""Iterations of each loop, for every program instance."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
+    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
+    refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
+    instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
+    work on pairs. same: whether a pair wants the same tile. switches: steady states that change. stayers: warp groups
+    whose tiles may stay in their rings; band: in which instances are walked."""
+
+    trips: frozenset[int]
+    depths: frozenset[int]
+    instances: int
+    thorough: bool
+    takers: int = 1
+    refilled: frozenset[int] = frozenset()
+    cluster: Cluster | None = None
+    same: frozenset[Expr] = frozenset()
+    switches: tuple[Switch, ...] = ()
+    stayers: tuple[Stayer, ...] = ()
+    band: int = 0
+
+    @property
+    def most(self) -> int:
+        """The most iterations."""
+        return max(self.trips)
+
+    @property
+    def ctas(self) -> int:
+        """That run at one time."""
+        return self.cluster.ctas if self.cluster is not None else 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Sizes, what they reach, and about how much they cost."""
+
+    sizes: Mapping[str, int]
+    reaches: frozenset[Goal]
+    cost: int
+
+
+def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
+    """What the launches of a warp program shall reach."""
+    pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
+    stages = max((pipeline.stages for pipeline in pipelines), default=0)
+    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != TOLD)
+    deepest = max(depths, default=1)
+    trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
+    if thorough:
+        trips |= set(range(stages + 2 * deepest + 2))
+    takers = max((group.share[1] for group in program.groups), default=1)
+    refilled = frozenset(depth for group in program.groups for depth in _refilled(program, group))
+    least = frozenset(trip for trip in trips if trip >= 0)
+    lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
+    same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
+    return Wanted(
+        least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
+        tuple(switches(program)), Stayer.of(program.groups), program.band,
+    )  # fmt: skip
+
+
+def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
+    """Depths of the rings in which a group goes on only if they do not hold all tiles."""
+    guarded = [stmt for guard in walk(group.body) if isinstance(guard, If) for stmt in guard.body]
+    return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, Skip))
+
+
+def choose(program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None = None) -> list[Candidate]:
+    """Cheap candidates that reach every goal that any candidate reaches."""
+    candidates = [*_Search(program, problem, goal, fused).candidates()]
+    left = {reached for candidate in candidates for reached in candidate.reaches}
+    chosen: list[Candidate] = []
+    while left:
+        best = max(candidates, key=lambda candidate: (len(candidate.reaches & left) / candidate.cost, -candidate.cost))
+        left -= best.reaches
+        chosen.append(best)
+    return chosen or candidates[:1]
+
+
+class _Search:
+    def __init__(self, program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None) -> None:
+        self.program, self.problem, self.goal, self.fused = program, problem, goal, fused
+        self.loops = sum(isinstance(item, Loop) for item in program.body)
+        self.base = {name: problem.unit(name) for name in problem.units}
+        self.seen: dict[tuple[int, ...], Trips | None] = {}
+        # The least value of a size that adds instances, and not iterations.
+        self.grown = {name: value for name in self.base if (value := self._grown(self.base, name))}
+        self.tiles = {name: tile for name in self.base if goal.switches and (tile := self._tile(name))}
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Every size at the values at which something changes, from one, several and many instances on."""
+        starts = [self.base, self._several(2), self._several(self.goal.instances * self.goal.ctas)]
+        for start in starts:
+            for name in self.base:
+                for value in self._values(start, name):
+                    made = self._candidate({**start, name: value})
+                    if made:
+                        yield made
+
+    def trips(self, sizes: Mapping[str, int]) -> Trips | None:
+        """None: too many instances."""
+        key = tuple(sizes[name] for name in self.base)
+        if key not in self.seen:
+            case = self.problem.case(sizes)
+            groups = self.fused.groups(case.grid) if self.fused else case.grid
+            few = math.prod(groups) <= MOST_INSTANCES * self.goal.ctas
+            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case), self.fused) if few else None
+        return self.seen[key]
+
+    def scalars(self, case: Case) -> Mapping[str, int | float]:
+        """Of every scalar argument, descriptors' included."""
+        return {**case.scalars, **descriptor_scalars(self.program, shapes(self.program, case))}
+
+    def longest(self, sizes: Mapping[str, int]) -> int:
+        """The most iterations of any loop and instance."""
+        trips = self.trips(sizes)
+        return LARGEST if trips is None else max((trip for instance in trips for trip in instance), default=0)
+
+    def _candidate(self, sizes: Mapping[str, int]) -> Candidate | None:
+        trips = self.trips(sizes)
+        if not trips or self.longest(sizes) > 2 * self.goal.most + 2:
+            return None
+        case = self.problem.case(sizes)
+        mine = self._of_first(trips, case.grid)
+        reached = {
+            *self._trip_goals(mine),
+            *self._instance_goals(mine),
+            *self._pair_goals(case),
+            *self._stay_goals(case),
+        }
+        # A full tile and a ragged one of each size that adds instances, all at once: no other size clips them away.
+        full = all(sizes[name] >= value for name, value in self.grown.items())
+        if full and (not self.loops or all(any(instance) for instance in trips)):
+            reached.add(("full",))
+        reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
+        if not any(sizes[name] % tile for name, tile in self.tiles.items()):
+            reached |= {*self._switch_goals(case)}
+        return Candidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
+
+    def _of_first(self, trips: Trips, grid: Sequence[int]) -> Trips:
+        """Those of the instances that one CTA works on: the first of each pair in a cluster."""
+        if self.goal.cluster is None:
+            return trips
+        known = dict(zip(instances(grid), trips, strict=True))
+        sizes = (*grid, 1, 1, 1)[:3]
+        seat = Seat(self.goal.cluster, 0, (sizes[0], sizes[1], sizes[2]))
+        return [known[seat.index(pair)] for pair in instances(paired(seat.grid, self.goal.cluster))]
+
+    def _pair_goals(self, case: Case) -> Iterator[Goal]:
+        if self.goal.cluster is None:
+            return
+        sizes = (*case.grid, 1, 1, 1)[:3]
+        grid = (sizes[0], sizes[1], sizes[2])
+        yield "pair", "half" if grid[self.goal.cluster.axis] % self.goal.ctas else "whole"
+        seat, scalars = Seat(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
+        for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
+            scope = Scope(scalars, grid, seat.index(pair), no_element, dict(seat.names(pair)))
+            yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
+
+    def _switch_goals(self, case: Case) -> Iterator[Goal]:
+        scalars = self.scalars(case) if self.goal.switches else {}
+        for number, switch in enumerate(self.goal.switches):
+            for early, late in switch.steps(scalars, case.grid, self.fused):
+                yield "early", number, min(early, 2)
+                yield "late", number, min(late, 2)
+
+    def _stay_goals(self, case: Case) -> Iterator[Goal]:
+        sizes = (*case.grid, 1, 1, 1)[:3]
+        grid, scalars = (sizes[0], sizes[1], sizes[2]), self.scalars(case) if self.goal.stayers else {}
+        for stayer in self.goal.stayers:
+            stayed: set[str] = set()
+            for name, there in stayer.finds(walked(grid, self.goal.band), grid, scalars):
+                if there:
+                    yield "stays", stayer.group, name
+                elif name in stayed:
+                    yield "left", stayer.group, name
+                (stayed.add if there else stayed.discard)(name)
+
+    def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
+        for instance in trips:
+            for number, trip in enumerate(instance):
+                if trip in self.goal.trips and len(trips) >= self.goal.takers:
+                    yield "trip", number, trip
+                    if self.goal.thorough and len(trips) >= min(3, self.goal.instances):
+                        yield "trip", number, trip, "several"
+
+    def _instance_goals(self, trips: Trips) -> Iterator[Goal]:
+        busy = [sum(instance) for instance in trips if any(instance)]
+        if len(trips) > 1:
+            yield ("instances", 2)
+        if self.goal.takers > 1:
+            yield "last taker", len(trips) % self.goal.takers
+        if len(busy) >= self.goal.instances:
+            yield "instances", "many"
+        if len(busy) > 1 and min(busy[:2]) > 2:
+            yield "instances", "long"
+        for depth in self.goal.refilled:
+            if sum(min(instance, default=0) > depth for instance in trips) > 1:
+                yield "refilled", depth
+        for depth in self.goal.depths:
+            if any(total % depth for total in accumulate(busy[:-1])):
+                yield "misaligned", depth
+
+    def _grown(self, start: Mapping[str, int], name: str) -> int:
+        """The least value of a size that adds instances and no iterations; 0 if there is none."""
+        unit, before = self.problem.unit(name), self.trips(start) or []
+        for units in _steps():
+            sizes = {**start, name: start[name] + units * unit}
+            trips = self.trips(sizes)
+            if trips is None or self.longest(sizes) > self.longest(start):
+                return 0
+            if len(trips) > len(before):
+                return sizes[name] if sizes[name] <= LARGEST else 0
+        return 0
+
+    def _tile(self, name: str) -> int:
+        """How much of a size one more instance takes; 0 if the size adds none."""
+        last = self._any_growth(self.base, name)
+        if not last:
+            return 0
+        unit, few = self.problem.unit(name), len(self.trips(self.base) or ())
+        low, high = 0, (last - self.base[name]) // unit
+        while high - low > 1:
+            middle = (low + high) // 2
+            more = len(self.trips({**self.base, name: self.base[name] + middle * unit}) or ()) > few
+            low, high = (low, middle) if more else (middle, high)
+        return high * unit
+
+    def _several(self, least: int) -> dict[str, int]:
+        """The base, grown until it has so many instances and a full tile of every size; iterations last."""
+        sizes = {**self.base}
+        for name, value in self.grown.items():
+            if self.trips({**sizes, name: value}):
+                sizes[name] = value
+        names = [*self.grown, *(name for name in self.base if name not in self.grown)]
+        for name in names:
+            while len(self.trips(sizes) or ()) < least:
+                more = self._grown(sizes, name) or self._any_growth(sizes, name)
+                if not more:
+                    break
+                sizes[name] = more
+        return sizes
+
+    def _any_growth(self, start: Mapping[str, int], name: str) -> int:
+        """The least value of a size that adds instances, whatever else it does."""
+        for units in _steps():
+            sizes = {**start, name: start[name] + units * self.problem.unit(name)}
+            trips = self.trips(sizes)
+            if trips is None:
+                return 0
+            if len(trips) > len(self.trips(start) or ()):
+                return sizes[name]
+        return 0
+
+    def _values(self, start: Mapping[str, int], name: str) -> Sequence[int]:
+        """Values of a size: none, one unit, and the least and the largest one for each number of iterations."""
+        unit = self.problem.unit(name)
+        values = {0, unit, 2 * unit, 3 * unit}
+        for trip in range(2, self.goal.most + 2):
+            least = self._least(start, name, trip)
+            if least is None:
+                break
+            values |= {least, least - unit}
+        if name in self.tiles:
+            values |= {self.tiles[name], 2 * self.tiles[name], 3 * self.tiles[name]}
+        return sorted(values)
+
+    def _least(self, start: Mapping[str, int], name: str, trip: int) -> int | None:
+        """The least value of a size with so many iterations, by bisection; None if no value reaches them."""
+        unit = self.problem.unit(name)
+
+        def reached(units: int) -> bool:
+            return self.longest({**start, name: units * unit}) >= trip
+
+        high = 1
+        while not reached(high):
+            high *= 2
+            if high * unit > LARGEST:
+                return None
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return high * unit
+
+
+def _steps() -> Iterator[int]:
+    """Units to try: every number at first, then in strides."""
+    yield from range(1, 17)
+    yield from (32, 64, 128, 256)

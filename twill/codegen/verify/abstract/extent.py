@@ -1,0 +1,104 @@
+"""What a launch will do, from its scalars alone: how often loops run, and which elements accesses reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from twill.codegen.warp.program import Fused
+from twill.tile.interpret.sequential import Instance, instances
+from twill.tile.program import Axis, Loop, Op, TileProgram
+
+
+def trips_of(
+    program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float], fused: Fused | None = None
+) -> list[tuple[int, ...]]:
+    """Iterations of each loop in order, for every program instance, or every group of fused ones: theirs are alike."""
+    every = instances(grid) if fused is None else map(fused.first, instances(fused.groups(grid)))
+    return trips_at(program, grid, scalars, every)
+
+
+def trips_at(
+    program: TileProgram,
+    grid: Sequence[int],
+    scalars: Mapping[str, int | float],
+    indices: Iterable[tuple[int, int, int]],
+) -> list[tuple[int, ...]]:
+    """Iterations of each loop in order, for these program instances."""
+    found = []
+    for index in indices:
+        scout = Scout(program, index, grid, scalars)
+        scout.run()
+        loops = [item for item in program.body if isinstance(item, Loop)]
+        found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
+    return found
+
+
+class Scout(Instance):
+    """An instance that computes scalars only and enters no loop.
+
+    within: visits the first and the last iteration of loops too. ranges: (access, axis) -> the indices that tiles
+    reach, [first, end); constants: access -> its least and largest constant.
+    """
+
+    def __init__(
+        self,
+        program: TileProgram,
+        index: Sequence[int],
+        grid: Sequence[int],
+        scalars: Mapping[str, int | float],
+        within: bool = False,
+    ) -> None:
+        super().__init__(program, index, grid, {}, scalars)
+        self.within = within
+        self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
+        self.constants: dict[int, tuple[int, int]] = {}
+
+    def loop(self, loop: Loop) -> None:
+        """Counts iterations."""
+        bounds = [self.values.get(value) for value in (loop.lower, loop.upper, loop.step)]
+        if any(bound is None for bound in bounds):
+            return
+        counts = range(*(int(bound) for bound in bounds))  # type: ignore[arg-type]
+        self.trips[loop.id] = len(counts)
+        if not self.within:
+            return
+        for index in {*counts[:1], *counts[-1:]}:
+            self.values[loop.induction] = index
+            self.block(loop.body)
+
+    def op(self, op: Op) -> None:
+        """Scalars whose operands are known; the rest is left out."""
+        if op.access is not None:
+            self.note(op)
+            return
+        if any(self.program.type_of(value).shape for value in (*op.operands, *op.results)):
+            return
+        if all(operand in self.values for operand in op.operands):
+            super().op(op)
+
+    def note(self, op: Op) -> None:
+        """Which indices an access reaches."""
+        assert op.access is not None
+        try:
+            for number, axis in enumerate(op.access.axes):
+                self._widen(self.ranges, (op.id, number), self.reach(axis))
+            constant = self.number(op.access.constant)
+            self._widen(self.constants, op.id, (constant, constant))
+        except KeyError:  # an address that depends on what is loaded
+            return
+
+    def reach(self, axis: Axis) -> tuple[int, int]:
+        """The indices of an axis that are touched."""
+        first = self.number(axis.offset)
+        end = first + axis.extent
+        if axis.lower is not None:
+            first = max(first, self.number(axis.lower))
+        if axis.upper is not None:
+            end = min(end, self.number(axis.upper))
+        return first, max(first, end)
+
+    @staticmethod
+    def _widen(ranges: dict[Any, tuple[int, int]], key: object, new: tuple[int, int]) -> None:
+        low, high = ranges.get(key, new)
+        ranges[key] = min(low, new[0]), max(high, new[1])

@@ -1,0 +1,150 @@
+"""Launches to check a warp program with: small sizes that reach every corner of its pipelines, and random tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from twill.codegen.verify.abstract.coverage import choose, wanted
+from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
+from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.warp.program import Fused, WarpProgram
+from twill.exc import MalformedSidecar, TwillError, UnknownProblem
+from twill.kernel.problem import Case, Problem
+from twill.kernel.sidecar import read_sidecar
+from twill.tile.interpret.arithmetic import Array, rounded
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import descriptor_scalars
+from twill.tile.program import TileProgram
+
+LARGE = 8  # so many times the floats of every second launch
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch. arrays: flat tensors by argument name. scalars: of every scalar argument, descriptors' included.
+
+    ctas: persistent CTAs that share the program instances. text: for people. scale: of the floats in `arrays`.
+    """
+
+    grid: tuple[int, ...]
+    arrays: Mapping[str, Array]
+    scalars: Mapping[str, int | float]
+    ctas: int = 1
+    text: str = ""
+    scale: int = 1
+
+    def unscaled(self) -> Launch:
+        """The same with floats about 1."""
+        small = {name: array / self.scale if array.dtype.kind == "f" else array for name, array in self.arrays.items()}
+        return replace(self, arrays={name: small[name].astype(self.arrays[name].dtype) for name in small}, scale=1)
+
+
+def launches(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> Iterator[Launch]:
+    """Launches that together reach everything wanted. Raises `UnknownProblem`.
+
+    thorough: many more of them, for every number of iterations, each with several program instances.
+    """
+    tile, fused = program.program, program.fused
+    known = problem or sidecar_problem(tile) or derived_problem(tile)
+    chosen = choose(tile, known, wanted(program, thorough), fused)
+    if not chosen:
+        raise UnknownProblem(
+            f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
+            hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
+        )  # fmt: skip
+    made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
+            for number, candidate in enumerate(chosen)]  # fmt: skip
+    yield from made
+    if has_maximum(tile):
+        longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number], fused))
+        scale = 1 if made[longest].scale > 1 else LARGE
+        yield launch(tile, known.case(chosen[longest].sizes), seed=len(made), scale=scale)
+    unlike = (one for one in made if begins_unlike(tile, one, fused))
+    yield from (replace(one, ctas=2) for one in islice(unlike, 1))
+    if fused is not None:
+        yield from remainders(tile, made, fused)
+
+
+def has_maximum(program: TileProgram) -> bool:
+    """Whether a maximum of a tile is taken: its longest launch is then made with small floats and with large ones.
+    Among small ones nothing moves a maximum by much, and of large ones a softmax leaves one for each row."""
+    return any(op.kind == "reduce" and op.attribute("combine") == "max" for op in program.ops())
+
+
+def most_iterations(program: TileProgram, made: Launch, fused: Fused | None) -> int:
+    """Of any loop and instance."""
+    return max((trip for trips in trips_of(program, made.grid, made.scalars, fused) for trip in trips), default=0)
+
+
+def remainders(program: TileProgram, made: Sequence[Launch], fused: Fused) -> Iterator[Launch]:
+    """Launches whose grid leaves a group of each size below `fused.count`, behind whole ones if there are any. They are
+    launches that run all loops on a smaller grid, so that what instances beyond it would write is there to be seen."""
+    runs = [one for one in made if runs_loops(program, one)]
+    for rest in range(1, fused.count):
+        large = [one for one in runs if one.grid[fused.axis] > rest]
+        if not large:
+            continue
+        first = next((one for one in large if one.grid[fused.axis] > fused.count + rest), large[0])
+        most = first.grid[fused.axis] - 1
+        extent = most - (most - rest) % fused.count
+        grid = tuple(extent if axis == fused.axis else e for axis, e in enumerate(first.grid))
+        yield replace(first, grid=grid, text=f"{first.text}, of which a grid of {' x '.join(map(str, grid))}")
+
+
+def runs_loops(program: TileProgram, made: Launch) -> bool:
+    """Whether every loop runs, if there is one."""
+    return all(map(all, trips_of(program, made.grid, made.scalars)))
+
+
+def begins_unlike(program: TileProgram, made: Launch, fused: Fused | None) -> bool:
+    """Whether a second CTA, which begins with the second program instance, has other loops to begin with."""
+    trips = trips_of(program, made.grid, made.scalars, fused)
+    return len(trips) > 1 and [bool(trip) for trip in trips[0]] != [bool(trip) for trip in trips[1]]
+
+
+def sidecar_problem(program: TileProgram) -> Problem | None:
+    """The problem table of the program's specialization, if there is one."""
+    try:
+        sidecar = read_sidecar(program.file)
+    except MalformedSidecar:
+        raise
+    except TwillError:
+        return None
+    for table in sidecar.tables if sidecar else ():
+        if table.name == program.spec and table.kernel in ("", program.kernel):
+            return table.problem
+    return None
+
+
+def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1) -> Launch:
+    """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
+
+    scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum.
+    """
+    rng = np.random.default_rng(seed)
+    known = shapes(program, case)
+    scalars = {**case.scalars, **descriptor_scalars(program, known)}
+    sizes = {name: math.prod(shape) for name, shape in known.items()}
+    sizes |= {name: size for name, size in extents(program, case.grid, scalars).items() if name not in sizes}
+    arrays = {}
+    for argument in program.arguments:
+        kind, _, element = argument.type.element.partition(":")
+        if kind in ("ptr", "desc"):
+            arrays[argument.name] = random_tensor(rng, sizes.get(argument.name, 0), element, scale)
+        elif argument.name not in scalars:
+            raise UnknownProblem(
+                f"nothing says what argument `{argument.name}` is", file=program.file,
+                hint=f"`{argument.name}` among `scalars` of [specialization.problem] (docs/problem-sizes.md)",
+            )  # fmt: skip
+    text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
+    return Launch(case.grid, arrays, scalars, 1, text, scale)
+
+
+def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int) -> Array:
+    """Normal floats times `scale`; integers 0 to 7."""
+    if element.startswith("i"):
+        return rounded(rng.integers(0, 2 if element == "i1" else 8, size), element)
+    return rounded(scale * rng.standard_normal(size, np.float32), element)

@@ -1,0 +1,141 @@
+"""Shared memory with the accesses of every slot, and global memory as tensor maps and windows see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twill.codegen.verify.abstract.order import Access, Clock, Place, Region
+from twill.codegen.verify.abstract.scalars import Scope, integer
+from twill.codegen.verify.abstract.violation import Findings
+from twill.codegen.warp.program import Buffer, SlotRef, TensorMap, Window
+from twill.tile.interpret.arithmetic import HELD, Array
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import Elements, gather, scatter, window
+
+
+def undefined(shape: tuple[int, ...], element: str) -> Array:
+    """A tile of what nobody wrote: NaN, or a large odd number."""
+    dtype = np.dtype(HELD[element])
+    return np.full(shape, np.nan if dtype.kind == "f" else (True if dtype.kind == "b" else 85), dtype)
+
+
+@dataclass
+class Shared:
+    """The tiles of all slots, by (buffer, slot), and who accessed them."""
+
+    buffers: tuple[Buffer, ...]
+    tiles: dict[tuple[int, int], Array]
+    places: dict[tuple[int, int], Place]
+    findings: Findings
+
+    @classmethod
+    def of(cls, buffers: tuple[Buffer, ...], findings: Findings) -> Shared:
+        """Fresh memory."""
+        keys = [(buffer.id, slot) for buffer in buffers for slot in range(buffer.slots)]
+        tiles = {key: undefined(buffers[key[0]].shape, buffers[key[0]].element) for key in keys}
+        return cls(buffers, tiles, {key: Place() for key in keys}, findings)
+
+    def region(self, ref: SlotRef) -> Region:
+        """The rows and columns that are meant; a vector's elements are columns."""
+        shape = self.buffers[ref.buffer].shape
+        rows, columns = (1, shape[-1]) if len(shape) < 2 else (math.prod(shape[:-1]), shape[-1])
+        return (*(ref.rows or (0, rows)), *(ref.columns or (0, columns)))
+
+    def view(self, ref: SlotRef, slot: int) -> Array:
+        """The part of a slot's tile that is meant: a view that can be written."""
+        buffer = self.buffers[ref.buffer]
+        tile = self.tiles[ref.buffer, slot]
+        top, bottom, left, right = self.region(ref)
+        if len(buffer.shape) < 2:
+            return tile[left:right]
+        if ref.rows is None and ref.columns is None:
+            return tile
+        return tile.reshape(-1, buffer.shape[-1])[top:bottom, left:right]
+
+    def access(
+        self, ref: SlotRef, slot: int, access: Access, clock: Clock, role: str, roles: Mapping[int, str]
+    ) -> None:
+        """Note an access by one who knows `clock`, and report what it collides with."""
+        buffer = self.buffers[ref.buffer]
+        if access.region[1] > math.prod(buffer.shape[:-1]) or access.region[3] > buffer.shape[-1]:
+            self.findings.add("bounds", f"{access.what} is outside of the tile of `{buffer.name}`", access.line, role)
+        for rule, earlier in self.places[ref.buffer, slot].enter(access, clock):
+            rule, text = explain(rule, earlier, access, f"slot {slot} of `{buffer.name}`", role, roles[earlier.group])
+            self.findings.add(rule, text, access.line, role, roles[earlier.group])
+
+
+def explain(rule: str, earlier: Access, access: Access, place: str, role: str, other: str) -> tuple[str, str]:
+    """The rule that a collision breaks, and the sentence about it."""
+    line = f", line {earlier.line}" if earlier.line else ""
+    head = f"{access.what} by {role} {'writes' if access.write else 'reads'} {place}"
+    then = f"{earlier.what} by {other}{line}"
+    if rule == "proxy-fence":
+        return rule, (
+            f"{head} through the {access.proxy} proxy after {then}: no ProxyFence of {other} stands between its writes "
+            "and the barrier that orders the two"
+        )
+    match earlier.proxy, earlier.write:
+        case "wgmma", False:
+            return "wgmma-wait", f"{head} while {then} may still read it: no WaitGroups of {other} and barrier after it"
+        case "tma", True:
+            wait = "Acquire" if access.proxy == "tma" and access.write else "Get"
+            return rule, f"{head} while {then} may still be on its way: no {wait} before it"
+        case "tma", False:
+            return "bulk", f"{head} while {then} may still read it: no BulkWait and barrier before it"
+    verb = "writes" if earlier.write else "reads"
+    return rule, f"{head}, which {then} {verb}: no barrier orders the two"
+
+
+Axis = tuple[int, int, int, int, int | None]
+"""Of a box: extent, stride, first element, lower and upper bound."""
+
+
+def joined(tensor_map: TensorMap, axes: list[Axis], offset: int) -> list[int]:
+    """What must be a multiple of the elements that a map has as one: offset, strides, the box's last axis."""
+    extent, _, start, _, size = axes[-1]
+    return [offset, *(stride for _, stride, *_ in axes[:-1]), extent, start, *([] if size is None else [size])]
+
+
+@dataclass
+class Global:
+    """Tensors by name, flat."""
+
+    tensors: Mapping[str, Array]
+
+    def box(self, tensor_map: TensorMap, coordinates: list[int], scope: Scope) -> Elements:
+        """Addresses of a box and which of them are inside of the map."""
+        axes = [
+            (extent, integer(stride, scope), start, 0, None if size is None else integer(size, scope))
+            for extent, stride, start, size in zip(
+                tensor_map.box, tensor_map.strides, coordinates, tensor_map.sizes, strict=True
+            )
+        ]
+        together = tensor_map.together
+        if any(number % together for number in joined(tensor_map, axes, integer(tensor_map.offset, scope))):
+            raise IndexError(f"a copy of {together} elements as one that do not lie together")
+        address, inside = window(integer(tensor_map.offset, scope), axes)
+        # An axis that the kernel leaves unbounded ends where the tensor does.
+        if any(size is None for size in tensor_map.sizes):
+            inside = inside & (address < self.tensors[tensor_map.argument].size)
+        return address, inside
+
+    def window(self, meant: Window, scope: Scope, mask: Array | None) -> Elements:
+        """Addresses of a window's elements and which of them may be touched."""
+        axes = [
+            (axis.extent, integer(axis.stride, scope), integer(axis.offset, scope),
+             None if axis.lower is None else integer(axis.lower, scope),
+             None if axis.upper is None else integer(axis.upper, scope))
+            for axis in meant.axes
+        ]  # fmt: skip
+        address, inside = window(integer(meant.constant, scope), axes)
+        return address, inside if mask is None else inside & mask
+
+    def load(self, argument: str, elements: Elements, pad: float) -> Array:
+        """The elements; IndexError outside of the tensor."""
+        return gather(self.tensors[argument], elements, pad)
+
+    def store(self, argument: str, elements: Elements, value: Array, combine: str, element: str) -> None:
+        """Write or combine; IndexError outside of the tensor."""
+        scatter(self.tensors[argument], elements, value, combine, element)

@@ -1,0 +1,258 @@
+"""What statements ask of their operands: shapes, layouts, element types, panels, descriptors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from twill.codegen.verify.abstract.liveness import effects
+from twill.codegen.verify.abstract.statements import BITS, is_in_parts
+from twill.codegen.verify.abstract.violation import Violation
+from twill.codegen.warp.expression import Number
+from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked, Layout, Uniform, shape_of
+from twill.codegen.warp.program import (
+    Buffer,
+    Compute,
+    Copy,
+    Fragment,
+    LoadShared,
+    Multiply,
+    Reduce,
+    Reg,
+    SlotRef,
+    Stmt,
+    StoreShared,
+    TensorMap,
+    TmaLoad,
+    TmaStore,
+    WarpGroup,
+    WarpProgram,
+)
+
+MOST_COLUMNS = 256  # of one wgmma
+LARGEST_BOX = 256  # elements of a box along one axis
+WIDEST = 8  # bytes of an element of a tensor map
+WARPS = 4  # of a warp group
+K_BYTES = 32  # of one wgmma along k
+
+
+def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
+    """Every statement of a group whose operands do not fit."""
+    fragments = {fragment.id: fragment for fragment in group.fragments}
+    context = (program, fragments)
+    for stmt in group.stmts:
+        for number in set().union(*effects(stmt)) if not isinstance(stmt, Compute | Reduce | Copy) else ():
+            if number in fragments and is_in_parts(fragments[number]):
+                text = f"{type(stmt).__name__} by {group.role}: `{fragments[number].name}` has parts of numbers"
+                yield Violation("layout", text, stmt.line, group.role)
+        rule = _RULES.get(type(stmt))
+        if rule is None:
+            continue
+        try:
+            texts = [*rule(stmt, *context)]
+        except KeyError as missing:
+            texts = [f"names fragment {missing}, which is none of its warp group's"]
+        for text in texts:
+            yield Violation("layout", f"{type(stmt).__name__} by {group.role}: {text}", stmt.line, group.role)
+
+
+def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
+    """Rows and columns of the part of a tile that is meant."""
+    shape = program.buffers[ref.buffer].shape
+    rows = (0, math.prod(shape[:-1])) if ref.rows is None else ref.rows
+    columns = (0, shape[-1]) if ref.columns is None else ref.columns
+    return rows[1] - rows[0], columns[1] - columns[0]
+
+
+Fragments = dict[int, Fragment]
+
+
+def _multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    into = fragments[stmt.accumulator]
+    if not isinstance(into.layout, Accumulator) or into.element not in ("f32", "i32", "f16"):
+        yield f"`{into.name}` is no accumulator"
+        return
+    rows, columns = into.layout.rows, into.layout.columns
+    bits = BITS[stmt.operand]
+    if rows % 64 or columns % 8 or columns > MOST_COLUMNS:
+        yield f"no wgmma makes {rows} x {columns}"
+    if stmt.depth * bits % (8 * K_BYTES):
+        yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // bits}"
+    if isinstance(stmt.a, SlotRef):
+        wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
+        yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
+    else:
+        left = fragments[stmt.a]
+        if left.layout != Accumulator(rows, stmt.depth):
+            yield f"A, `{left.name}`, is not {rows} x {stmt.depth} in the layout of an accumulator"
+        if left.element != stmt.operand or bits != 16 or stmt.a_transposed:
+            yield f"A, `{left.name}`, is {left.element} in registers, the operands are {stmt.operand}"
+    wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
+    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
+
+
+def _operand(
+    name: str, ref: SlotRef, wanted: tuple[int, int], across: bool, element: str, program: WarpProgram
+) -> Iterator[str]:
+    """across: k runs along the rows of the tile, not along its columns."""
+    buffer = program.buffers[ref.buffer]
+    found = region(program, ref)
+    if found != wanted:
+        yield f"{name}, `{buffer.name}`, is {found[0]} x {found[1]}, not {wanted[0]} x {wanted[1]}"
+    if buffer.element != element:
+        yield f"{name}, `{buffer.name}`, is {buffer.element}, the operands are {element}"
+    if across and BITS[element] != 16:
+        yield f"{name}, `{buffer.name}`, must have k along its rows: only 16-bit operands may be transposed"
+    atom = 8
+    if ref.rows is not None and ref.rows[0] % atom:
+        yield f"{name}, `{buffer.name}`, begins at row {ref.rows[0]}, inside of a swizzle pattern"
+    start = (ref.columns or (0, 0))[0] * BITS[element] // 8
+    if start % (buffer.panel if across else K_BYTES):
+        yield f"{name}, `{buffer.name}`, begins at byte {start} of its rows, inside of a panel"
+
+
+def _copy_box(meant: TensorMap, ref: SlotRef, coordinates: int, program: WarpProgram) -> Iterator[str]:
+    buffer, size = program.buffers[ref.buffer], BITS[meant.element] // 8
+    rows, columns = region(program, ref)
+    if coordinates != len(meant.box) or len(meant.strides) != len(meant.box) or len(meant.sizes) != len(meant.box):
+        yield f"{coordinates} coordinates in a tensor map of rank {len(meant.box)}"
+    if math.prod(meant.box) != rows * columns or meant.box[-1] != columns:
+        box = " x ".join(map(str, meant.box))
+        yield f"a box of {box} for {rows} x {columns} elements of `{buffer.name}`"
+    counted = (*meant.box[:-1], meant.box[-1] // meant.together)
+    if max(counted) > LARGEST_BOX:
+        yield f"a box of {max(counted)} elements along one axis, possible are {LARGEST_BOX}"
+    if meant.together * size > WIDEST or meant.box[-1] % meant.together:
+        yield f"{meant.together} elements of {size} bytes as one in rows of {meant.box[-1]}"
+    if meant.box[-1] * size % 16:
+        yield f"a box with rows of {meant.box[-1] * size} bytes, possible are multiples of 16"
+    if meant.element != buffer.element:
+        yield f"{meant.element} elements in `{buffer.name}`, which has {buffer.element}"
+    if len(buffer.shape) < 2:
+        return
+    if meant.swizzle != buffer.swizzle:
+        yield f"swizzled by {meant.swizzle} bytes, `{buffer.name}` by {buffer.swizzle}"
+    if meant.swizzle and meant.box[-1] * size > meant.swizzle:
+        yield f"rows of {meant.box[-1] * size} bytes, more than the swizzle of {meant.swizzle}"
+    start = (ref.columns or (0, 0))[0] * size
+    if start % buffer.panel or columns * size > buffer.panel:
+        yield f"bytes {start} to {start + columns * size} of the rows of `{buffer.name}` are not one panel"
+    if ref.rows is not None and ref.rows[0] * buffer.panel % (8 * buffer.swizzle or 16):
+        yield f"begins at row {ref.rows[0]} of `{buffer.name}`, inside of a swizzle pattern"
+
+
+def _tma_load(stmt: TmaLoad, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    return _copy_box(program.maps[stmt.map], stmt.target, len(stmt.coordinates), program)
+
+
+def _tma_store(stmt: TmaStore, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    return _copy_box(program.maps[stmt.map], stmt.source, len(stmt.coordinates), program)
+
+
+def _tile(ref: SlotRef, program: WarpProgram, transposed: bool) -> tuple[int, ...]:
+    found = region(program, ref)
+    shape: tuple[int, ...] = found[1:] if len(program.buffers[ref.buffer].shape) < 2 else found
+    return shape[::-1] if transposed else shape
+
+
+def _element(buffer: Buffer, fragment: Fragment) -> Iterator[str]:
+    if buffer.element != fragment.element:
+        yield f"`{buffer.name}` is {buffer.element}, `{fragment.name}` is {fragment.element}"
+
+
+def _load_shared(stmt: LoadShared, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    fragment, buffer = fragments[stmt.result], program.buffers[stmt.source.buffer]
+    yield from _element(buffer, fragment)
+    yield from _same(buffer, _tile(stmt.source, program, stmt.transposed), fragment, shape_of(fragment.layout))
+
+
+def _store_shared(stmt: StoreShared, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    fragment, buffer = fragments[stmt.operand], program.buffers[stmt.target.buffer]
+    yield from _element(buffer, fragment)
+    shape = shape_of(fragment.layout)
+    if stmt.columns is not None:
+        if stmt.columns[1] > shape[-1]:
+            yield f"columns to {stmt.columns[1]} of `{fragment.name}`, which has {shape[-1]}"
+        shape = (*shape[:-1], stmt.columns[1] - stmt.columns[0])
+    yield from _same(buffer, _tile(stmt.target, program, stmt.transposed), fragment, shape)
+
+
+def _same(buffer: Buffer, tile: tuple[int, ...], fragment: Fragment, shape: tuple[int, ...]) -> Iterator[str]:
+    if [size for size in tile if size > 1] != [size for size in shape if size > 1]:
+        yield f"a tile of {tile} in `{buffer.name}` and one of {shape} in `{fragment.name}`"
+
+
+def _compute(stmt: Compute, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    result = fragments[stmt.result]
+    for operand in stmt.operands:
+        if isinstance(operand, Reg):
+            fragment = fragments[operand.fragment]
+            if not spreads(fragment.layout, result.layout, operand.axes):
+                yield f"`{fragment.name}` ({fragment.layout}) does not spread over `{result.name}` ({result.layout})"
+    if is_in_parts(result) and not keeps_parts(stmt, fragments):
+        yield f"`{stmt.kind}` of the parts in `{result.name}` is not that of their sums"
+
+
+def keeps_parts(stmt: Compute, fragments: Fragments) -> bool:
+    """Whether what a statement does to parts is what it does to sums; or divides a sum into parts."""
+    parts = [isinstance(o, Reg) and is_in_parts(fragments[o.fragment]) for o in stmt.operands]
+    if stmt.kind in ("add", "sub"):
+        return all(parts)
+    divides = stmt.operands[1:] == (Number(1 / LANES_OF_A_ROW, "f32"),)
+    return stmt.kind == "mul" and (sum(parts) == 1 or (not any(parts) and divides))
+
+
+def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
+    """Whether every thread has the elements that it needs for its part of the result."""
+    if isinstance(layout, Uniform) or layout == over and axes in ((), tuple(range(len(shape_of(over))))):
+        return True
+    match layout, over:
+        case Along(_, _, True), _:
+            return False
+        case Along(parent, 1), Accumulator(rows, _):
+            return parent.rows == rows and axes == (0, -1)
+        case Along(parent, 0), Accumulator(_, columns):
+            return parent.columns == columns and axes == (-1, 0)
+        case Along(parent, 1), Along(other, 1):
+            return parent.rows == other.rows
+        case Along(parent, 0), Along(other, 0):
+            return parent.columns == other.columns
+        case Blocked(shape, run), Blocked(other_shape, other_run):
+            return run == other_run and math.prod(shape) == math.prod(other_shape)
+    return False
+
+
+def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    operand, result = fragments[stmt.operand], fragments[stmt.result]
+    match operand.layout, result.layout:
+        case Accumulator(), Along(parent, axis):
+            kept = parent.rows == operand.layout.rows if axis == 1 else parent.columns == operand.layout.columns
+            if axis != stmt.axis or not kept:
+                yield f"`{result.name}` does not lie along axis {stmt.axis} of `{operand.name}`"
+        case Along(parent, 1, True), Along(other, 1, False) if stmt.combine == "add" and parent.rows == other.rows:
+            pass
+        case ((Blocked() | Along(parts=False)), Uniform()):
+            pass
+        case _:
+            yield f"`{operand.name}` ({operand.layout}) is not reduced to `{result.name}` ({result.layout})"
+    crosses = not isinstance(result.layout, Along) or stmt.axis == 0
+    if crosses and (stmt.scratch is None or stmt.barrier is None):
+        yield f"`{operand.name}` is reduced across warps without scratch memory and a barrier"
+    if stmt.barrier is not None and len(program.barriers[stmt.barrier].groups) > 1:
+        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    needed = WARPS * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
+    if stmt.scratch is not None and program.buffers[stmt.scratch].bytes < needed:
+        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a result of every warp"
+
+
+def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    source, result = fragments[stmt.source], fragments[stmt.result]
+    if (source.element, source.layout) != (result.element, result.layout):
+        yield f"`{source.name}` and `{result.name}` differ in layout or element type"
+
+
+_RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
+    Multiply: _multiply, TmaLoad: _tma_load, TmaStore: _tma_store, LoadShared: _load_shared,
+    StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Copy: _copy,
+}  # fmt: skip

@@ -1,0 +1,78 @@
+"""The value of a scalar expression in a warp group of one program instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
+from twill.tile.interpret.arithmetic import apply, rounded
+
+Scalar = Any  # a Python int, or a NumPy scalar
+
+
+@dataclass
+class Scope:
+    """What expressions refer to. arguments: by name. element: reads a fragment of layout Uniform."""
+
+    arguments: Mapping[str, int | float]
+    grid: tuple[int, int, int]
+    index: tuple[int, int, int]
+    element: Callable[[int], Scalar]
+    names: dict[str, Scalar] = field(default_factory=dict)
+
+
+def no_element(fragment: int) -> Scalar:
+    """Of a scope in which nothing is loaded yet."""
+    raise KeyError(fragment)
+
+
+def evaluate(expr: Expr, scope: Scope) -> Scalar:
+    """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
+    match expr:
+        case Number(value, element):
+            return value if element in ("i32", "i64") else rounded(value, element)[()]
+        case Symbol(_, name, element):
+            value = scope.arguments[name]
+            return int(value) if element in ("i32", "i64") else rounded(value, element)[()]
+        case ProgramId(axis):
+            return scope.index[axis]
+        case NumPrograms(axis):
+            return scope.grid[axis]
+        case Local(name):
+            return scope.names[name]
+        case Element(fragment):
+            return scope.element(fragment)
+        case Apply():
+            return _apply(expr, scope)
+
+
+def integer(expr: Expr, scope: Scope) -> int:
+    """The number as an int."""
+    return int(evaluate(expr, scope))
+
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__, "eq": int.__eq__, "ne": int.__ne__,
+}  # fmt: skip
+_INTEGER: dict[str, Callable[[int, int], int]] = {
+    "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "max": max, "min": min,
+}  # fmt: skip
+
+
+def _apply(expr: Apply, scope: Scope) -> Scalar:
+    operands = [evaluate(operand, scope) for operand in expr.operands]
+    if all(type(operand) is int for operand in operands) and len(operands) == 2:
+        if expr.kind == "compare":
+            attributes = dict(expr.attributes)
+            if attributes.get("signed", 1):
+                return _COMPARE[str(attributes["predicate"])](*operands)
+        elif expr.kind in _INTEGER and expr.element in ("i32", "i64"):
+            value = _INTEGER[expr.kind](*operands)
+            bits = 31 if expr.element == "i32" else 63
+            return (value + (1 << bits)) % (1 << (bits + 1)) - (1 << bits)
+    sources = [operand.element for operand in expr.operands]
+    arrays = [rounded(operand, source) for operand, source in zip(operands, sources, strict=True)]
+    value = apply(expr.kind, arrays, expr.element, dict(expr.attributes), sources)[()]
+    return int(value) if expr.element in ("i32", "i64") else value

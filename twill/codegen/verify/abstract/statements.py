@@ -1,0 +1,362 @@
+"""What each statement does that is neither control nor a barrier: one small function a statement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from twill.codegen.verify.abstract.actor import Actor, BulkStore, Machine
+from twill.codegen.verify.abstract.memory import undefined
+from twill.codegen.verify.abstract.order import Access, Event
+from twill.codegen.verify.abstract.scalars import evaluate, integer
+from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
+from twill.codegen.warp.program import (
+    VOTE,
+    BulkCommit,
+    BulkWait,
+    Claim,
+    Commit,
+    Compute,
+    Copy,
+    Fence,
+    Fill,
+    Fragment,
+    Learn,
+    LoadGlobal,
+    LoadShared,
+    Multiply,
+    Operand,
+    ProxyFence,
+    Range,
+    Reduce,
+    Reg,
+    SlotRef,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    Tell,
+    TensorMap,
+    TmaLoad,
+    TmaStore,
+    WaitGroups,
+)
+from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded
+from twill.tile.interpret.arrays import np
+
+BITS = {"i1": 8, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64,
+        "f64": 64}  # fmt: skip
+
+
+def execute(actor: Actor, stmt: Stmt) -> None:
+    """Run a statement of `HANDLERS`."""
+    HANDLERS[type(stmt)](actor, stmt)
+
+
+# ---------------------------------------------------------------- registers
+def _operand(actor: Actor, meant: Operand, rank: int) -> Array:
+    """An operand, spread so that it broadcasts to a result of that rank."""
+    if not isinstance(meant, Reg):
+        return rounded(evaluate(meant, actor.scope), meant.element)
+    value = actor.fragments.read(meant.fragment, actor.line)
+    if not meant.axes or value.ndim == 0:
+        return value
+    kept = [axis for axis in meant.axes if axis >= 0]
+    missing = [axis for axis in range(value.ndim) if axis not in kept]
+    if missing:  # axes that the result lacks have one element
+        value = value.reshape([size for axis, size in enumerate(value.shape) if axis not in missing])
+    value = np.transpose(value, np.argsort(np.argsort(kept)))
+    return np.expand_dims(value, tuple(axis for axis, source in enumerate(meant.axes) if source < 0))
+
+
+def _element_of(actor: Actor, meant: Operand) -> str:
+    """The element type of an operand."""
+    return actor.fragments.of[meant.fragment].element if isinstance(meant, Reg) else meant.element
+
+
+def _fill(actor: Actor, stmt: Fill) -> None:
+    fragment = actor.fragments.of[stmt.result]
+    value = rounded(evaluate(stmt.value, actor.scope), fragment.element)
+    actor.fragments.write(stmt.result, np.full(actor.fragments.shape(stmt.result), value), actor.line)
+
+
+def _count(actor: Actor, stmt: Range) -> None:
+    (size,) = actor.fragments.shape(stmt.result)
+    assert isinstance(stmt.start, int)  # a PerGroup is in sections only
+    actor.fragments.write(stmt.result, np.arange(stmt.start, stmt.start + size, dtype=np.int32), actor.line)
+
+
+def _compute(actor: Actor, stmt: Compute) -> None:
+    fragments, element = actor.fragments, actor.fragments.of[stmt.result].element
+    shape = fragments.shape(stmt.result)
+    operands = [_operand(actor, meant, len(shape)) for meant in stmt.operands]
+    sources = [_element_of(actor, meant) for meant in stmt.operands]
+    value = apply(stmt.kind, operands, element, dict(stmt.attributes), sources)
+    if VOTE in dict(stmt.attributes):
+        spread = next(n for n, meant in enumerate(stmt.operands) if isinstance(meant, Reg) and meant.axes)
+        value = np.where(operands[spread] == 1, fragments.read(stmt.result, actor.line), value)
+    if np.shape(value) != shape:
+        value = np.ascontiguousarray(np.broadcast_to(value, shape))
+    fragments.write(stmt.result, value, actor.line)
+
+
+def _reduction(actor: Actor, stmt: Reduce) -> None:
+    fragments = actor.fragments
+    value = fragments.read(stmt.operand, actor.line)
+    if stmt.scratch is not None:
+        _exchange(actor, SlotRef(stmt.scratch))
+    axis = stmt.axis if value.ndim > 1 else 0
+    if is_in_parts(fragments.of[stmt.operand]):
+        result = value * LANES_OF_A_ROW
+    else:
+        result = reduce(value, axis, stmt.combine, fragments.of[stmt.result].element, {})
+    if is_in_parts(fragments.of[stmt.result]):  # what lanes have on an average: all that is done to parts is linear
+        result = (result / LANES_OF_A_ROW).astype(value.dtype)
+    fragments.write(stmt.result, np.asarray(result).reshape(fragments.shape(stmt.result)), actor.line)
+
+
+def is_in_parts(fragment: Fragment) -> bool:
+    """Whether lanes have parts of the numbers."""
+    return isinstance(fragment.layout, Along) and fragment.layout.parts
+
+
+def _exchange(actor: Actor, scratch: SlotRef) -> None:
+    """Values cross warps through scratch memory: all write, Sync, all read."""
+    _generic(actor, scratch, True, "the exchange of a reduction", None)
+    actor.clock.learn(actor.clock.released())
+    actor.clock.tick()
+    _generic(actor, scratch, False, "the exchange of a reduction", None)
+    actor.clock.tick()
+
+
+def _copy(actor: Actor, stmt: Copy) -> None:
+    # What is not defined yet may be copied, as long as nobody uses it.
+    if stmt.source in actor.fragments.values:
+        actor.fragments.write(stmt.result, actor.fragments.read(stmt.source, actor.line), actor.line)
+    else:
+        actor.fragments.values.pop(stmt.result, None)
+
+
+# ---------------------------------------------------------------- shared memory by all threads
+def _generic(actor: Actor, ref: SlotRef, write: bool, what: str, mapping: Hashable) -> int:
+    """Note an access by all threads; the slot."""
+    event: Event = ("time", actor.group.id)
+    region = actor.machine.shared.region(ref)
+    access = Access(actor.group.id, event, actor.clock.own[event], "generic", write, region, actor.line, what, mapping)
+    return actor.touch(ref, access, actor.clock.collective())
+
+
+def _mapping_of(actor: Actor, fragment: int, ref: SlotRef, *more: Hashable) -> Hashable:
+    """How the threads share a tile that goes to or comes from a fragment; None if several threads hold an element."""
+    layout = actor.fragments.of[fragment].layout
+    return (layout, actor.machine.shared.region(ref), *more) if isinstance(layout, Accumulator | Blocked) else None
+
+
+def _load_shared(actor: Actor, stmt: LoadShared) -> None:
+    name = actor.machine.program.buffers[stmt.source.buffer].name
+    mapping = _mapping_of(actor, stmt.result, stmt.source, stmt.transposed, None)
+    slot = _generic(actor, stmt.source, False, f"LoadShared of `{name}`", mapping)
+    value = actor.machine.shared.view(stmt.source, slot)
+    value = np.array(value.T if stmt.transposed else value)
+    actor.fragments.write(stmt.result, value.reshape(actor.fragments.shape(stmt.result)), actor.line)
+
+
+def _store_shared(actor: Actor, stmt: StoreShared) -> None:
+    name = actor.machine.program.buffers[stmt.target.buffer].name
+    value = actor.fragments.read(stmt.operand, actor.line)
+    if stmt.columns is not None:
+        value = value[..., stmt.columns[0] : stmt.columns[1]]
+    value = value.T if stmt.transposed else value
+    mapping = _mapping_of(actor, stmt.operand, stmt.target, stmt.transposed, stmt.columns)
+    slot = _generic(actor, stmt.target, True, f"StoreShared to `{name}`", mapping)
+    view = actor.machine.shared.view(stmt.target, slot)
+    view[...] = np.asarray(value).reshape(view.shape)
+
+
+# ---------------------------------------------------------------- global memory by all threads
+def _load_global(actor: Actor, stmt: LoadGlobal) -> None:
+    mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
+    if mask is not None and stmt.transposed:
+        mask = mask.T
+    elements = actor.machine.tensors.window(stmt.window, actor.scope, mask)
+    value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad)
+    value = value.T if stmt.transposed else value
+    actor.fragments.write(stmt.result, np.asarray(value).reshape(actor.fragments.shape(stmt.result)), actor.line)
+
+
+def _store_global(actor: Actor, stmt: StoreGlobal) -> None:
+    mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
+    value = _operand(actor, stmt.operand, len(stmt.window.axes))
+    if stmt.transposed:
+        value, mask = value.T, None if mask is None else mask.T
+    elements = actor.machine.tensors.window(stmt.window, actor.scope, mask)
+    if value.size == elements[0].size:
+        value = value.reshape(elements[0].shape)
+    actor.machine.tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)
+
+
+# ---------------------------------------------------------------- wgmma
+def _fence(actor: Actor, stmt: Fence) -> None:
+    actor.fragments.fence(stmt.fragments)
+
+
+def _multiply(actor: Actor, stmt: Multiply) -> None:
+    """Everything is checked when it is issued, and read and written when a WaitGroups covers it."""
+    fragments, shared, index, line = actor.fragments, actor.machine.shared, actor.multiplies.index, actor.line
+    what = f"the Multiply into `{fragments.name(stmt.accumulator)}`"
+    fragments.use(stmt.accumulator, index, line, accumulator=True)
+
+    def source(ref: SlotRef, transposed: bool) -> Callable[[], Array]:
+        access = Access(
+            actor.group.id, ("wgmma", actor.group.id), index, "wgmma", False, shared.region(ref), line, what
+        )
+        slot = actor.touch(ref, access, actor.clock.collective())
+        return lambda: shared.view(ref, slot).T if transposed else shared.view(ref, slot)
+
+    if isinstance(stmt.a, SlotRef):
+        left = source(stmt.a, stmt.a_transposed)
+    else:
+        number = stmt.a
+        fragments.use(number, index, line, accumulator=False)
+        fragments.value(number, line)
+        left = lambda: fragments.value(number, line)  # noqa: E731
+    right = source(stmt.b, stmt.b_transposed)
+    if (
+        stmt.accumulate
+        and stmt.accumulator not in fragments.values
+        and not fragments.accumulating_now(stmt.accumulator)
+    ):
+        fragments.value(stmt.accumulator, line)
+
+    def over() -> None:
+        product = np.matmul(left(), right())
+        if stmt.accumulate:
+            product = product + fragments.value(stmt.accumulator, line)
+        fragments.values[stmt.accumulator] = product
+
+    actor.multiplies.open.append(over)
+
+
+def _commit(actor: Actor, stmt: Commit) -> None:
+    actor.multiplies.commit()
+
+
+def _wait_groups(actor: Actor, stmt: WaitGroups) -> None:
+    complete = actor.multiplies.wait(stmt.pending)
+    actor.fragments.complete = complete
+    actor.clock.own[("wgmma", actor.group.id)] = complete
+    actor.fragments.ready(stmt.ready, actor.line)
+
+
+# ---------------------------------------------------------------- the TMA, by the elected thread
+def _box_bytes(meant: TensorMap) -> int:
+    """Bytes that one copy moves: the whole box, also where it is clipped."""
+    return math.prod(meant.box) * BITS[meant.element] // 8
+
+
+def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
+    """Into the CTA's own slot; of a load with a sender, into those of all CTAs of the cluster, by that one alone."""
+    machine = actor.machine
+    if stmt.sender < 0:
+        _load(actor, stmt, machine)
+    elif stmt.sender == machine.seat.rank:
+        for cta in (machine, *machine.others):
+            _load(actor, stmt, cta)
+
+
+def _load(actor: Actor, stmt: TmaLoad, machine: Machine) -> None:
+    """The box into the slot of one CTA, counted on its full barrier."""
+    meant = machine.program.maps[stmt.map]
+    mine, slot, phase, _ = actor.place(stmt.cursor)
+    ring = machine.rings[mine.aref.id]
+    barrier = ring.full[slot]
+    if barrier.phase < phase:
+        actor.settle(barrier, actor.landed(ring, slot))
+    what = f"the TMA load of `{machine.program.buffers[stmt.target.buffer].name}`"
+    if machine is not actor.machine:
+        actor.reach(machine, what)
+    if barrier.phase != phase:
+        actor.report("phase", f"{what} by {actor.role} means phase {phase} of {barrier.name}, which is in phase "
+                              f"{barrier.phase}")  # fmt: skip
+    region = machine.shared.region(stmt.target)
+    event: Event = ("tma", ring.number, slot)
+    access = Access(actor.group.id, event, phase + 1, "tma", True, region, actor.line, what)
+    target = actor.touch(stmt.target, access, actor.clock.of_elected(), machine)
+    if target != slot:
+        actor.report("phase", f"{what} by {actor.role} goes to slot {target} and counts on that of slot {slot}")
+    elements = machine.tensors.box(meant, [integer(expr, actor.scope) for expr in stmt.coordinates], actor.scope)
+    view = machine.shared.view(stmt.target, target)
+    view[...] = undefined(view.shape, meant.element)
+
+    def land() -> None:
+        view[...] = machine.tensors.load(meant.argument, elements, 0.0).reshape(view.shape)
+
+    barrier.load(_box_bytes(meant), land)
+
+
+def _tma_store(actor: Actor, stmt: TmaStore) -> None:
+    machine, meant = actor.machine, actor.machine.program.maps[stmt.map]
+    what = f"the TMA store of `{machine.program.buffers[stmt.source.buffer].name}`"
+    region, index = machine.shared.region(stmt.source), len(actor.bulk_groups) + 1
+    access = Access(actor.group.id, ("read", actor.group.id), index, "tma", False, region, actor.line, what)
+    slot = actor.touch(stmt.source, access, actor.clock.of_elected())
+    elements = machine.tensors.box(meant, [integer(expr, actor.scope) for expr in stmt.coordinates], actor.scope)
+    view = machine.shared.view(stmt.source, slot)
+    actor.bulk_open.append(BulkStore(view, meant.argument, elements, stmt.combine, meant.element, actor.line))
+
+
+def _bulk_commit(actor: Actor, stmt: BulkCommit) -> None:
+    actor.bulk_groups.append(actor.bulk_open)
+    actor.bulk_open = []
+
+
+def _bulk_wait(actor: Actor, stmt: BulkWait) -> None:
+    upto = max(0, len(actor.bulk_groups) - stmt.pending)
+    actor.read_bulk(upto)
+    actor.clock.elected[("read", actor.group.id)] = actor.bulk_read
+    if not stmt.read:
+        actor.finish_bulk(upto)
+        actor.clock.elected[("bulk", actor.group.id)] = actor.bulk_done
+
+
+# ---------------------------------------------------------------- program instances
+def _claim(actor: Actor, stmt: Claim) -> None:
+    deal = actor.machine.deal
+    if deal.claims >= len(deal.given):
+        actor.report("walk", f"{actor.role} claims again after a claim that found no instance: the counter is not 0 at "
+                             "the end of the launch")  # fmt: skip
+    deal.claims += 1
+
+
+def _tell(actor: Actor, stmt: Tell) -> None:
+    deal, number = actor.machine.deal, actor.number
+    slot = _generic(actor, stmt.target, True, "what tells an instance", None)
+    actor.machine.shared.view(stmt.target, slot)[...] = deal.message(deal.claims)
+    if deal.claims == number:
+        actor.told = deal.message(number)
+        return
+    wrong = "an instance once more" if deal.claims < number else "not all instances that it claimed"
+    actor.report("walk", f"{actor.role} tells {wrong}: {deal.claims} claims before its instance {number}")
+    actor.told = deal.message(len(deal.given))  # an end, whatever was claimed
+
+
+def _learn(actor: Actor, stmt: Learn) -> None:
+    slot = _generic(actor, stmt.source, False, "the look at the next instance", None)
+    found = tuple(int(word) for word in actor.machine.shared.view(stmt.source, slot))
+    actor.told = actor.machine.deal.message(actor.number)
+    if found != actor.told:
+        actor.report("walk", f"{actor.role} learns of instance {found} where instance {actor.number} of its CTA is "
+                             f"{actor.told} (the last number: whether there is one)")  # fmt: skip
+
+
+def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
+    actor.clock.fence()
+
+
+HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
+    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Copy: _copy, LoadShared: _load_shared,
+    StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
+    Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
+    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, Claim: _claim,
+    Tell: _tell, Learn: _learn,
+}  # fmt: skip

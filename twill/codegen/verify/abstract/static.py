@@ -1,0 +1,236 @@
+"""Rules that need no run: rings, shared memory, budgets. What statements ask of their operands is in `operands`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from twill.codegen.lower.occupancy import share
+from twill.codegen.verify.abstract.liveness import peak
+from twill.codegen.verify.abstract.operands import operand_violations
+from twill.codegen.verify.abstract.statements import BITS
+from twill.codegen.verify.abstract.violation import Violation
+from twill.codegen.warp.program import (
+    ORDER_BYTES,
+    TOLD,
+    Acquire,
+    Advance,
+    Aref,
+    Arrive,
+    Buffer,
+    Claim,
+    Consumed,
+    Expect,
+    Get,
+    Learn,
+    Publish,
+    Skip,
+    Stmt,
+    Sync,
+    Tell,
+    TmaLoad,
+    WarpGroup,
+    WarpProgram,
+)
+from twill.exc import TwillError
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+
+BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
+NAMED_BARRIERS = 15  # number 0 is for __syncthreads
+
+
+def static_violations(program: WarpProgram) -> tuple[Violation, ...]:
+    """Every broken rule that the program shows as it stands."""
+    try:
+        machine: Machine | None = load_machine(program.machine)
+    except TwillError:  # a machine file of the user's; its name is all that a warp program has
+        machine = None
+    found = [*_rings(program), *_walk(program), *_buffers(program, machine), *_barriers(program)]
+    for group in program.groups:
+        found += _sides(program, group)
+        found += operand_violations(program, group)
+    found += _registers(program, machine)
+    return tuple(dict.fromkeys(found))
+
+
+def arrivals(group: WarpGroup) -> int:
+    """Arrivals of a group on an mbarrier: one for each warp, or one of its only thread."""
+    return 1 if group.issuer else group.threads // 32
+
+
+# ---------------------------------------------------------------- rings
+def _rings(program: WarpProgram) -> Iterator[Violation]:
+    for aref in program.arefs:
+        full = 1 if aref.transport == "tma" else arrivals(program.groups[aref.producer])
+        consumers = [program.groups[consumer] for consumer in aref.consumers]
+        of = [1 if aref.transport == TOLD else consumer.share[1] for consumer in consumers]  # that share a slot
+        empty = sum(arrivals(consumer) // share for consumer, share in zip(consumers, of, strict=True))
+        empty *= ctas(program) if aref.shared else 1
+        for name, count, right in (("full", aref.full_count, full), ("empty", aref.empty_count, empty)):
+            if count != right:
+                yield Violation("counts", f"the {name} barriers of ring `{aref.name}` count {count} arrivals, its warp "
+                                          f"groups make {right} a phase")  # fmt: skip
+        for buffer in (program.buffers[number] for number in aref.buffers):
+            if buffer.slots < aref.depth:
+                yield Violation(
+                    "slots", f"`{buffer.name}` has {buffer.slots} slots, its ring `{aref.name}` {aref.depth}"
+                )
+        if aref.shared and (ctas(program) == 1 or aref.transport != "tma"):
+            yield Violation("side", f"ring `{aref.name}` is shared, but no cluster fills it by the TMA")
+
+
+def ctas(program: WarpProgram) -> int:
+    """That share tiles."""
+    return program.cluster.ctas if program.cluster is not None else 1
+
+
+def _walk(program: WarpProgram) -> Iterator[Violation]:
+    """One group claims and tells, all others learn, through the ring that is there for it."""
+    told = None if program.told is None else program.arefs[program.told]
+    if told is not None and told.transport != TOLD:
+        yield Violation("walk", f"instances are told through ring `{told.name}`, filled by {told.transport}")
+    for group in program.groups:
+        cursors = {cursor.id for cursor in group.cursors if told is not None and cursor.aref == told.id}
+        for stmt in group.stmts:
+            if not isinstance(stmt, Claim | Tell | Learn):
+                continue
+            name = type(stmt).__name__
+            mine = told is not None and (group.id in told.consumers if name == "Learn" else group.id == told.producer)
+            slot = stmt.target if isinstance(stmt, Tell) else stmt.source if isinstance(stmt, Learn) else None
+            if not mine:
+                yield _of(stmt, group, "walk", f"{name} by {group.role}, which is not there for it")
+            elif slot is not None and slot.cursor not in cursors:
+                yield _of(stmt, group, "walk", f"{name} by {group.role} at no slot of the ring of instances")
+        if told is not None and group.id not in (told.producer, *told.consumers):
+            yield Violation("walk", f"{group.role} has no part in the ring of instances", 0, group.role)
+
+
+def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
+    """Rings are used by those who they are made for."""
+    cursors = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
+    for stmt in group.stmts:
+        match stmt:
+            case Acquire(cursor) | Expect(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
+                wanted, meant = "producer", cursors.get(cursor)
+                right = meant is not None and meant.producer == group.id
+            case Get(cursor) | Consumed(cursor):
+                wanted, meant = "consumer", cursors.get(cursor)
+                right = meant is not None and group.id in meant.consumers
+            case Advance(cursor) | Skip(cursor):
+                wanted, meant = "user", cursors.get(cursor)
+                right = meant is not None
+            case Sync() | Arrive() if group.issuer:
+                yield _of(stmt, group, "barrier", f"{group.role} is one thread and cannot take part in a named barrier")
+                continue
+            case _:
+                continue
+        name = type(stmt).__name__
+        if meant is None:
+            yield _of(stmt, group, "side", f"{name} at cursor {cursor}, which is none of {group.role}'s")
+        elif not right:
+            yield _of(stmt, group, "side", f"{name} by {group.role}, which is no {wanted} of ring `{meant.name}`")
+        else:
+            yield from _transport(stmt, group, meant)
+            yield from _together(stmt, group, meant, ctas(program))
+
+
+def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
+    by_tma = aref.transport == "tma"
+    if isinstance(stmt, Expect | TmaLoad) and not by_tma or isinstance(stmt, Publish) and by_tma:
+        name = type(stmt).__name__
+        yield _of(stmt, group, "side", f"{name} by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
+    if isinstance(stmt, TmaLoad) and stmt.target.buffer not in aref.buffers:
+        yield _of(stmt, group, "side", f"a TMA load by {group.role} that counts on ring `{aref.name}` goes elsewhere")
+
+
+def _together(stmt: Stmt, group: WarpGroup, aref: Aref, others: int) -> Iterator[Violation]:
+    """Only the slots of shared rings are touched by other CTAs."""
+    if isinstance(stmt, TmaLoad) and stmt.sender >= (others if aref.shared else 0):
+        yield _of(stmt, group, "side", f"a TMA load of ring `{aref.name}` by CTA {stmt.sender} for all")
+    if isinstance(stmt, Consumed) and stmt.everywhere and not aref.shared:
+        yield _of(stmt, group, "side", f"Consumed by {group.role} in other CTAs, which do not fill `{aref.name}`")
+
+
+# ---------------------------------------------------------------- shared memory
+def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+    for buffer in program.buffers:
+        yield from (Violation("shared", f"`{buffer.name}` {text}") for text in _shape(buffer))
+    spans = sorted((b.offset, b.offset + b.slots * b.bytes, b.name) for b in program.buffers)
+    for (_, end, name), (begin, _, other) in zip(spans, spans[1:], strict=False):
+        if begin < end:
+            yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} bytes")
+    last = max((end for _, end, _ in spans), default=0)
+    needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
+    needed += ORDER_BYTES if program.order is not None else 0
+    if program.shared < needed:
+        yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
+    limit = share(int(machine.capacity("shared")), program.ctas) if machine else 0
+    if limit and last > limit:
+        each = f" for each of {program.ctas} CTAs" if program.ctas > 1 else ""
+        yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}{each}")
+
+
+def _shape(buffer: Buffer) -> Iterator[str]:
+    size = BITS[buffer.element] // 8
+    data = math.prod(buffer.shape) * size
+    if buffer.bytes < data:
+        yield f"has {buffer.bytes} bytes a slot for a tile of {data}"
+    if len(buffer.shape) < 2:
+        if buffer.swizzle:
+            yield "is a vector with a swizzle"
+        if buffer.offset % 16 or (buffer.slots > 1 and buffer.bytes % 16):
+            yield "is not aligned to 16 bytes"
+        return
+    row = buffer.shape[-1] * size
+    if buffer.swizzle not in (0, 32, 64, 128):
+        yield f"has a swizzle of {buffer.swizzle} bytes"
+    if buffer.panel <= 0 or row % buffer.panel:
+        yield f"has rows of {row} bytes, which panels of {buffer.panel} bytes do not divide"
+    if buffer.swizzle and buffer.panel != buffer.swizzle:
+        yield f"has panels of {buffer.panel} bytes and a swizzle of {buffer.swizzle}"
+    # The swizzle takes bits of the address: a pattern of eight rows begins at a multiple of its size.
+    atom = 8 * buffer.swizzle or 16
+    if buffer.offset % atom or (buffer.slots > 1 and buffer.bytes % atom):
+        yield f"is not aligned to the {atom} bytes that its swizzle repeats after"
+
+
+def _barriers(program: WarpProgram) -> Iterator[Violation]:
+    if len(program.barriers) > NAMED_BARRIERS:
+        yield Violation("barrier", f"{len(program.barriers)} named barriers, the hardware has {NAMED_BARRIERS}")
+    for barrier in program.barriers:
+        threads = sum(program.groups[group].threads for group in barrier.groups)
+        if barrier.threads != threads:
+            yield Violation("barrier", f"barrier `{barrier.name}` counts {barrier.threads} threads, its warp groups "
+                                       f"have {threads}")  # fmt: skip
+
+
+# ---------------------------------------------------------------- registers
+def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+    for group in program.groups:
+        if group.registers and machine:
+            context = machine.context("issue" if group.issuer else "compute")
+            granule, low, high = machine.register_file.granule, context.min_registers, context.max_registers
+            if group.registers % granule or not low <= group.registers <= max(high, _highest(machine)):
+                yield Violation("registers", f"{group.role} has {group.registers} registers, possible are multiples of "
+                                             f"{granule} from {low} to {_highest(machine)}", 0, group.role)  # fmt: skip
+        live, line = peak(group)
+        # An estimate: the compiler computes chains element by element and needs less than whole fragments.
+        if group.registers and live > group.registers * 5 // 4:
+            yield Violation("registers", f"fragments of about {live} registers are alive at once in {group.role}, "
+                                         f"which has {group.registers}", line, group.role)  # fmt: skip
+        if group.registers and program.ctas > 1:
+            yield Violation("registers", f"{group.role} moves registers, which CTAs that share an SM must not",
+                            0, group.role)  # fmt: skip
+    total = sum(group.threads * group.registers for group in program.groups)
+    if machine and total > machine.register_file.registers.value:
+        yield Violation("registers", f"warp groups have {total} registers together, {program.machine} has "
+                                     f"{int(machine.register_file.registers.value)}")  # fmt: skip
+
+
+def _highest(machine: Machine) -> int:
+    return max(context.max_registers for context in machine.contexts)
+
+
+def _of(stmt: Stmt, group: WarpGroup, rule: str, message: str) -> Violation:
+    return Violation(rule, message, stmt.line, group.role)

@@ -1,0 +1,230 @@
+"""Runs a warp program on the CPU with real values, and finds what would go wrong on the GPU.
+
+Every warp group is an actor that steps through its statements; TMA copies and wgmma groups do their work as late as the
+program allows, so that a missing wait shows in the values. Beside the values, vector clocks say which accesses of
+shared memory are ordered, through which proxy (`twill.codegen.verify.abstract.order`). Rings are blocking queues with
+one
+producer, so the program is determinate: one interleaving decides deadlock for all, and the clocks find what another
+interleaving would do. What several CTAs claim in a dynamic order depends on who is faster; launches are run with
+instances dealt in several ways (`twill.codegen.verify.abstract.deal`).
+
+`run` runs one launch; `verify` makes up launches and compares their results with the sequential tile program;
+`RULES` says what can be found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twill.codegen.lower.longest_first import TOGETHER, ordered, rank
+from twill.codegen.verify.abstract import control
+from twill.codegen.verify.abstract.actor import Actor, Machine, Waiting
+from twill.codegen.verify.abstract.cluster import cluster_of, left
+from twill.codegen.verify.abstract.deal import WAYS, Way, deals
+from twill.codegen.verify.abstract.inputs import Launch, launches
+from twill.codegen.verify.abstract.memory import Global
+from twill.codegen.verify.abstract.results import compare
+from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
+from twill.codegen.verify.abstract.static import static_violations
+from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
+from twill.codegen.verify.grid_walk import walked
+from twill.codegen.warp.pairs import paired
+from twill.codegen.warp.program import Stmt, WarpProgram
+from twill.kernel.problem import Problem
+from twill.tile.interpret.arithmetic import Array
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import run as run_sequentially
+
+__all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
+
+CTAS = 2  # among which claimed instances are dealt in several ways
+ENOUGH = 20  # violations after which a run is not continued
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a run did: the tensors as they are after it, what it broke, and statements executed."""
+
+    arrays: Mapping[str, Array]
+    violations: tuple[Violation, ...]
+    steps: int
+
+
+def run(
+    program: WarpProgram,
+    launch: Launch,
+    ctas: int = 1,
+    enough: int = ENOUGH,
+    watch: Callable[[Actor, Stmt], None] | None = None,
+    way: Way = "in turn",
+) -> Trace:
+    """The launch on that many persistent CTAs (or clusters), one after the other, on copies of the launch's arrays.
+
+    enough: violations after which it ends. watch: is told of every statement before it is executed. way: in which
+    instances are dealt to the CTAs; a static order knows one.
+    """
+    findings = Findings()
+    arrays = {name: array.copy() for name, array in launch.arrays.items()}
+    rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
+    grid = (rows, columns, layers)
+    indices = in_order(program, grid, ctas)
+    steps = 0
+    for dealt in deals(len(indices), ctas, way if program.told is not None else fixed_way(program, launch, grid)):
+        if program.told is not None and not dealt:
+            continue  # no more CTAs are launched than there are instances
+        given = [indices[place] for place in dealt]
+        machines = cluster_of(program, launch.scalars, grid, Global(arrays), findings, given, watch)
+        with np.errstate(all="ignore"):  # infinities are values like others
+            steps += _run_cluster(machines, enough)
+    return Trace(arrays, findings.all(), steps)
+
+
+def fixed_way(program: WarpProgram, launch: Launch, grid: tuple[int, int, int]) -> Way:
+    """How a static order deals the instances of a launch."""
+    scope = Scope(launch.scalars, grid, (0, 0, 0), no_element)
+    return "in runs" if program.runs is not None and evaluate(program.runs, scope) else "in turn"
+
+
+def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:
+    """All instances in the order in which CTAs get them; pairs of instances in a cluster, of fused ones the
+    first of each group."""
+    if program.fused is not None:
+        groups = in_order(replace(program, fused=None), program.fused.groups(grid), ctas)
+        return [program.fused.first(group) for group in groups]
+    if program.order is None:
+        return list(walked(paired(grid, program.cluster), program.band))
+    ranked = list(ordered(grid, program.order, TOGETHER))
+    if program.told is not None:
+        return ranked
+    return [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
+
+
+def _run_cluster(machines: Sequence[Machine], enough: int) -> int:
+    """All warp groups of all its CTAs until they end or none can go on; the statements that they executed."""
+    machine = machines[0]
+    actors = [Actor(cta, group) for cta in machines for group in cta.program.groups]
+    running = {actor: control.run(actor) for actor in actors}
+    waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
+    moving = machine
+    try:
+        while running and len(machine.findings.found) < enough:
+            moved = False
+            for actor, steps in list(running.items()):
+                wait = waiting[actor]
+                if wait is not None and not wait.ready():
+                    continue
+                moved, moving = True, actor.machine
+                waiting[actor] = next(steps, None)
+                if waiting[actor] is None:
+                    del running[actor]
+            if not moved:
+                _deadlock(machine, {actor: wait for actor, wait in waiting.items() if wait is not None})
+                break
+        else:
+            if not running:
+                for cta in machines:
+                    _end(cta, [actor for actor in actors if actor.machine is cta])
+                    left(cta, actors)
+    except IndexError as error:
+        machine.findings.add("bounds", f"an access outside of a tensor: {error}", *_where(moving))
+    except (KeyError, ValueError, TypeError, ArithmeticError) as error:
+        text = f"the program could not be run further: {type(error).__name__}: {error}"
+        machine.findings.add("failed", text, *_where(moving))
+    return sum(actor.clock.own.get(("time", actor.group.id), 0) for actor in actors)
+
+
+def _where(machine: Machine) -> tuple[int, str]:
+    """Line and role of the actor that executes a statement now."""
+    return (machine.current.line, machine.current.role) if machine.current else (0, "")
+
+
+def _deadlock(machine: Machine, waiting: Mapping[Actor, Waiting]) -> None:
+    parts = [f"{actor.role} at line {wait.line} in {wait.text()}" for actor, wait in waiting.items()]
+    actor, wait = next(iter(waiting.items()))
+    others = [other.role for other in waiting if other is not actor]
+    machine.findings.add("deadlock", "nobody can go on: " + "; ".join(parts), wait.line, actor.role, ", ".join(others))
+
+
+def _end(machine: Machine, actors: Sequence[Actor]) -> None:
+    """What may not be left over, and what completes by itself."""
+    deal = machine.deal
+    if machine.program.told is not None and deal.claims != len(deal.given):
+        text = f"{deal.claims} claims of a CTA that has {len(deal.given)} instances: one after its last must find none"
+        machine.findings.add("walk", f"{text}, so that the counter is 0 at the end of the launch")
+    for actor in actors:
+        actor.leave()
+    for barrier in machine.barriers:
+        for group in barrier.arrived:
+            role = machine.roles[group]
+            machine.findings.add("leftover", f"an arrival of {role} on barrier `{barrier.name}` is left over", 0, role)
+    for ring in machine.rings:
+        for slot, full in enumerate(ring.full):
+            actors[ring.aref.producer - actors[0].group.id].settle(full, ("tma", ring.number, slot))
+            if full.arrived or full.issued:
+                role = machine.roles[ring.aref.producer]
+                text = f"at the end {full.missing()}, in slot {slot}"
+                machine.findings.add("bytes" if full.issued else "leftover", text, 0, role)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A launch, and the tensors as the sequential tile program leaves them."""
+
+    launch: Launch
+    expected: Mapping[str, Array]
+
+
+def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> tuple[Trial, ...]:
+    """Launches at sizes made up for the program: see `twill.codegen.verify.abstract.inputs`.
+
+    problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
+    thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
+    """
+    made = []
+    for launch in launches(program, problem, thorough):
+        trial = _trial(program, launch)
+        finite = all(np.isfinite(array).all() for array in trial.expected.values())
+        made.append(trial if finite or launch.scale == 1 else _trial(program, launch.unscaled()))
+    return tuple(made)
+
+
+def _trial(program: WarpProgram, launch: Launch) -> Trial:
+    expected = {name: array.copy() for name, array in launch.arrays.items()}
+    run_sequentially(program.program.original or program.program, launch.grid, expected, launch.scalars)
+    return Trial(launch, expected)
+
+
+def verify(
+    program: WarpProgram, problem: Problem | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH
+) -> tuple[Violation, ...]:
+    """Every broken rule, in the order in which they are found; () if the program is right.
+
+    problem, and what is raised: as for `trials`. given: trials instead of made-up ones. enough: violations after which
+    the search ends.
+    """
+    found = dict.fromkeys(static_violations(program))
+    if len(found) >= enough:
+        return tuple(found)
+    given = given or trials(program, problem)
+    for trial in given:
+        _found_by(found, program, trial, trial.launch.ctas, "in turn", enough)
+        if len(found) >= enough:
+            return tuple(found)
+    if program.told is not None:
+        several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
+        for way, trial in zip(WAYS, itertools.cycle(several), strict=False):
+            _found_by(found, program, trial, CTAS, way, enough)
+    return tuple(found)
+
+
+def _found_by(
+    found: dict[Violation, None], program: WarpProgram, trial: Trial, ctas: int, way: Way, enough: int
+) -> None:
+    """Adds what a run breaks."""
+    trace = run(program, trial.launch, ctas, enough, way=way)
+    found.update(dict.fromkeys(trace.violations))
+    if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
+        found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, trial.expected)))

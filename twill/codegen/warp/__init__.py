@@ -1,0 +1,1 @@
+"""The warp program: statements, resources, layouts, expressions, and its text."""

@@ -1,0 +1,161 @@
+"""Scalar expressions of a warp program: addresses, bounds, guards; the same in all threads of a warp group.
+
+Grammar::
+
+    Expr ::= Number value                 (a literal)
+           | Symbol value                 (a scalar argument of the tile program, by value id)
+           | ProgramId axis | NumPrograms axis
+           | Local name                   (what a Let or a Pipeline around defines)
+           | Element fragment             (a fragment of layout Uniform: one scalar, in every thread)
+           | Apply kind Expr* attribute*  (a scalar operation of `twill.tile.vocabulary`)
+           | PerGroup number*             (a literal of each warp group of a section, see
+           `twill.codegen.print.sections`;
+                                           in no warp program)
+
+Every expression has an element type as in `TileType.element` (i1 i32 i64 f32 ...). Integer division
+truncates towards zero and the remainder has the sign of the dividend, as in C and in Triton.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Number:
+    """A literal."""
+
+    value: int | float
+    element: str = "i32"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A scalar argument: `value` is its value id in the tile program, `name` the argument's name."""
+
+    value: int
+    name: str
+    element: str
+
+
+@dataclass(frozen=True)
+class ProgramId:
+    """The grid index of the program instance that runs, along an axis 0 to 2."""
+
+    axis: int
+    element: str = "i32"
+
+
+@dataclass(frozen=True)
+class NumPrograms:
+    """The size of the launch grid along an axis."""
+
+    axis: int
+    element: str = "i32"
+
+
+@dataclass(frozen=True)
+class Local:
+    """A name defined by a Let before, or the step counter of a Pipeline around."""
+
+    name: str
+    element: str = "i32"
+
+
+@dataclass(frozen=True)
+class Element:
+    """The one number that a fragment of layout Uniform holds (in the warp group that evaluates it)."""
+
+    fragment: int
+    element: str
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A scalar operation. attributes: as of the tile operation (predicate, signed, ...)."""
+
+    kind: str
+    operands: tuple[Expr, ...]
+    element: str
+    attributes: tuple[tuple[str, int | float | str | tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class PerGroup:
+    """A literal that differs between the warp groups that are printed as one: one number for each of them."""
+
+    values: tuple[int | float, ...]
+    element: str = "i32"
+
+
+Expr = Number | Symbol | ProgramId | NumPrograms | Local | Element | Apply | PerGroup
+
+
+def add(left: Expr, right: Expr) -> Expr:
+    """left + right, folded where both are literals or one is 0."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(left.value + right.value, left.element)
+    if left == Number(0, left.element):
+        return right
+    if right == Number(0, right.element):
+        return left
+    return Apply("add", (left, right), wider(left, right))
+
+
+def multiply(left: Expr, right: Expr) -> Expr:
+    """left * right, folded where both are literals or one is 0 or 1."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(left.value * right.value, left.element)
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Number) and one.value == 1:
+            return other
+        if isinstance(one, Number) and one.value == 0:
+            return Number(0, wider(left, right))
+    return Apply("mul", (left, right), wider(left, right))
+
+
+def subtract(left: Expr, right: Expr) -> Expr:
+    """left - right, folded where both are literals or right is 0."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return Number(left.value - right.value, left.element)
+    if right == Number(0, right.element):
+        return left
+    return Apply("sub", (left, right), wider(left, right))
+
+
+def less(left: Expr, right: Expr) -> Expr:
+    """left < right, signed."""
+    return Apply("compare", (left, right), "i1", (("predicate", "lt"), ("signed", 1)))
+
+
+def wider(left: Expr, right: Expr) -> str:
+    """i64 if one of two integers is, else i32."""
+    return "i64" if "i64" in (left.element, right.element) else left.element
+
+
+def text(expr: Expr) -> str:
+    """For people: "(pid0 * 128 + head_row)"."""
+    match expr:
+        case Number(value):
+            return str(value)
+        case Symbol(_, name):
+            return name
+        case ProgramId(axis):
+            return f"program_id({axis})"
+        case NumPrograms(axis):
+            return f"num_programs({axis})"
+        case Local(name):
+            return name
+        case Element(fragment):
+            return f"%{fragment}"
+        case Apply(kind, operands, _, attributes):
+            sign = _SIGNS.get(kind) or _SIGNS.get(str(dict(attributes).get("predicate", "")))
+            if sign and len(operands) == 2:
+                return f"({text(operands[0])} {sign} {text(operands[1])})"
+            return f"{kind}({', '.join(map(text, operands))})"
+        case PerGroup(values):
+            return f"{{{', '.join(map(str, values))}}}"
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+          "eq": "==", "ne": "!="}  # fmt: skip

@@ -1,0 +1,67 @@
+"""The parameters of an emitted kernel, in order: what its text declares and what a launch passes.
+
+Tensor maps first, then the scalars and pointers that the program refers to in the order of the tile program's
+arguments, then the launch grid of the original kernel (three u32), then the counter of a dynamic order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal
+
+from twill.codegen.warp.expression import Symbol
+from twill.codegen.warp.program import WarpProgram, Window
+from twill.tile.program import TileProgram
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """kind "map": the tensor map of that index, by value. "scalar": argument number `index` of the tile program, by
+    value. "pointer": the address of that argument. "grid": extent `index` of the launch grid, u32. "workspace": the
+    address of zeros that no launch beside this one has; the kernel leaves zeros there.
+
+    element: of the map's tensor, of the scalar, or of what the pointer points to; "u32" of a grid extent.
+    """
+
+    kind: Literal["map", "scalar", "pointer", "grid", "workspace"]
+    name: str
+    element: str
+    index: int
+
+
+def parameters(program: WarpProgram) -> tuple[Parameter, ...]:
+    """The parameters of the kernel that is printed from `program`."""
+    symbols, windows = set[int](), dict[str, str]()
+    for node in nodes(
+        (program.runs, *((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups))
+    ):
+        if isinstance(node, Symbol):
+            symbols.add(node.value)
+        elif isinstance(node, Window):
+            windows[node.argument] = node.element
+    return (
+        *(Parameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
+        *_arguments(program.program, symbols, windows),
+        *(Parameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
+        *([Parameter("workspace", "claims", "u32", 0)] if program.told is not None else []),
+    )
+
+
+def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str]) -> Iterator[Parameter]:
+    for index, argument in enumerate(program.arguments):
+        if argument.value in symbols:
+            yield Parameter("scalar", argument.name, argument.type.element, index)
+        if argument.name in windows:
+            yield Parameter("pointer", argument.name, windows[argument.name], index)
+
+
+def nodes(node: Any) -> Iterator[Any]:
+    """Every frozen dataclass inside of `node`, its tuples and fields: statements, windows, expressions."""
+    if isinstance(node, tuple):
+        for item in node:
+            yield from nodes(item)
+    elif is_dataclass(node):
+        yield node
+        for field in fields(node):
+            yield from nodes(getattr(node, field.name))

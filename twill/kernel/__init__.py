@@ -1,0 +1,1 @@
+"""A Triton kernel and what it is specialized to: its file, its sidecar, its IR; no GPU."""

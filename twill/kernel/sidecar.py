@@ -1,0 +1,109 @@
+"""Reading `<stem>.twill.toml`; its grammar is at the top of `twill.kernel.specialization`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from twill.exc import MalformedSidecar
+from twill.kernel.problem import Problem, read_problem
+from twill.kernel.tuning_space import Space, read_space
+from twill.toml.table import Table, describe, read_toml
+
+Constant = int | float | bool | str | None
+
+
+@dataclass(frozen=True)
+class SidecarTable:
+    """One `[[specialization]]`; `kernel` is "" if neither the table nor the file names one."""
+
+    name: str
+    kernel: str
+    default: bool
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Constant]
+    grid: tuple[str, ...]
+    problem: Problem | None = None  # the sizes it is run at, see `twill.kernel.problem`
+    space: Space | None = None  # the tiles it may be tried with, see `twill.kernel.tuning_space`
+
+
+@dataclass(frozen=True)
+class Sidecar:
+    """A whole sidecar, its tables in file order."""
+
+    kernel: str
+    tables: tuple[SidecarTable, ...]
+
+
+def table_of(file: str, kernel: str, spec: str) -> SidecarTable | None:
+    """The table of a specialization; None if its file has no such one. Raises as `read_sidecar`."""
+    sidecar = read_sidecar(file)
+    tables = sidecar.tables if sidecar else ()
+    return next((table for table in tables if table.name == spec and table.kernel in ("", kernel)), None)
+
+
+def sidecar_path(file: str) -> str:
+    """Where the sidecar of a kernel file is, if there is one."""
+    return str(Path(file).with_suffix(".twill.toml"))
+
+
+def read_sidecar(file: str) -> Sidecar | None:
+    """The sidecar of a kernel file, None if it has none.
+
+    Raises `MalformedSidecar` and the errors of `twill.toml.table`, with file and line.
+    """
+    path = Path(sidecar_path(file))
+    if not path.is_file():
+        return None
+    top = read_toml(path)
+    kernel = top.string("kernel", 'kernel = "gemm"') if top.has("kernel") else ""
+    tables = top.tables("specialization", "[[specialization]]") if top.has("specialization") else ()
+    top.finish()
+    read: list[SidecarTable] = []
+    for table in tables:
+        one = _specialization(table, kernel)
+        if one.name in (other.name for other in read if other.kernel == one.kernel):
+            raise _malformed(table, "name", f'a second specialization is called "{one.name}"', "give it another name")
+        if one.default and any(other.default for other in read if other.kernel == one.kernel):
+            raise _malformed(table, "default", "a second specialization is the default", "one default for each kernel")
+        read.append(one)
+    return Sidecar(kernel, tuple(read))
+
+
+def _specialization(table: Table, kernel: str) -> SidecarTable:
+    constexprs = _constexprs(table.table("constexprs", "BLOCK = 128")) if table.has("constexprs") else {}
+    grid = table.strings("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
+    problem = table.table("problem", "units = { M = 16 }") if table.has("problem") else None
+    tune = table.table("tune", "tiles = { BLOCK_M = [64, 128] }") if table.has("tune") else None
+    read = SidecarTable(
+        name=table.string("name", 'name = "bf16"'),
+        kernel=table.string("kernel", 'kernel = "gemm"') if table.has("kernel") else kernel,
+        default=table.flag("default", "default = true") if table.has("default") else False,
+        signature=_signature(table.table("signature", 'N = "i32"')) if table.has("signature") else {},
+        constexprs=constexprs,
+        grid=grid,
+        problem=read_problem(problem, grid, constexprs) if problem else None,
+        space=read_space(tune, constexprs) if tune else None,
+    )
+    table.finish()
+    if len(read.grid) > 3:
+        raise _malformed(table, "grid", "the grid has more than three dimensions", "at most three expressions")
+    return read
+
+
+def _signature(table: Table) -> dict[str, str]:
+    return {name: table.string(name, f'{name} = "i32"') for name in table.names()}
+
+
+def _constexprs(table: Table) -> dict[str, Constant]:
+    constants: dict[str, Constant] = {}
+    for name, value in table.data.items():
+        if not isinstance(value, int | float | str):
+            raise _malformed(table, name, f"constexpr {name} is {describe(value)}", "a number, a truth value or a text")
+        constants[name] = None if value == "None" else value  # TOML has no word for it
+    return constants
+
+
+def _malformed(table: Table, key: str, message: str, hint: str) -> MalformedSidecar:
+    return MalformedSidecar(message, file=table.text.file, line=table.line(key), hint=hint)

@@ -1,0 +1,301 @@
+"""Which kernel, and for which argument types and constants: `FILE::KERNEL`, sidecar and flags.
+
+The sidecar of `kernel.py` is `kernel.twill.toml`::
+
+    kernel = "gemm"                               # which function, if a table below does not say
+
+    [[specialization]]
+    name = "bf16"
+    default = true                                # optional: the one meant when none is named
+    kernel = "gemm"                               # optional
+    grid = ["cdiv(M, BLOCK_M)", "batch"]          # the launch grid, as expressions
+
+    [specialization.signature]                    # runtime arguments: Triton's type strings;
+    a = "*bf16:16"                                # ":16" promises divisibility by 16
+    scale = "fp32:positive"                       # promises a number from 2^-32 to 2^32
+    stride = "i32:16"
+    desc = "tensordesc<bf16[128, 64]>"
+
+    [specialization.constexprs]                   # constants, and strides that are 1
+    BLOCK_M = 128
+    dtype = "tl.bfloat16"
+
+The table `[specialization.problem]` says at what sizes it is run: see `twill.kernel.problem`; `[specialization.tune]`
+with what other tiles it may be tried: see `twill.kernel.tuning_space`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from triton.runtime.jit import JITFunction
+
+from twill.exc import (
+    MalformedFlag,
+    MissingArgument,
+    NoKernel,
+    SeveralKernels,
+    UnknownArgument,
+    UnknownKernel,
+    UnknownSpecialization,
+)
+from twill.kernel.importing import KernelFile, line_of_def, load
+from twill.kernel.problem import Problem
+from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
+
+SCALARS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64")
+FLOATS = ("fp16", "bf16", "fp32", "fp64")
+POINTEES = (*SCALARS, "fp8e4nv", "fp8e5")
+_DTYPE = "|".join(POINTEES)
+_TYPE = re.compile(
+    rf"(?P<type>\*({_DTYPE})|{'|'.join(SCALARS)}|tensordesc<({_DTYPE})\[\s*\d+\s*(,\s*\d+\s*)*\]>)(:(?P<hint>16|positive))?"
+)
+TYPE_HELP = (
+    '"i32", "fp32", "*bf16" (a pointer), "tensordesc<bf16[128, 64]>", each with ":16" if divisible by 16; '
+    '"fp32:positive" if greater than 0'
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the kernel. optional: a call may leave it out, for a default that can be written down."""
+
+    name: str
+    optional: bool = False
+    default: Constant = None
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """One kernel with its argument types and constants. Tuples of pairs are in parameter order.
+
+    signature: argument -> Triton type string. constexprs: argument -> constant ("tl.float16"
+    names a Triton type). divisibility: argument -> 16 for those promised to be divisible.
+    grid: the launch grid as expressions over arguments, () if unknown. parameters: all, in order.
+    positive: floats promised to be greater than 0 (from 2^-32 to 2^32).
+    """
+
+    file: str
+    kernel: str
+    spec: str
+    signature: tuple[tuple[str, str], ...]
+    constexprs: tuple[tuple[str, Constant], ...]
+    divisibility: tuple[tuple[str, int], ...] = ()
+    grid: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    positive: tuple[str, ...] = ()
+
+
+def problem_of(specialization: Specialization) -> Problem | None:
+    """The problem table of its sidecar, with its own constants (flags may have changed them); None without one."""
+    table = table_of(specialization.file, specialization.kernel, specialization.spec)
+    if table is None or table.problem is None:
+        return None
+    return table.problem.with_constants(dict(specialization.constexprs))
+
+
+def resolve(
+    target: str, *, spec: str | None = None, sig: Sequence[str] = (), const: Sequence[str] = ()
+) -> Specialization:
+    """The specialization that `FILE[::KERNEL]`, a sidecar's name and ARG=TYPE, NAME=VALUE flags mean.
+
+    Flags override and complete the sidecar. Raises the "which kernel" errors of `twill.exc`.
+    """
+    file, _, kernel = target.partition("::")
+    loaded = load(file)
+    if not loaded.functions:
+        raise NoKernel("the file defines no kernel", file=file, hint="decorate a function with @triton.jit")
+    sidecar = read_sidecar(file)
+    if kernel and kernel not in loaded.functions:
+        raise _unknown_kernel(file, kernel, loaded)
+    table = _table(file, kernel, spec, sidecar)
+    kernel = kernel or (table.kernel if table else sidecar.kernel if sidecar else "") or _only_kernel(loaded)
+    if kernel not in loaded.functions:
+        raise _unknown_kernel(file, kernel, loaded, sidecar)
+    types = dict(_flag("--sig", text, "ARG=TYPE") for text in sig)
+    constants = {name: read_constant(text) for name, text in (_flag("--const", text, "NAME=VALUE") for text in const)}
+    for name in types.keys() & constants.keys():
+        raise MalformedFlag(f"{name} has both a type and a value", hint=f"only one of --sig and --const for {name}")
+    # A flag also turns a constant of the sidecar into an argument, and the other way round.
+    signature = {**_without(table.signature if table else {}, constants), **types}
+    constexprs = {**_without(table.constexprs if table else {}, types), **constants}
+    return _specialize(
+        loaded.functions[kernel], file, table.name if table else (spec or "flags"), signature, constexprs,
+        table.grid if table else (), sidecar_path(file),
+    )  # fmt: skip
+
+
+def list_specializations(file: str) -> tuple[str, ...]:
+    """Names of the specializations in the sidecar of `file`, the default one first; () without one."""
+    sidecar = read_sidecar(file)
+    tables = sidecar.tables if sidecar else ()
+    return tuple(table.name for table in sorted(tables, key=lambda table: not table.default))
+
+
+def _table(file: str, kernel: str, spec: str | None, sidecar: Sidecar | None) -> SidecarTable | None:
+    """The sidecar's table that is meant; None if there is none for this kernel and none was named."""
+    tables = [table for table in (sidecar.tables if sidecar else ()) if not kernel or table.kernel in ("", kernel)]
+    names = ", ".join(table.name for table in tables) or "none"
+    if spec is not None:
+        meant = [table for table in tables if table.name == spec]
+        if not meant:
+            what = f'there is no specialization "{spec}"' + (f" of {kernel}" if kernel else "")
+            hint = f"one of: {names}" if tables else "no --spec, and --sig and --const flags"
+            where = sidecar_path(file) if sidecar else f"{sidecar_path(file)}, which does not exist"
+            raise UnknownSpecialization(f"{what} in {where}", file=file, hint=hint)
+    else:
+        meant = [table for table in tables if table.default] or (tables if len(tables) == 1 else [])
+    if tables and not meant:
+        raise UnknownSpecialization(
+            "the sidecar has several specializations and none is the default",
+            file=file,
+            hint=f"--spec with one of: {names}; or `default = true` in one of them",
+        )
+    preferred = [table for table in meant if sidecar and table.kernel == sidecar.kernel] or meant
+    if len(preferred) > 1:
+        kernels = ", ".join(table.kernel for table in preferred)
+        raise SeveralKernels(
+            f"the sidecar has this specialization for several kernels: {kernels}",
+            file=file,
+            hint=f"{file}::{preferred[0].kernel}",
+        )
+    return preferred[0] if preferred else None
+
+
+def _only_kernel(loaded: KernelFile) -> str:
+    candidates = loaded.kernels or tuple(loaded.functions)
+    if len(candidates) == 1:
+        return candidates[0]
+    names = ", ".join(candidates)
+    raise SeveralKernels(
+        f"the file defines {len(candidates)} kernels: {names}", file=loaded.path, hint=f"{loaded.path}::{candidates[0]}"
+    )
+
+
+def _unknown_kernel(file: str, kernel: str, loaded: KernelFile, sidecar: Sidecar | None = None) -> UnknownKernel:
+    names = ", ".join(loaded.kernels or loaded.functions)
+    where = f" (named in {sidecar_path(file)})" if sidecar else ""
+    return UnknownKernel(f'the file has no kernel "{kernel}"{where}', file=file, hint=f"one of: {names}")
+
+
+Entry = TypeVar("Entry")
+
+
+def _without(entries: Mapping[str, Entry], names: Container[str]) -> dict[str, Entry]:
+    return {name: entry for name, entry in entries.items() if name not in names}
+
+
+def _flag(flag: str, text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise MalformedFlag(f"{flag} {text}: not of the form {form}", hint=f"{flag} {form}")
+    return name.strip(), value.strip().strip("\"'")
+
+
+def read_constant(text: str) -> Constant:
+    """The constant that a flag's text means: an integer, a float, true, false, none, or text."""
+    words: dict[str, Constant] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _specialize(
+    function: JITFunction,
+    file: str,
+    spec: str,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, Constant],
+    grid: tuple[str, ...],
+    sidecar: str,
+) -> Specialization:
+    parameters = {parameter.name: parameter for parameter in function.params}
+    line = line_of_def(function)
+    for name in (*signature, *constexprs):
+        if name not in parameters:
+            raise UnknownArgument(
+                f'{function.__name__} has no parameter "{name}"', file=file, line=line,
+                hint=f"one of: {', '.join(parameters)}",
+            )  # fmt: skip
+    types: dict[str, str] = {}
+    promised: dict[str, str] = {}
+    constants: dict[str, Constant] = {}
+    missing: list[str] = []
+    for name, parameter in parameters.items():
+        if name in constexprs:
+            constants[name] = constexprs[name]
+        elif name in signature and parameter.is_constexpr:
+            raise UnknownArgument(
+                f"{name} is a constexpr of {function.__name__}: it has a value, not a type", file=file, line=line,
+                hint=f"--const {name}=VALUE, or a line `{name} = VALUE` under [specialization.constexprs]",
+            )  # fmt: skip
+        elif name in signature:
+            types[name], promised[name] = parse_type(name, signature[name], file)
+        elif parameter.has_default and (parameter.is_constexpr or parameter.default is None):
+            constants[name] = parameter.default
+        else:
+            missing.append(name)
+    if missing:
+        raise _missing(function.__name__, missing, {name: parameters[name].is_constexpr for name in missing},
+                       file, line, sidecar)  # fmt: skip
+    return Specialization(
+        file, function.__name__, spec, tuple(types.items()), tuple(constants.items()),
+        tuple((name, 16) for name, hint in promised.items() if hint == "16"), grid, parameters_of(function),
+        tuple(name for name, hint in promised.items() if hint == "positive"),
+    )  # fmt: skip
+
+
+def parameters_of(function: JITFunction) -> tuple[Parameter, ...]:
+    """A Triton kernel's parameters, in order."""
+    found = []
+    for parameter in function.params:
+        default = parameter.default if parameter.has_default else None
+        optional = parameter.has_default and (default is None or isinstance(default, int | float | str))
+        found.append(Parameter(parameter.name, optional, default if optional else None))
+    return tuple(found)
+
+
+def parse_type(name: str, text: str, file: str = "") -> tuple[str, str]:
+    """Triton's type string without its hint, and the hint: "16" promises divisibility, "positive" a sign, or ""."""
+    match = _TYPE.fullmatch(text.strip())
+    if match is None:
+        raise MalformedFlag(f'"{text}" is no type for argument {name}', file=file, hint=f"one of {TYPE_HELP}")
+    if match["hint"] == "positive" and match["type"] not in FLOATS:
+        hint = "the promise only for a float, as in fp32:positive"
+        raise MalformedFlag(f'"{text}" for argument {name}: {match["type"]} is no float', file=file, hint=hint)
+    return match["type"], match["hint"] or ""
+
+
+def _missing(
+    kernel: str, names: Sequence[str], constexpr: Mapping[str, bool], file: str, line: int, sidecar: str
+) -> MissingArgument:
+    def entry(name: str) -> str:
+        if constexpr[name]:
+            return f"`{name} = 128` under [specialization.constexprs] of {sidecar}, or --const {name}=128"
+        guess = _guess(name)
+        return f'`{name} = "{guess}"` under [specialization.signature] of {sidecar}, or --sig {name}="{guess}"'
+
+    kinds = ", ".join(f"{name} (constexpr)" if constexpr[name] else name for name in names)
+    return MissingArgument(
+        f"{kernel} is not specialized: nothing says what {kinds} {'is' if len(names) == 1 else 'are'}",
+        file=file,
+        line=line,
+        hint="\n  and: ".join(map(entry, names)),
+    )
+
+
+def _guess(name: str) -> str:
+    """A type that suits the name, to be edited by the user."""
+    if "desc" in name.lower():
+        return "tensordesc<bf16[128, 64]>"
+    if "ptr" in name.lower():
+        return "*bf16:16"
+    return "fp32" if "scale" in name.lower() else "i32"

@@ -1,0 +1,217 @@
+"""The described machine: units, throughputs, latencies, memories, warp groups, crossing costs.
+
+A machine is one TOML file (`machines/*.toml`, installed as `twill.machines`, or a user's own)
+whose every figure carries its source. This module holds the typed document and its look-ups;
+`twill.machine.file` reads and validates the TOML. Units: cycles of the SM clock, bytes,
+elements per cycle per SM, registers (32-bit) per thread.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeVar
+
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+
+from twill.document import Document
+
+Placement = Literal["register", "shared", "tmem"]
+
+
+class Figure(Document):
+    """A measured or documented number and where it comes from.
+
+    spread: 5th and 95th percentile of what was measured, before `value` was rounded (None: no measurement of ours, and
+    then it is no part of the canonical text).
+    """
+
+    value: float
+    source: str
+    spread: tuple[float, float] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        if self.spread is None:
+            del found["spread"]
+        return found
+
+
+class Unit(Document):
+    """A functional unit of one SM that one instruction occupies at a time.
+
+    interleaved: instructions take turns in it cycle by cycle (issue slots, the shared memory port),
+    so that only their sum counts.
+    """
+
+    name: str
+    description: str
+    interleaved: bool = False
+
+
+class Rate(Document):
+    """An operation class occupies `unit` for elements / per_cycle cycles."""
+
+    unit: str
+    per_cycle: Figure
+
+
+class Operation(Document):
+    """An elementwise or reduction operation class such as "exp2.f32".
+
+    `rates`: every unit it occupies (e.g. the MUFU pipe and the issue slots).
+    """
+
+    name: str
+    rates: tuple[Rate, ...]
+    latency: Figure  # pipeline depth in cycles, added once to a chain
+
+
+class MmaRate(Document):
+    """Dense multiply-adds per cycle per SM for one operand data type."""
+
+    dtype: str
+    per_cycle: Figure
+
+
+class Mma(Document):
+    """The tensor core instruction (wgmma, tcgen05.mma).
+
+    shared_read: the unit that operands in shared memory pass through, in bytes per cycle (None: not described).
+    source: of the instruction's form (row block, operand and accumulator placement, issuer).
+    """
+
+    instruction: str
+    unit: str
+    rates: tuple[MmaRate, ...]
+    latency: Figure  # cycles after the unit is done until the result can be read
+    issue: Figure  # cycles its warp group is held to issue one tile's worth
+    contexts: tuple[str, ...]
+    row_block: int  # rows of one instruction tile: row blocks are multiples of it
+    accumulator: Placement
+    a_spaces: tuple[Placement, ...]  # where operand A may live, preferred first
+    b_spaces: tuple[Placement, ...]
+    single_issuer: bool  # all of them must come from one warp group
+    shared_read: Rate | None = None
+    source: str = ""
+
+
+class Transfer(Document):
+    """A data movement instruction: "tma_load", "tma_store", "tma_reduce", "copy_load",
+    "plain_load", "plain_store", "register_to_shared", "shared_to_register", "tmem_load", "tmem_store"."""
+
+    name: str
+    unit: str
+    bytes_per_cycle: Figure
+    latency: Figure  # cycles from the end of the unit's work until the data can be read
+    issue: Figure  # cycles its warp group is held (asynchronous); synchronous ones hold throughout
+    contexts: tuple[str, ...]
+    asynchronous: bool
+    variable_latency: bool
+    also: tuple[Rate, ...] = ()  # further units that it occupies, in bytes per cycle
+
+
+class Memory(Document):
+    """A capacity shared by all warp groups of one CTA: "shared", "tmem"."""
+
+    name: Placement
+    bytes: Figure
+
+
+class Context(Document):
+    """A kind of warp group. `overhead`: registers per thread not available to tile values.
+
+    source: of its threads, number of groups and register limits.
+    """
+
+    name: str
+    threads: int
+    max_groups: int
+    min_registers: int
+    max_registers: int
+    overhead: Figure
+    source: str = ""
+
+
+class RegisterFile(Document):
+    """registers: of one SM. granule: budgets are multiples of it."""
+
+    registers: Figure
+    granule: int
+    source: str = ""  # of the granule
+
+
+class Crossing(Document):
+    """What it costs that producer and consumer are in different warp groups, in cycles.
+
+    barrier: mbarrier arrive to wait return. named_barrier: bar.arrive to bar.sync return.
+    spill_base, spill_per_kb: register -> shared -> register for a value of that many KiB.
+    """
+
+    barrier: Figure
+    named_barrier: Figure
+    spill_base: Figure
+    spill_per_kb: Figure
+
+
+class Machine(Document):
+    """One GPU as the solver sees it. `lookup` methods raise KeyError with the missing name."""
+
+    schema_version: Literal["twill.machine/1"] = Field(default="twill.machine/1", alias="schema")
+    name: str
+    title: str
+    architecture: str  # sm_90a, sm_100a
+    sms: Figure
+    clock_mhz: Figure
+    units: tuple[Unit, ...]
+    operations: tuple[Operation, ...]
+    mma: Mma | None
+    transfers: tuple[Transfer, ...]
+    memories: tuple[Memory, ...]
+    contexts: tuple[Context, ...]
+    register_file: RegisterFile
+    crossing: Crossing
+    l2: Figure | None = None  # bytes of the cache that all SMs share (None: not described, and no part of the text)
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        if self.l2 is None:
+            del found["l2"]
+        return found
+
+    def digest(self) -> str:
+        """SHA-256 of what schedules depend on: all but the L2 cache, on which only the order of instances depends."""
+        return Document.digest(self.model_copy(update={"l2": None}))
+
+    def operation(self, name: str) -> Operation:
+        """The operation class `name`."""
+        return next_named(self.operations, name)
+
+    def transfer(self, name: str) -> Transfer:
+        """The data movement `name`."""
+        return next_named(self.transfers, name)
+
+    def context(self, name: str) -> Context:
+        """The kind of warp group `name`."""
+        return next_named(self.contexts, name)
+
+    def capacity(self, space: str) -> int:
+        """Bytes of memory `space`; 0 if the machine has none."""
+        return next((int(m.bytes.value) for m in self.memories if m.name == space), 0)
+
+    def spill_cycles(self, nbytes: int) -> int:
+        """Cycles to move a register value of `nbytes` to another warp group."""
+        kib = nbytes / 1024
+        return math.ceil(self.crossing.spill_base.value + self.crossing.spill_per_kb.value * kib)
+
+
+T = TypeVar("T", Operation, Transfer, Context)
+
+
+def next_named(items: tuple[T, ...], name: str) -> T:
+    """The item called `name`; KeyError if there is none."""
+    for item in items:
+        if item.name == name:
+            return item
+    raise KeyError(name)

@@ -1,0 +1,1 @@
+"""The schedule document, its file, its key, and its checker."""

@@ -1,0 +1,1 @@
+"""The independent checker of schedules: every rule of docs/model.md."""

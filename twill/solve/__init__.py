@@ -1,0 +1,1 @@
+"""The whole solve: options, candidates of cooperation, bounds, joint search, assembly, check."""

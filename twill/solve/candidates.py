@@ -1,0 +1,224 @@
+"""Cooperations compete for the main loop: one search each, best bound first.
+
+A candidate is looked at as long as it could still win. Every candidate's search raises its proven lower
+bound on I step by step; the one with the smallest I per program instance is next. What is left when
+a schedule is found is dominated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
+from twill.graph.cooperation import cooperations, in_columns, row_dims
+from twill.graph.costed import Cooperation, CostedGraph
+from twill.graph.dependence import Region
+from twill.schedule.document import Bounds, Candidate
+from twill.smt.explain import Request, explain
+from twill.smt.pins import select
+from twill.smt.search import Search
+from twill.solve.assemble import Solved
+from twill.solve.job import Job, Searching
+from twill.solve.strategies import Baseline
+from twill.zlp.bounds import lower_bounds
+from twill.zlp.largest import largest_ii
+
+PAIR = 2  # row blocks: with fewer, warp groups have nothing to overlap with one another
+WHYS_TOLD = 2  # cooperations whose infeasibility is explained in an error
+SECONDS_TO_EXPLAIN = 20.0
+
+
+@dataclass
+class Contest:
+    """The cooperations of one region, each with its search."""
+
+    job: Job
+    region: Region
+    searches: list[Searching] = field(default_factory=list)
+
+    def winner(self) -> tuple[Solved, list[Candidate]]:
+        """The best cooperation's schedule, and what became of every cooperation.
+
+        Raises BadPin, Infeasible, BudgetExhausted, StrategyGaveUp.
+        """
+        bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self._graphs())]
+        whys = [self._why_not(g, b, bounded) for g, b in bounded]
+        self.searches = [
+            self.job.main_search(g, b, self.region) for (g, b), why in zip(bounded, whys, strict=True) if not why
+        ]
+        if not self.searches:
+            asked = self.job.options
+            blocks = (
+                f"{asked.blocks or 'several'} row blocks{' with shares of what joins them' if asked.columns else ''}"
+            )
+            raise Infeasible(
+                f"no cooperation of {self.job.graph.kernel} has {blocks}",
+                file=self.job.graph.file,
+                hint="no --columns" if asked.columns else self._possible(),
+            )
+        self._compete()
+        if all(s.best is None for s in self.searches):
+            self._fall_back()
+        scheduled = [s for s in self.searches if s.best is not None]
+        if not scheduled:
+            self._give_up()
+        top = min(_reached(s) for s in scheduled)
+        finished = [Solved(self.region, s.graph, s.finish()) for s in scheduled if _reached(s) == top]
+        best = min(finished, key=Solved.rank)
+        undecided = [s for s in self._contenders("out of budget", "gave up") if s.graph != best.graph]
+        if undecided:
+            best = best.unproven(min(s.lower / s.graph.cooperation.fuse for s in undecided))
+        skipped = [_not_tried(g, why) for (g, _), why in zip(bounded, whys, strict=True) if why]
+        return best, [_candidate(s, best) for s in self.searches] + skipped
+
+    def _compete(self) -> None:
+        while True:
+            contenders = self._contenders()
+            if not contenders or any(s.state == "out of budget" for s in self.searches):
+                return
+            search = min(contenders, key=lambda s: (s.effort, _promise(s), -s.graph.cooperation.blocks))
+            search.advance(self._worth(search))
+
+    def _fall_back(self) -> None:
+        """The budget ended without a schedule: take what can be had without a question."""
+        for search in self._contenders("out of budget"):
+            if isinstance(search, Search):
+                search.fall_back()
+
+    def _graphs(self) -> list[CostedGraph]:
+        asked = self.job.options.blocks
+        every = cooperations(self.job.graph, self.region, self.job.machine)
+        if self.job.options.columns:
+            every = in_columns(every, self.job.graph, self.region, self.job.machine)
+        wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
+        return [self.job.costed(self.region, c) for c in wanted]
+
+    def _possible(self) -> str:
+        """Which numbers of row blocks there are, and why not more."""
+        every = cooperations(self.job.graph, self.region, self.job.machine)
+        alone, fused = (sorted({c.blocks for c in every if (c.fuse > 1) == more}) for more in (False, True))
+        said = f"--blocks {', '.join(map(str, alone))}"
+        if fused:
+            return f"{said}, or with fused program instances {', '.join(map(str, fused))}"
+        return (
+            f"{said}; program instances are not fused here: more tells them apart than which tiles they have, as the "
+            "bounds of their loops, or their order is computed (docs/model.md, Cooperation)"
+        )
+
+    def _pinnable(self, graphs: list[CostedGraph]) -> list[CostedGraph]:
+        """Graphs in which every pin names something; raises BadPin if there is none."""
+        found: list[CostedGraph] = []
+        refused: BadPin | None = None
+        pins = self.job.pins
+        for graph in graphs:
+            try:
+                for pin in pins:
+                    for operand in (pin.first, pin.second):
+                        if operand is not None:
+                            select(graph, operand, pin.text)
+                found.append(graph)
+            except BadPin as error:
+                refused = error
+        if not found and refused is not None:
+            raise refused
+        return found
+
+    def _why_not(self, graph: CostedGraph, bounds: Bounds, every: Sequence[tuple[CostedGraph, Bounds]]) -> str:
+        """Why a cooperation is not worth a search; "" if it is. Instances are fused only where that lowers the bound on
+        I for each of them, in pairs where a tile alone is one row block, or where the number of blocks was asked for.
+        Along columns only the latter: that takes long to prove, and was measured slower (docs/emitted-kernels.md)."""
+        fuse = graph.cooperation.fuse
+        alone = [(g.cooperation.blocks, b.best) for g, b in every if g.cooperation.fuse == 1]
+        if fuse == 1 or not alone or self.job.options.blocks is not None:
+            return ""
+        if graph.cooperation.dim not in {dim.name for dim in row_dims(self.job.graph, self.region)}:
+            return "not tried: fused along columns only where the number of row blocks is asked for"
+        pair = graph.cooperation.blocks == PAIR and max(blocks for blocks, _ in alone) == 1
+        if pair or bounds.best / fuse < min(best for _, best in alone):
+            return ""
+        return "not tried: fusing does not lower the bound on I for each instance"
+
+    def _contenders(self, *states: str) -> list[Searching]:
+        """Searches that are not settled and whose bound still allows them to be as good as the best schedule."""
+        reached = [_reached(s) for s in self.searches if s.best is not None]
+        return [
+            s for s in self.searches if s.state in ("open", *states) and (not reached or _promise(s) <= min(reached))
+        ]
+
+    def _worth(self, search: Searching) -> int | None:
+        """The largest I at which a search would be as good as the best schedule of another one."""
+        others = [s.best.ii / s.graph.cooperation.fuse for s in self.searches if s is not search and s.best is not None]
+        return int(min(others) * search.graph.cooperation.fuse) if others else None
+
+    # -- no schedule ----------------------------------------------------------------------------
+
+    def _give_up(self) -> NoReturn:
+        """Raise what is known when no search found a schedule."""
+        job, searches = self.job, self.searches
+        if job.options.strategy != "joint" and not any(isinstance(s, Baseline) and s.timed_out for s in searches):
+            raise StrategyGaveUp(job.options.strategy, job.graph.kernel, file=job.graph.file)
+        if job.options.strategy != "joint" or any(s.state == "out of budget" for s in searches):
+            bound = min(-(-s.lower // s.graph.cooperation.fuse) for s in searches if s.state != "infeasible")
+            raise BudgetExhausted(
+                f"{job.budget} ended with no schedule; proven lower bound on I: {bound}",
+                lower_bound=bound,
+            )
+        asked = f" with I = {job.options.ii}" if job.options.ii is not None else ""
+        raise Infeasible(
+            f"{job.graph.kernel} has no schedule on {job.machine.name}{asked}: "
+            + "; ".join(f"{_spelled(s.graph.cooperation)}: {self._why(s)}" for s in searches[:WHYS_TOLD]),
+            file=job.graph.file,
+            line=searches[0].graph.line,
+            hint="smaller tiles, another machine, or fewer pins, as the rules named above ask for",
+        )
+
+    def _why(self, search: Searching) -> str:
+        """The rules that exclude every schedule of a cooperation (at the I asked for, else at any I)."""
+        request = Request(self.job.options.ii or largest_ii(search.graph), pins=self.job.pins)
+        try:
+            found = explain(search.graph, self.job.machine, request, SECONDS_TO_EXPLAIN)
+        except TimeoutError:
+            found = None
+        return ", and ".join(found.sentences) if found is not None else "no reason found in time"
+
+
+def _spelled(c: Cooperation) -> str:
+    if not c.dim:
+        return "one row block"
+    return f"{c.blocks} row blocks along {c.dim}" + (f" ({c.fuse} instances fused)" if c.fuse > 1 else "")
+
+
+def _promise(search: Searching) -> tuple[float, int]:
+    """What decides between cooperations before anything else: cycles per instance, instances fused."""
+    fuse = search.graph.cooperation.fuse
+    return search.lower / fuse, fuse
+
+
+def _reached(search: Searching) -> tuple[float, int]:
+    """The same for the best schedule that a search has."""
+    assert search.best is not None
+    fuse = search.graph.cooperation.fuse
+    return search.best.ii / fuse, fuse
+
+
+def _not_tried(graph: CostedGraph, why: str) -> Candidate:
+    return Candidate(cooperation=graph.cooperation, verdict=why, ii=None)
+
+
+def _candidate(search: Searching, best: Solved) -> Candidate:
+    """What became of a cooperation."""
+    cooperation = search.graph.cooperation
+    if cooperation == best.graph.cooperation:
+        return Candidate(cooperation=cooperation, verdict="chosen", ii=best.outcome_ii)
+    if search.state == "gave up":
+        return Candidate(cooperation=cooperation, verdict="no schedule found", ii=None)
+    if search.state == "found" and search.lower / cooperation.fuse > best.outcome_ii / best.graph.cooperation.fuse:
+        return Candidate(cooperation=cooperation, verdict="a larger I for each instance", ii=search.lower)
+    if search.state == "found":
+        return Candidate(cooperation=cooperation, verdict="worse in a later objective", ii=search.lower)
+    if search.state == "infeasible":
+        return Candidate(cooperation=cooperation, verdict="infeasible", ii=None)
+    verdict = f"dominated: I >= {search.lower}" + (f" for {cooperation.fuse} instances" if cooperation.fuse > 1 else "")
+    return Candidate(cooperation=cooperation, verdict=verdict, ii=None)

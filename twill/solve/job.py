@@ -1,0 +1,138 @@
+"""A solve that was asked for, and how each loop of it is begun: costed, bounded in time, searched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from twill.exc import UnpricedOperation
+from twill.graph.cost import cost
+from twill.graph.costed import Cooperation, CostedGraph
+from twill.graph.dependence import DependenceGraph, Region
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds
+from twill.smt.limits import Limits
+from twill.smt.outcome import Progress
+from twill.smt.pins import Pin, parse_pin
+from twill.smt.problem import Problem
+from twill.smt.search import Search
+from twill.smt.solvers import opener
+from twill.solve.options import SolveOptions
+from twill.solve.strategies import Baseline
+from twill.zlp.normalize import normalize
+
+Searching = Search | Baseline
+
+
+@dataclass(frozen=True)
+class Report:
+    """Progress of a solve: what is being solved, and how far its bounds have closed in."""
+
+    loop: int
+    cooperation: Cooperation
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Job:
+    """began: of the clock that the budget is counted from (`time.perf_counter`)."""
+
+    graph: DependenceGraph
+    machine: Machine
+    options: SolveOptions
+    progress: Callable[[Report], None] | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def pins(self) -> tuple[Pin, ...]:
+        """The pins that were asked for. Raises BadPin."""
+        return tuple(parse_pin(p) for p in self.options.pins)
+
+    @property
+    def budget(self) -> str:
+        """The budget in words."""
+        if self.options.budget is None:
+            return f"the solver's limit of {self.options.resource_limit}"
+        return f"the budget of {self.options.budget} s"
+
+    def costed(self, region: Region, cooperation: Cooperation) -> CostedGraph:
+        """`region` costed, normalized if that was asked for. Raises UnpricedOperation."""
+        try:
+            graph = cost(self.graph, region, self.machine, cooperation)
+        except KeyError as missing:
+            raise UnpricedOperation(
+                f"machine {self.machine.name} has no price for {missing.args[0]!r}, which the loop needs",
+                file=self.graph.file,
+                line=region.line,
+                hint=f"an entry for {missing.args[0]!r} in the machine file (docs/machine-files.md)",
+            ) from None
+        return graph if self.options.units is None else normalize(graph, self.options.units)
+
+    def problem(self, graph: CostedGraph) -> Problem:
+        """The main loop with what its schedule must respect."""
+        return Problem(graph, self.machine, self.pins)
+
+    def main_search(self, graph: CostedGraph, bounds: Bounds, region: Region) -> Searching:
+        """The search of the main loop with one cooperation."""
+        if self.options.strategy != "joint":
+            return self._baseline(graph, bounds, region, {}, {})
+        tell = self._teller(region, graph)
+        return Search(
+            graph,
+            self.machine,
+            bounds,
+            self.limits,
+            pins=self.pins,
+            ii=self.options.ii,
+            progress=tell,
+            open_session=opener(self.options.solver, self.options.seed),
+            margin=self.options.margin,
+        )
+
+    def other_search(
+        self,
+        graph: CostedGraph,
+        bounds: Bounds,
+        region: Region,
+        fixed: Mapping[int, int],
+        floors: Mapping[int, int],
+    ) -> Searching:
+        """The search of a loop beside the main one; fixed, floors: see `twill.smt.problem`."""
+        if self.options.strategy != "joint":
+            return self._baseline(graph, bounds, region, fixed, floors)
+        tell = self._teller(region, graph)
+        return Search(
+            graph,
+            self.machine,
+            bounds,
+            self.limits,
+            fixed=fixed,
+            floors=floors,
+            progress=tell,
+            open_session=opener(self.options.solver, self.options.seed),
+            margin=self.options.margin,
+        )
+
+    def _baseline(
+        self, graph: CostedGraph, bounds: Bounds, region: Region, fixed: Mapping[int, int], floors: Mapping[int, int]
+    ) -> Baseline:
+        return Baseline(
+            self.options.strategy,
+            graph,
+            self.machine,
+            bounds,
+            self.limits,
+            fixed=fixed,
+            floors=floors,
+            progress=self._teller(region, graph),
+        )
+
+    @property
+    def limits(self) -> Limits:
+        """The budget of every search of it."""
+        return Limits(self.options.budget, self.options.resource_limit, self.options.seed, self.began)
+
+    def _teller(self, region: Region, graph: CostedGraph) -> Callable[[Progress], None] | None:
+        tell = self.progress
+        return None if tell is None else lambda p: tell(Report(region.id, graph.cooperation, p))

@@ -1,0 +1,164 @@
+"""The main job, as the picture has it: cost, normalize, bound, solve, check.
+
+`solve` takes a dependence graph and a machine and returns the checked schedule of the best
+cooperation, or raises `Infeasible` or `BudgetExhausted`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from twill.exc import BudgetExhausted, Infeasible, StrategyGaveUp, StrategyOption
+from twill.graph.dependence import DependenceGraph, Region
+from twill.graph.links import carried_links
+from twill.machine.description import Machine
+from twill.schedule.checker.check import check_or_raise
+from twill.schedule.document import Candidate, Objective, Schedule
+from twill.schedule.key import schedule_key
+from twill.smt.alternatives import alternatives
+from twill.smt.questions import OutOfBudget
+from twill.smt.search import Search
+from twill.solve.assemble import Solved, assemble
+from twill.solve.candidates import Contest
+from twill.solve.job import Job
+from twill.solve.job import Report as Report
+from twill.solve.options import SolveOptions as SolveOptions
+from twill.solve.regions import main_region as main_region
+from twill.solve.regions import schedulable as schedulable
+from twill.solve.strategies import Baseline
+from twill.zlp.bounds import lower_bounds
+
+
+def solve(
+    graph: DependenceGraph,
+    machine: Machine,
+    options: SolveOptions | None = None,
+    progress: Callable[[Report], None] | None = None,
+) -> Schedule:
+    """The optimal schedule of every loop of `graph`; checked by `twill.schedule.checker.check` before it is returned.
+
+    The main loop comes first; the others follow its cooperation and its warp groups.
+    """
+    job = Job(graph, machine, options or SolveOptions(), progress)
+    _refuse_unfollowed(job.options)
+    best, candidates = Contest(job, main_region(graph)).winner()
+    return _schedule(job, best, candidates)
+
+
+@dataclass(frozen=True)
+class Top:
+    """Schedules that are as good as each other; all: whether there are no others (none was looked for: False)."""
+
+    schedules: tuple[Schedule, ...]
+    all: bool
+
+
+def solve_top(
+    graph: DependenceGraph,
+    machine: Machine,
+    count: int,
+    options: SolveOptions | None = None,
+    progress: Callable[[Report], None] | None = None,
+) -> Top:
+    """At most `count` optimal schedules that differ in the main loop (`twill.smt.alternatives` says in what).
+
+    The first is what `solve` returns; each is checked. Raises what `solve` raises, and StrategyOption for a
+    strategy other than joint, which proves nothing optimal.
+    """
+    job = Job(graph, machine, options or SolveOptions(), progress)
+    if job.options.strategy != "joint":
+        raise StrategyOption("--top", job.options.strategy)
+    best, candidates = Contest(job, main_region(graph)).winner()
+    schedules = [_schedule(job, best, candidates)]
+    others = alternatives(job.problem(best.graph), best.assignment, job.limits)
+    try:
+        while len(schedules) < count:
+            found = next(others, None)
+            if found is None:
+                return Top(tuple(schedules), True)
+            other = replace(best, outcome=replace(best.outcome, assignment=found))
+            schedules.append(_schedule(job, other, candidates))
+    except OutOfBudget:
+        pass
+    return Top(tuple(schedules), False)
+
+
+def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedule:
+    """The checked document of a main loop's schedule and of the loops that follow it. Raises BudgetExhausted."""
+    graph, machine = job.graph, job.machine
+    solved = [best, *(_follow(job, other, best) for other in schedulable(graph) if other.id != best.region.id)]
+    solved.sort(key=lambda s: s.region.id)
+    schedule = assemble(
+        graph,
+        machine,
+        best,
+        solved,
+        candidates,
+        job.options.pins,
+        schedule_key(graph, machine.digest(), job.options.asked),
+        time.perf_counter() - job.began,
+    ).model_copy(update={"strategy": job.options.strategy})
+    check_or_raise(schedule, machine)
+    everything_asked = job.options.strategy == "joint" and job.options.ii is None
+    if everything_asked and not all(s.outcome.certificate.optimal for s in solved):
+        raise BudgetExhausted(
+            f"{job.budget} ended before optimality was proven; "
+            f"best I = {schedule.ii}, proven lower bound {schedule.certificate.lower_bound}; "
+            f"{_proven(schedule, best.region.id)}",
+            schedule=schedule,
+            lower_bound=schedule.certificate.lower_bound,
+        )
+    return schedule
+
+
+def _proven(schedule: Schedule, main: int) -> str:
+    """Which objectives are proven minimal, in words: of the loop `main`, and of others not proven optimal."""
+    told = [_minimal(schedule.objective)]
+    for loop in schedule.loops:
+        if loop.loop != main and not loop.certificate.optimal:
+            bound = f"I = {loop.ii}, proven lower bound {loop.certificate.lower_bound}"
+            told.append(f"of the loop at line {loop.line}: {bound}; {_minimal(loop.objective)}")
+    return "; ".join(told)
+
+
+def _minimal(o: Objective) -> str:
+    words = {"ii": "I", "length": "L"}
+    proven = [words.get(name, name) for name in o.proven]
+    return f"proven minimal: {', '.join(proven)}" if proven else "nothing is proven minimal"
+
+
+def _refuse_unfollowed(o: SolveOptions) -> None:
+    """A baseline goes its own way: raise if it was asked for what it does not follow."""
+    other = o.solver if o.solver != "z3" else None
+    asked = {"--pin": o.pins, "--ii": o.ii, "--resource-limit": o.resource_limit, "--solver": other}
+    for option, value in asked.items():
+        if value and o.strategy != "joint":
+            raise StrategyOption(option, o.strategy)
+
+
+def _follow(job: Job, region: Region, main: Solved) -> Solved:
+    """Schedule another loop with the main loop's cooperation, and its warp groups where values pass."""
+    graph = job.costed(region, main.graph.cooperation)
+    bounds = lower_bounds(graph, job.machine)
+    fixed = carried_links(job.graph, main.graph, graph, main.assignment.slot)
+    search = job.other_search(graph, bounds, region, fixed, main.budgets())
+    outcome = search.run()
+    if isinstance(search, Search) and search.state == "out of budget":
+        search.fall_back()
+        outcome = search.finish()
+    if outcome.assignment is not None:
+        return Solved(region, graph, outcome)
+    if outcome.infeasible:
+        raise Infeasible(
+            f"the loop at line {region.line} has no schedule with the warp groups of the main loop "
+            f"at line {main.region.line}",
+            file=job.graph.file,
+            line=region.line,
+            hint="twill explain names the rules that exclude each other",
+        )
+    what = f"the loop at line {region.line} in the warp groups of the main loop at line {main.region.line}"
+    if isinstance(search, Baseline) and not search.timed_out:
+        raise StrategyGaveUp(job.options.strategy, what, file=job.graph.file, line=region.line)
+    raise BudgetExhausted(f"{job.budget} ended with no schedule for {what}", lower_bound=bounds.best)

@@ -1,0 +1,173 @@
+"""Ways to schedule a loop: the joint solve, and the baselines that it is compared with.
+
+joint       the search of `twill.smt.search`: objectives proven minimal, in their order
+paper       the search of the Twill paper (`twill.smt.paper`), Boolean encoding
+heuristic   iterative modulo scheduling after a load/compute split of warps (`twill.zlp.heuristic`)
+none        no pipelining: one iteration at a time, in program order (`twill.zlp.sequential`)
+
+Every one takes a costed graph and gives an `Outcome`; docs/comparing-strategies.md says what each is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from twill.graph.costed import CostedGraph
+from twill.machine.description import Machine
+from twill.schedule.document import Bounds, Certificate, Objective, Step, Strategy, Verdict
+from twill.smt.assignment import Assignment
+from twill.smt.limits import Limits
+from twill.smt.outcome import Outcome, Progress
+from twill.smt.paper import paper_search
+from twill.smt.search import Search
+from twill.zlp import grouping
+from twill.zlp.bounds import lower_bounds
+from twill.zlp.heuristic import heuristic_schedule
+from twill.zlp.sequential import sequential_schedule
+from twill.zlp.slots import slots_of
+from twill.zlp.ties import renamed, tied
+
+SOLVERS = {"heuristic": "iterative modulo scheduling", "none": "program order"}
+
+Tell = Callable[[Progress], None]
+
+
+def schedule_loop(
+    strategy: Strategy, graph: CostedGraph, machine: Machine, limits: Limits | None = None, progress: Tell | None = None
+) -> Outcome:
+    """What `strategy` makes of one loop. A baseline that finds no schedule has proven nothing by that.
+
+    Raises ImpossibleCycle (twill.exc).
+    """
+    bounds = lower_bounds(graph, machine)
+    if strategy == "joint":
+        return Search(graph, machine, bounds, limits or Limits(), progress=progress).run()
+    return Baseline(strategy, graph, machine, bounds, limits or Limits(), progress=progress).run()
+
+
+@dataclass
+class Baseline:
+    """One loop scheduled by a strategy other than joint, in one step; to be driven as a `Search` is.
+
+    fixed: instruction id -> slot id that it must be in. floors: registers per thread by slot that are taken
+    anyway. lower: a bound on I before, the I that was found after.
+    """
+
+    strategy: Strategy
+    graph: CostedGraph
+    machine: Machine
+    bounds: Bounds
+    limits: Limits = field(default_factory=Limits)
+    fixed: Mapping[int, int] = field(default_factory=dict)
+    floors: Mapping[int, int] = field(default_factory=dict)
+    progress: Tell | None = None
+    state: Literal["open", "found", "gave up"] = "open"
+    lower: int = 1
+    effort: int = 0
+
+    def __post_init__(self) -> None:
+        self._begun = time.perf_counter()
+        self._outcome: Outcome | None = None
+        self.lower = self.bounds.best
+
+    @property
+    def best(self) -> Assignment | None:
+        """The schedule, once it was looked for and found."""
+        return None if self._outcome is None else self._outcome.assignment
+
+    def run(self) -> Outcome:
+        """The schedule, if one is found."""
+        if self.state == "open":
+            self.advance()
+        return self.finish()
+
+    def advance(self, worth_ii: int | None = None) -> None:
+        """Do all of it; `worth_ii` is of no use to a strategy that goes its own way."""
+        self._report(None)
+        outcome = self._paper() if self.strategy == "paper" else self._quick()
+        a = outcome.assignment
+        if a is not None and not self._fits(a):
+            outcome = replace(outcome, assignment=None, objective=None)
+        self._outcome = outcome
+        self.state = "found" if outcome.assignment is not None else "gave up"
+        if outcome.assignment is not None:
+            self.lower = outcome.assignment.ii
+            self._report(self.lower)
+
+    def finish(self) -> Outcome:
+        """What was found."""
+        assert self._outcome is not None
+        return self._outcome
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the seconds are used up."""
+        return self.limits.seconds is not None and self._seconds() >= self.limits.seconds
+
+    def _paper(self) -> Outcome:
+        left = None if self.limits.seconds is None else max(0.0, self.limits.seconds - self._seconds())
+        outcome = paper_search(self.graph, self.machine, replace(self.limits, seconds=left), self.progress)
+        a = outcome.assignment
+        if a is None or not self.fixed:
+            return outcome
+        slots = slots_of(self.machine)
+        groups = renamed(a.slot, slots, self.fixed)
+        if groups is None:
+            return replace(outcome, assignment=None, objective=None)
+        return replace(outcome, assignment=replace(a, slot=groups))
+
+    def _quick(self) -> Outcome:
+        """One of the two that run for a moment and prove nothing."""
+        begun = time.perf_counter()
+        graph, slots = tied(self.graph, self.fixed), slots_of(self.machine)
+        least = self.bounds.best
+        if self.strategy == "heuristic":
+            found = heuristic_schedule(graph, self.machine, least)
+        else:
+            choices = [renamed(g, slots, self.fixed) for g in grouping.proposals(graph, self.machine, least)]
+            found = sequential_schedule(graph, self.machine, [g for g in choices if g is not None])
+        groups = None if found is None else renamed(found.group, slots, self.fixed)
+        seconds = time.perf_counter() - begun
+        if found is None or groups is None:
+            return Outcome(None, None, self._certificate(None, "unknown", seconds), infeasible=False)
+        a = Assignment(self.graph, self.machine, slots, found.ii, found.start, groups)
+        objective = Objective(
+            ii=a.ii, copies=a.copies, crossing=a.crossing, length=a.length, registers=a.registers, proven=()
+        )
+        return Outcome(a, objective, self._certificate(a, "feasible", seconds), infeasible=False)
+
+    def _certificate(self, a: Assignment | None, verdict: Verdict, seconds: float) -> Certificate:
+        least, solver = self.bounds.best, SOLVERS[self.strategy]
+        ii = least if a is None else a.ii
+        asked = Step(ii=ii, ii_to=ii, copies=0, question="feasible", verdict=verdict, solver=solver, seconds=seconds)
+        below = Step(
+            ii=1, ii_to=least - 1, copies=0, question=self.bounds.witness, verdict="bound", solver="lower bounds",
+            seconds=0.0,
+        )  # fmt: skip
+        return Certificate(
+            bounds=self.bounds,
+            steps=(below, asked) if least > 1 else (asked,),
+            optimal=False,
+            lower_bound=least,
+            seed=self.limits.seed,
+            resource_limit=0,
+            budget_seconds=self.limits.seconds,
+        )
+
+    def _fits(self, a: Assignment) -> bool:
+        """Whether the register file has room for the warp groups of this loop and of those before it."""
+        budgets = {s.id: a.budget(s.id) for s in a.used}
+        for slot, floor in self.floors.items():
+            budgets[slot] = max(floor, budgets.get(slot, 0))
+        threads = sum(a.slots[slot].context.threads * budget for slot, budget in budgets.items())
+        return threads <= self.machine.register_file.registers.value
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._begun
+
+    def _report(self, upper: int | None) -> None:
+        if self.progress is not None:
+            self.progress(Progress("ii", self.lower, upper, self._seconds()))

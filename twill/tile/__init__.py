@@ -1,0 +1,1 @@
+"""The tile program: grammar, text, translation from Triton's IR, interpreter, rewrites; no hardware."""

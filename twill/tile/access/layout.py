@@ -1,0 +1,82 @@
+"""How a tile lies in memory, and the views between that and the tile as the kernel has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twill.tile.access.address import Address
+from twill.tile.access.value import ONE
+
+View = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]  # kind, attributes, shape of the result
+
+
+@dataclass(frozen=True)
+class Layout:
+    """shape: the kernel's. kept: its axes that memory has, in the kernel's order. order: the same
+    in memory's order, as positions within kept.
+    """
+
+    shape: tuple[int, ...]
+    kept: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def in_memory(self, address: Address) -> Address:
+        """The address with the axes that memory has, in its order."""
+        return replace(address, axes=tuple(address.axes[self.kept[position]] for position in self.order))
+
+    @property
+    def squeezed(self) -> tuple[int, ...]:
+        """Extents of the kept axes, in the kernel's order."""
+        return tuple(self.shape[axis] for axis in self.kept)
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """Extents of the kept axes, in memory's order."""
+        return tuple(self.squeezed[position] for position in self.order)
+
+    def views_after_load(self) -> list[View]:
+        """From the tile in memory's shape to the kernel's."""
+        views: list[View] = []
+        if self._permuted:
+            inverse = tuple(self.order.index(position) for position in range(len(self.order)))
+            views.append(("transpose", {"order": inverse}, self.squeezed))
+        if self.squeezed == () != self.shape:
+            return [("splat", {}, self.shape)]
+        ones = tuple(extent if axis in self.kept else 1 for axis, extent in enumerate(self.shape))
+        if ones != self.squeezed:
+            views.append(("reshape", {}, ones))
+        if ones != self.shape:
+            views.append(("broadcast", {}, self.shape))
+        return views
+
+    def views_before_store(self) -> list[View]:
+        """From the tile in the kernel's shape to memory's."""
+        views: list[View] = []
+        if self.squeezed != self.shape:
+            views.append(("reshape", {}, self.squeezed))
+        if self._permuted:
+            views.append(("transpose", {"order": self.order}, self.memory))
+        return views
+
+    @property
+    def _permuted(self) -> bool:
+        return self.order != tuple(sorted(self.order))
+
+
+def layout_of(address: Address, *, load: bool) -> Layout:
+    """Memory has no axes of extent 1 nor, for a load, axes along which one element repeats; its axis
+    of stride 1 is the last. An access that keeps a mask operand keeps the shape of that, too.
+    """
+    shape = tuple(axis.extent for axis in address.axes)
+    if not address.complete:
+        every = tuple(range(len(shape)))
+        return Layout(shape, every, every)
+    kept = []
+    for number, axis in enumerate(address.axes):
+        bounded = axis.lower is not None or axis.upper is not None
+        if axis.extent > 1 and (axis.stride or bounded or not load):
+            kept.append(number)
+    inner = [position for position, number in enumerate(kept) if address.axes[number].stride == ONE]
+    last = inner if len(inner) == 1 else []
+    order = [position for position in range(len(kept)) if position not in last] + last
+    return Layout(shape, tuple(kept), tuple(order))

@@ -1,0 +1,185 @@
+"""Raw accesses -> tile accesses: a tile access is one thing, whatever its spelling.
+
+`resolve_accesses` replaces loads and stores through pointers and descriptors by "tile_load",
+"tile_store" and "tile_reduce" with an `Access`, and drops address arithmetic, masks that became
+bounds, and carried pointers. What the new operations look like:
+
+- tile_load [mask] -> tile; tile_store tile [mask]; tile_reduce tile [mask], attribute combine.
+- Elements outside the axes' bounds are not touched and read as `pad`. A mask that bounds do not
+  say in full is kept as the last operand: elements where it is false are not touched either.
+- Tiles lie as in memory: the axis of stride 1 comes last, axes of extent 1 and (of loads) axes
+  that repeat one element are left out; views after a load and before a store restore the shape.
+- An axis is bounded if the kernel masks it (a descriptor bounds every axis, from 0 on).
+- The symbols of an access are scalars that are available where it stands.
+
+Block pointers are plain pointers by the time Triton's own passes are through (and gone in 3.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from twill.exc import AddressNotAffine, AtomicResultUsed
+from twill.tile.access.address import Address, address_of_block, address_of_tile
+from twill.tile.access.analysis import Analysis
+from twill.tile.access.hoist import hoist_scalars
+from twill.tile.access.layout import Layout, layout_of
+from twill.tile.access.transport import Movement, choose
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Mask, NotAffine, Window
+from twill.tile.compact import compact
+from twill.tile.program import Access, Loop, Op, TileProgram, TileType
+
+POINTER_KINDS = {"load": "tile_load", "store": "tile_store", "atomic_add": "tile_reduce"}
+DESCRIPTOR_KINDS = {
+    "descriptor_load": "tile_load", "descriptor_store": "tile_store", "descriptor_reduce": "tile_reduce",
+}  # fmt: skip
+
+
+def resolve_accesses(program: TileProgram) -> TileProgram:
+    """The program with tile accesses only. Raises `AddressNotAffine`, `AtomicResultUsed`, `NestedLoop`."""
+    program = hoist_scalars(program)
+    rewriter = _Rewriter(Analysis(program).run())
+    body = tuple(rewriter.block(program.body))
+    return compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values)))
+
+
+class _Rewriter:
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.program = analysis.program
+        self.makers = {result: op for op in self.program.ops() for result in op.results}
+        self.uses = {operand for op in self.program.ops() for operand in op.operands}
+        for loop in (item for item in self.program.body if isinstance(item, Loop)):
+            self.uses |= {loop.lower, loop.upper, loop.step}
+            self.uses |= {value for carry in loop.carried for value in (carry.init, carry.yielded)}
+        self.arguments = {argument.name: argument for argument in self.program.arguments}
+        self.names = {value.id: value.name or f"[line {value.line}]" for value in analysis.numbering.values}
+        self.names |= {argument.value: argument.name for argument in self.program.arguments}
+
+    def block(self, items: tuple[Op | Loop, ...]) -> Iterator[Op | Loop]:
+        for item in items:
+            if isinstance(item, Loop):
+                yield from self.analysis.before.get(item.id, ())
+                start = self.analysis.start.get(item.id, ())
+                yield replace(item, body=(*start, *self.block(item.body)))
+            elif item.kind in POINTER_KINDS:
+                yield from self.pointers(item)
+            elif item.kind in DESCRIPTOR_KINDS:
+                yield from self.descriptor(item)
+            else:
+                yield item
+
+    def pointers(self, op: Op) -> Iterator[Op]:
+        """A load, store or atomic addition through a tile of pointers."""
+        kind = POINTER_KINDS[op.kind]
+        if op.kind == "atomic_add" and op.results[0] in self.uses:
+            raise AtomicResultUsed(file=self.program.file, line=op.line)
+        tile = self.analysis.forms.get(op.operands[0])
+        if not isinstance(tile, AffineTile) or not tile.base:
+            raise self.not_affine(op, tile)
+        values, masks = op.operands[1:2], op.operands[2:3]
+        other: tuple[int, ...] = ()
+        if kind == "tile_load":
+            values, masks, other = (), op.operands[1:2], op.operands[2:3]
+        mask = self.mask(masks[0]) if masks else EVERYWHERE
+        address = address_of_tile(tile, mask, self.analysis.scalars.fixed)
+        layout = layout_of(address, load=kind == "tile_load")
+        pad = self.constant(other[0]) if other else 0.0
+        access = self.access(op, kind, layout.in_memory(address), pad or 0.0, promised=False)
+        masks = () if address.complete else masks
+        if kind != "tile_load":
+            yield from self.give(op, kind, access, values[0], masks, layout)
+        elif pad is None:
+            loaded = self.analysis.numbering.value(self.program.type_of(op.results[0]), op)
+            yield from self.take(op, access, masks, layout, loaded)
+            operands = (op.operands[1], loaded, other[0])
+            yield self.analysis.numbering.op("select", operands, op.results[0], op)
+        else:
+            yield from self.take(op, access, masks, layout, op.results[0])
+
+    def descriptor(self, op: Op) -> Iterator[Op]:
+        """A load, store or reduction of a descriptor's block."""
+        kind = DESCRIPTOR_KINDS[op.kind]
+        window = self.analysis.forms.get(op.operands[0])
+        if not isinstance(window, Window):
+            raise self.not_affine(op, window)
+        block = self.program.type_of(op.operands[0]).shape
+        first = 1 if kind == "tile_load" else 2
+        address = address_of_block(window, block, tuple(map(self.analysis.integer, op.operands[first:])))
+        access = self.access(op, kind, address, window.pad if kind == "tile_load" else 0.0, promised=True)
+        # The kernel's tile may lack leading axes of extent 1 that the block has.
+        if kind == "tile_load":
+            result = op.results[0]
+            if self.program.type_of(result).shape != block:
+                result = self.analysis.numbering.value(TileType(block, access.element), op)
+            yield self.moved(op, kind, (), (result,), access)
+            if result != op.results[0]:
+                yield self.analysis.numbering.op("reshape", (result,), op.results[0], op)
+            return
+        value = op.operands[1]
+        if self.program.type_of(value).shape != block:
+            seen = self.analysis.numbering.value(TileType(block, self.program.type_of(value).element), op)
+            yield self.analysis.numbering.op("reshape", (value,), seen, op)
+            value = seen
+        yield self.moved(op, kind, (value,), (), access)
+
+    def take(self, op: Op, access: Access, masks: tuple[int, ...], layout: Layout, result: int) -> Iterator[Op]:
+        """A load as memory has the tile, then views to `result`, the tile as the kernel sees it."""
+        numbering, element = self.analysis.numbering, self.analysis.type_of(result).element
+        views = layout.views_after_load()
+        shapes = [layout.memory, *(shape for _, _, shape in views)][:-1]
+        made = [*(numbering.value(TileType(shape, element), op) for shape in shapes), result]
+        yield self.moved(op, "tile_load", masks, (made[0],), access)
+        for (kind, attributes, _), operand, view in zip(views, made, made[1:], strict=False):
+            yield numbering.op(kind, (operand,), view, op, **attributes)
+
+    def give(
+        self, op: Op, kind: str, access: Access, value: int, masks: tuple[int, ...], layout: Layout
+    ) -> Iterator[Op]:
+        """Views from the value that the kernel stores to the tile as memory has it, then the store."""
+        numbering, element = self.analysis.numbering, self.program.type_of(value).element
+        for view, attributes, shape in layout.views_before_store():
+            seen = numbering.value(TileType(shape, element), op)
+            yield numbering.op(view, (value,), seen, op, **attributes)
+            value = seen
+        yield self.moved(op, kind, (value, *masks), (), access)
+
+    def moved(self, op: Op, kind: str, operands: tuple[int, ...], results: tuple[int, ...], access: Access) -> Op:
+        """The tile access that replaces `op`."""
+        combine = (("combine", dict(op.attributes).get("combine", "add")),) if kind == "tile_reduce" else ()
+        return Op(op.id, kind, operands, results, combine, op.line, op.name, access)
+
+    def access(self, op: Op, kind: str, address: Address, pad: float, promised: bool) -> Access:
+        """The access at an address in memory's order, with its transport."""
+        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
+        combine = str(dict(op.attributes).get("combine", "add"))
+        alignment = self.arguments[address.base].divisibility
+        movement = Movement(kind, combine, element, address, pad, alignment, promised, self.names)
+        transport, reason = choose(movement, self.analysis.scalars)
+        return Access(address.base, element, address.axes, address.constant, pad, transport, reason)
+
+    def mask(self, value: int) -> Mask:
+        """The symbolic form of a mask."""
+        form = self.analysis.forms.get(value)
+        if isinstance(form, AffineTile):  # a scalar condition
+            return EVERYWHERE if form.origin.is_constant and form.origin else UNKNOWN_MASK
+        return form if isinstance(form, Mask) else UNKNOWN_MASK
+
+    def constant(self, value: int) -> float | None:
+        """The number that every element of a tile is, if that is known."""
+        op = self.makers.get(value)
+        while op is not None and op.kind in ("splat", "broadcast", "expand_dims", "reshape"):
+            op = self.makers.get(op.operands[0])
+        return float(op.attribute("value")) if op is not None and op.kind == "constant" else None  # type: ignore[arg-type]
+
+    def not_affine(self, op: Op, form: object) -> AddressNotAffine:
+        """The error for an address without an affine form."""
+        if not isinstance(form, NotAffine):
+            form = NotAffine(op.operands[0], "is no address in an argument", "a pointer or descriptor argument")
+        value = self.analysis.numbering.values[form.value]
+        what = f"`{value.name}`" if value.name else "an index"
+        where = f" (line {value.line})" if value.line and value.line != op.line else ""
+        whose = f"`{op.name}`" if op.name else "this access"
+        why = f"{what}{where} {form.reason}"
+        return AddressNotAffine(whose, why, form.hint, file=self.program.file, line=op.line)

@@ -1,0 +1,96 @@
+"""What a value of the tile program is, as far as addresses go: the domain of the access analysis.
+
+A value is an affine tile (integers or addresses), a mask, a descriptor's window onto a tensor, or
+not affine, with the reason in words for the user. Scalars are affine tiles of shape ().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from twill.tile.affine import Polynomial
+
+ZERO = Polynomial()
+ONE = Polynomial.constant_of(1)
+
+
+@dataclass(frozen=True)
+class AffineTile:
+    """Element (i, j, ...) is origin + steps[0]·i + steps[1]·j + ..., counted in elements from the
+    address that the argument `base` holds ("" for integers). The step of an axis of extent 1 is 0.
+    """
+
+    shape: tuple[int, ...]
+    origin: Polynomial
+    steps: tuple[Polynomial, ...]
+    base: str = ""
+
+    def moved(self, shape: tuple[int, ...], axes: Mapping[int, int]) -> AffineTile:
+        """The tile as a view of another shape; `axes`: old axis -> new axis."""
+        steps = [ZERO] * len(shape)
+        for old, new in axes.items():
+            steps[new] = self.steps[old]
+        return replace(self, shape=shape, steps=tuple(steps))
+
+    @property
+    def parts(self) -> tuple[Polynomial, ...]:
+        """The origin and the steps."""
+        return (self.origin, *self.steps)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The index i of an axis is below `limit` (side "upper") or at least `limit` ("lower")."""
+
+    axis: int
+    side: Literal["lower", "upper"]
+    limit: Polynomial
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A tile of i1 that is true where all bounds hold. complete: and only there is nothing else to it."""
+
+    bounds: tuple[Bound, ...]
+    complete: bool
+
+    def moved(self, axes: Mapping[int, int]) -> Mask:
+        """The mask as a view; bounds are on axes of extent > 1, which no view drops."""
+        return replace(self, bounds=tuple(replace(bound, axis=axes[bound.axis]) for bound in self.bounds))
+
+
+EVERYWHERE = Mask((), True)
+UNKNOWN_MASK = Mask((), False)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A tensor descriptor: element (i, j, ...) of the tensor is at base + origin + Σ strides·(i, j, ...).
+
+    pad: what elements outside [0, shape) read as.
+    """
+
+    base: str
+    origin: Polynomial
+    shape: tuple[Polynomial, ...]
+    strides: tuple[Polynomial, ...]
+    pad: float
+
+
+@dataclass(frozen=True)
+class NotAffine:
+    """Value `value` has no affine form. reason continues "... is not affine: it ..."."""
+
+    value: int
+    reason: str
+    hint: str
+
+
+Symbolic = AffineTile | Mask | Window | NotAffine
+
+
+def scalar(value: Polynomial) -> AffineTile:
+    """An integer known as a polynomial."""
+    return AffineTile((), value, ())

@@ -1,0 +1,291 @@
+"""Runs a tile program on NumPy arrays, one program instance after the other: what the kernel means.
+
+Both kinds of accesses are understood: tile accesses ("tile_load", ...), and the raw ones that Triton spells. Tensors
+are flat arrays that hold their elements as `twill.tile.interpret.arithmetic` says. Scalars are the scalar arguments
+by name;
+those that describe a descriptor (`x.shape.0`, `x.stride.1`) are among them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twill.tile.affine import Polynomial
+from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded
+from twill.tile.interpret.arrays import np
+from twill.tile.program import Access, Loop, Op, TileProgram, TileType
+
+Elements = tuple[Array, Array]
+"""Addresses of a tile's elements, and which of them may be touched."""
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A tile of addresses in one tensor."""
+
+    tensor: str
+    offsets: Array
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A tensor of known shape and strides, seen block by block. origin: of its first element."""
+
+    tensor: str
+    origin: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def run(
+    program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
+) -> None:
+    """Every program instance of the grid in order; what it stores goes to `tensors`."""
+    with np.errstate(all="ignore"):  # infinities are values like others
+        for index in instances(grid):
+            Instance(program, index, grid, tensors, scalars).run()
+
+
+def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:
+    """The grid indices in launch order: axis 0 is the fastest."""
+    x, y, z = (*grid, 1, 1, 1)[:3]
+    return ((i, j, k) for k, j, i in itertools.product(range(z), range(y), range(x)))
+
+
+def descriptor_scalars(program: TileProgram, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Shape and stride arguments of the descriptors, for row-major tensors of these shapes."""
+    scalars: dict[str, int] = {}
+    for argument in program.arguments:
+        if argument.type.element.startswith("desc:"):
+            stride = 1
+            for axis in reversed(range(len(shapes[argument.name]))):
+                extent = int(shapes[argument.name][axis])
+                scalars |= {f"{argument.name}.shape.{axis}": extent, f"{argument.name}.stride.{axis}": stride}
+                stride *= extent
+    return scalars
+
+
+class Instance:
+    """One program instance. `trips`: how often each loop ran, by its id."""
+
+    def __init__(
+        self,
+        program: TileProgram,
+        index: Sequence[int],
+        grid: Sequence[int],
+        tensors: Mapping[str, Array],
+        scalars: Mapping[str, int | float],
+    ) -> None:
+        self.program, self.index, self.grid = program, index, (*grid, 1, 1, 1)[:3]
+        self.tensors, self.scalars = tensors, scalars
+        self.values: dict[int, Any] = {}
+        self.trips: dict[int, int] = {}
+
+    def run(self) -> None:
+        """Runs it from start to end."""
+        for argument in self.program.arguments:
+            name, element = argument.name, argument.type.element
+            if element.startswith("ptr:"):
+                self.values[argument.value] = Pointer(name, np.zeros((), np.int64))
+            elif element.startswith("desc:"):
+                rank = len(argument.type.shape)
+                shape = tuple(int(self.scalars[f"{name}.shape.{axis}"]) for axis in range(rank))
+                strides = tuple(int(self.scalars[f"{name}.stride.{axis}"]) for axis in range(rank))
+                self.values[argument.value] = Descriptor(name, 0, shape, strides)
+            else:
+                self.values[argument.value] = rounded(self.scalars[name], element)
+        self.block(self.program.body)
+
+    def block(self, items: Sequence[Op | Loop]) -> None:
+        """Runs the operations and loops of a block."""
+        for item in items:
+            if isinstance(item, Loop):
+                self.loop(item)
+            else:
+                self.op(item)
+
+    def loop(self, loop: Loop) -> None:
+        """A counted loop with its carried values."""
+        carried = [self.values[carry.init] for carry in loop.carried]
+        counts = range(*(int(self.values[value]) for value in (loop.lower, loop.upper, loop.step)))
+        self.trips[loop.id] = len(counts)
+        for index in counts:
+            self.values[loop.induction] = np.int32(index)
+            self.values.update(zip((carry.argument for carry in loop.carried), carried, strict=True))
+            self.block(loop.body)
+            carried = [self.values[carry.yielded] for carry in loop.carried]
+        self.values.update(zip((carry.result for carry in loop.carried), carried, strict=True))
+
+    def op(self, op: Op) -> None:
+        """One operation."""
+        operands = [self.values[operand] for operand in op.operands]
+        kind = self.program.type_of(op.results[0]) if op.results else TileType((), "i32")
+        result = self.evaluate(op, operands, kind, dict(op.attributes))
+        for value in op.results:
+            self.values[value] = result
+
+    def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
+        """The value of an operation's result; None if it has none."""
+        if op.access is not None:
+            return self.tile_access(op, op.access, operands)
+        match op.kind:
+            case "constant":
+                return rounded(np.full(kind.shape, attributes["value"]), kind.element)
+            case "program_id":
+                return np.int32(self.index[attributes["axis"]])
+            case "num_programs":
+                return np.int32(self.grid[attributes["axis"]])
+            case "range":
+                return np.arange(attributes["start"], attributes["end"], dtype=np.int32)
+            case "splat" | "broadcast" | "expand_dims" | "reshape" | "transpose":
+                return _view(op.kind, operands[0], kind, attributes)
+            case "slice":
+                return np.take(operands[0], attributes["index"], axis=attributes["axis"])
+            case "join":
+                return np.stack(operands, axis=-1)
+            case "reduce":
+                return reduce(operands[0], attributes["axis"], attributes["combine"], kind.element, attributes)
+            case "scan":
+                return _scan(operands[0], kind.element, attributes)
+            case "dot":
+                product = np.matmul(operands[0].astype(np.float32), operands[1].astype(np.float32))
+                return rounded(product + operands[2] if len(operands) > 2 else product, kind.element)
+            case "add_pointer":
+                return Pointer(operands[0].tensor, operands[0].offsets + np.asarray(operands[1]).astype(np.int64))
+            case "make_descriptor":
+                rank = (len(operands) - 1) // 2
+                numbers = tuple(int(number) for number in operands[1:])
+                return Descriptor(operands[0].tensor, int(operands[0].offsets), numbers[:rank], numbers[rank:])
+        if op.kind.startswith("descriptor_"):
+            return self.descriptor(op, operands, kind, str(attributes.get("combine", "add")))
+        if op.kind in ("load", "store", "atomic_add"):
+            return self.pointers(op, operands)
+        sources = [self.program.type_of(operand).element for operand in op.operands]
+        return apply(op.kind, operands, kind.element, attributes, sources)
+
+    def tile_access(self, op: Op, access: Access, operands: list[Any]) -> Any:
+        """A tile access: element by element within its bounds and mask."""
+        address, inside = self.elements(access)
+        load = op.kind == "tile_load"
+        masks = operands if load else operands[1:]
+        if masks:
+            inside = inside & masks[0]
+        if load:
+            return gather(self.tensors[access.base], (address, inside), access.pad)
+        combine = str(op.attribute("combine")) if op.kind == "tile_reduce" else ""
+        scatter(self.tensors[access.base], (address, inside), operands[0], combine, access.element)
+        return None
+
+    def elements(self, access: Access) -> Elements:
+        """The address of each element, and whether it is within the bounds."""
+        axes = [
+            (axis.extent, self.number(axis.stride), self.number(axis.offset),
+             None if axis.lower is None else self.number(axis.lower),
+             None if axis.upper is None else self.number(axis.upper))
+            for axis in access.axes
+        ]  # fmt: skip
+        return window(self.number(access.constant), axes)
+
+    def number(self, polynomial: Polynomial) -> int:
+        """The value of a polynomial here and now."""
+        return polynomial.evaluate({symbol: int(self.values[symbol]) for symbol in polynomial.symbols()})
+
+    def descriptor(self, op: Op, operands: list[Any], kind: TileType, combine: str) -> Any:
+        """A block of a descriptor, whose tile may lack leading axes of extent 1."""
+        desc, load = operands[0], op.kind == "descriptor_load"
+        block = self.program.type_of(op.operands[0]).shape
+        first = operands[1 if load else 2 :]
+        axes = [
+            (extent, stride, int(start), 0, size)
+            for extent, stride, start, size in zip(block, desc.strides, first, desc.shape, strict=True)
+        ]
+        elements = window(desc.origin, axes)
+        if load:
+            return gather(self.tensors[desc.tensor], elements, 0.0).reshape(kind.shape)
+        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
+        value = np.asarray(operands[1]).reshape(block)
+        scatter(self.tensors[desc.tensor], elements, value, "" if op.kind == "descriptor_store" else combine, element)
+        return None
+
+    def pointers(self, op: Op, operands: list[Any]) -> Any:
+        """Loads, stores and atomic additions through tiles of pointers."""
+        tensor, address, load = self.tensors[operands[0].tensor], operands[0].offsets, op.kind == "load"
+        masks = operands[1:2] if load else operands[2:3]
+        inside = np.broadcast_to(masks[0] if masks else np.True_, np.shape(address))
+        if load:
+            loaded = gather(tensor, (address, inside), 0.0)
+            return np.where(inside, loaded, operands[2]) if len(operands) > 2 else loaded
+        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
+        scatter(tensor, (address, inside), operands[1], "" if op.kind == "store" else "add", element)
+        return None
+
+
+def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | None]]) -> Elements:
+    """Addresses constant + Σ stride·(offset + i), and where lower <= offset + i < upper.
+
+    axes: (extent, stride, offset, lower, upper) of each.
+    """
+    shape = tuple(axis[0] for axis in axes)
+    address, inside = np.full(shape, constant, np.int64), np.full(shape, True)
+    for number, (extent, stride, offset, lower, upper) in enumerate(axes):
+        index = offset + np.arange(extent, dtype=np.int64)
+        within = np.full(extent, True)
+        if lower is not None:
+            within &= index >= lower
+        if upper is not None:
+            within &= index < upper
+        across = [1] * len(shape)
+        across[number] = extent
+        address = address + (index * stride).reshape(across)
+        inside = inside & within.reshape(across)
+    return address, inside
+
+
+def gather(tensor: Array, elements: Elements, pad: float) -> Array:
+    """The elements of a flat tensor; `pad` where they may not be touched. IndexError: outside of the tensor."""
+    address, inside = elements
+    if np.size(address) and np.min(np.where(inside, address, 0)) < 0:
+        raise IndexError("an address before the tensor")
+    return np.where(inside, tensor[np.where(inside, address, 0)], np.asarray(pad).astype(tensor.dtype))
+
+
+def scatter(tensor: Array, elements: Elements, value: Array, combine: str, element: str) -> None:
+    """Writes (combine "") or combines a tile into a flat tensor. IndexError: outside of the tensor."""
+    address, inside = elements
+    address, chosen = address[inside], np.broadcast_to(value, np.shape(inside))[inside]
+    if np.size(address) and np.min(address) < 0:
+        raise IndexError("an address before the tensor")
+    if not combine:
+        tensor[address] = chosen
+        return
+    whole = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
+             "xor": np.bitwise_xor}[combine]  # fmt: skip
+    whole.at(tensor, address, chosen.astype(tensor.dtype))
+    tensor[address] = rounded(tensor[address], element)
+
+
+def empty(element: str, size: int) -> Array:
+    """A flat tensor of zeros of an element type."""
+    return np.zeros(size, HELD[element])
+
+
+def _view(kind: str, operand: Any, result: TileType, attributes: Mapping[str, Any]) -> Any:
+    if isinstance(operand, Pointer):
+        return Pointer(operand.tensor, _view(kind, operand.offsets, result, attributes))
+    if kind == "transpose":
+        return np.transpose(operand, attributes["order"])
+    if kind in ("splat", "broadcast"):
+        return np.broadcast_to(operand, result.shape)
+    return np.reshape(operand, result.shape)
+
+
+def _scan(operand: Array, element: str, attributes: Mapping[str, Any]) -> Array:
+    axis = attributes["axis"]
+    ordered = np.flip(operand, axis) if attributes.get("reverse") else operand
+    steps = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
+             "xor": np.bitwise_xor, "mul": np.multiply}[attributes["combine"]]  # fmt: skip
+    done = rounded(steps.accumulate(ordered, axis=axis), element)
+    return np.flip(done, axis) if attributes.get("reverse") else done

@@ -1,0 +1,168 @@
+"""The tile program: one specialized kernel as tile operations, with nothing about hardware.
+
+Grammar::
+
+    TileProgram ::= kernel spec file Argument* Item*
+    Item        ::= Op | Loop
+    Loop        ::= induction lower upper step Carry* Item*        (a counted loop)
+    Carry       ::= init argument yielded result                   (a loop-carried value)
+    Op          ::= kind operand* result* attribute* access? line name
+    Access      ::= base Axis* pad transport                       (an affine tile access)
+    Axis        ::= extent stride offset lower upper               (one axis of the tile)
+
+Values are numbered (SSA); scalars are tiles of shape (). Operation kinds are a closed
+vocabulary, `twill.tile.vocabulary`. The program is complete: running its operations in order
+computes what the kernel computes, for every grid index and any argument.
+
+`translate` makes it from Triton's IR with raw accesses ("load", "descriptor_load", ... over
+pointers); the pass `twill.tile.access.resolve` replaces those by "tile_load", "tile_store" and
+"tile_reduce" with an `Access`, whatever the spelling was, and drops the address arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twill.tile.affine import Polynomial
+
+
+@dataclass(frozen=True)
+class TileType:
+    """Shape (() for a scalar) and element type: f32 f16 bf16 f8e4m3 f8e5m2 f64 i1 i8 i16 i32
+    i64, or "ptr:f16" (pointer to f16), "desc:f16" (tensor descriptor; shape is its block)."""
+
+    shape: tuple[int, ...]
+    element: str
+
+
+@dataclass(frozen=True)
+class Value:
+    """An SSA value; `name` is the kernel's variable if known, else ""."""
+
+    id: int
+    type: TileType
+    name: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a tile access: index i in [0, extent) addresses element
+    `offset + i` of an axis of the tensor whose elements are `stride` apart (in elements).
+
+    Indices outside [lower, upper) are masked; None: no bound on that side.
+    Polynomials range over scalar values (arguments, grid indices, induction variables).
+    """
+
+    extent: int
+    stride: Polynomial
+    offset: Polynomial
+    lower: Polynomial | None = None
+    upper: Polynomial | None = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """A tile of a tensor in global memory. base: the argument's name (a pointer or descriptor).
+
+    Axes are in the order of the tile's shape. Element (i, j, ...) is at
+    base + constant + Σ stride·(offset + i). pad: what masked elements read as.
+    transport: "tma" if strides, alignment and bounds allow a tensor map, "copy" if 16-byte
+    asynchronous copies do, "plain" otherwise, with the reason it is not "tma".
+    """
+
+    base: str
+    element: str
+    axes: tuple[Axis, ...]
+    constant: Polynomial
+    pad: float
+    transport: str
+    transport_reason: str
+
+
+@dataclass(frozen=True)
+class Op:
+    """One tile (or scalar) operation. attributes: name -> int, float, str or tuple of ints."""
+
+    id: int
+    kind: str
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    attributes: tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
+    line: int
+    name: str
+    access: Access | None = None
+
+    def attribute(self, name: str) -> int | float | str | tuple[int, ...]:
+        """The attribute `name`; KeyError if the operation has none."""
+        return dict(self.attributes)[name]
+
+
+@dataclass(frozen=True)
+class Carry:
+    """A loop-carried value: enters as `init`, is `argument` inside, `yielded` replaces it for
+    the next iteration, and it leaves the loop as `result` (all value ids)."""
+
+    name: str
+    init: int
+    argument: int
+    yielded: int
+    result: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`for induction in range(lower, upper, step)`; the bounds are scalar value ids."""
+
+    id: int
+    induction: int
+    lower: int
+    upper: int
+    step: int
+    carried: tuple[Carry, ...]
+    body: tuple[Op | Loop, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A runtime argument. divisibility: the integer (or address) is a multiple of it (1: unknown). positive: the float
+    is from 2^-32 to 2^32."""
+
+    name: str
+    value: int
+    type: TileType
+    divisibility: int
+    positive: bool = False
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """See the grammar at the top of this file. original: the program that this one was made of by a rewriting that
+    must not change what it computes; None: it is as the kernel has it."""
+
+    kernel: str
+    spec: str
+    file: str
+    arguments: tuple[Argument, ...]
+    values: tuple[Value, ...]  # values[i].id == i
+    body: tuple[Op | Loop, ...]
+    original: TileProgram | None = None
+
+    def type_of(self, value: int) -> TileType:
+        """The type of a value."""
+        return self.values[value].type
+
+    def ops(self) -> Iterator[Op]:
+        """Every operation, loops' bodies included, in program order."""
+        return walk(self.body)
+
+
+def walk(items: tuple[Op | Loop, ...]) -> Iterator[Op]:
+    """Every operation of a block, in program order."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield from walk(item.body)
+        else:
+            yield item

@@ -1,0 +1,166 @@
+"""Masks that most iterations of a loop do not need are made under a guard, in those that do.
+
+`%y = select %mask %x %other`, where the mask compares index arithmetic, is %x in every iteration in which the
+comparison holds for all elements; whether it does is a comparison of scalars, the ends of the index ranges::
+
+    %some = compare %end %begin predicate=lt     (some element is masked)
+    %masked = select %mask %x %other
+    %y = amend %x %masked %some
+
+It is done where that changes from iteration to iteration, in a loop that may have more than a few and is not what the
+kernel itself has split off from another one, and where %x can be changed in place: in registers, with no other reader.
+A steady state is then scheduled as if it had no mask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twill.tile.affine import Polynomial
+from twill.tile.compact import compact, reads
+from twill.tile.flat import amending
+from twill.tile.program import Loop, Op, TileProgram, TileType
+from twill.tile.rewrite.match import may_be_amended
+from twill.tile.rewrite.writer import Writer
+from twill.tile.scalars import Scalars
+from twill.tile.uniformity import Purity, classify
+
+FEW = 4  # iterations, of which the ends are most
+TRUTH = TileType((), "i1")
+NOT = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
+SHOWN = ("splat", "expand_dims", "broadcast", "reshape", "transpose")  # the same numbers in another shape
+
+Ends = tuple[Polynomial, Polynomial]
+"""The least and the greatest element of a tile."""
+
+
+@dataclass(frozen=True)
+class Holds:
+    """`left predicate right` of scalars, which says that a comparison of tiles holds for all elements."""
+
+    left: Polynomial
+    predicate: str
+    right: Polynomial
+
+
+def predicate_masks(program: TileProgram) -> TileProgram:
+    """The program with such masks under guards; the same one if there are none. Raises `NestedLoop`."""
+    if not any(isinstance(item, Loop) for item in program.body):
+        return program
+    rewriter = _Rewriter(program, classify(program))
+    body = tuple(rewriter.loop(item) if isinstance(item, Loop) else item for item in program.body)
+    if body == program.body:
+        return program
+    made = compact(replace(program, body=body, values=tuple(rewriter.write.values)))
+    return replace(made, original=program.original or program)
+
+
+class _Rewriter:
+    def __init__(self, program: TileProgram, purity: Purity) -> None:
+        self.program, self.purity = program, purity
+        self.scalars, self.write = Scalars(program, purity), Writer(program)
+        self.guarded = amending(program)
+        loops = [item for item in program.body if isinstance(item, Loop)]
+        self.left = {carry.result for loop in loops for carry in loop.carried}
+
+    def loop(self, loop: Loop) -> Loop:
+        """A loop with its masks under guards."""
+        trip = self.scalars.trip(loop).constant
+        goes_on = any(carry.init in self.left for carry in loop.carried)
+        if goes_on or (trip is not None and trip < FEW):
+            return loop
+        self.write.made = []
+        for op in loop.body:
+            assert isinstance(op, Op)
+            holds = self.condition(loop, op) if op.kind == "select" and op.id not in self.guarded else ()
+            if holds:
+                self.guard(op, holds)
+            else:
+                self.write.made.append(op)
+        body = tuple(self.write.made)
+        return loop if body == loop.body else replace(loop, body=body)
+
+    def guard(self, op: Op, holds: tuple[Holds, ...]) -> None:
+        """The select under the guard that one of `holds` does not hold."""
+        found: int | None = None
+        for one in holds:
+            ends = (self.write.polynomial(one.left, op.line), self.write.polynomial(one.right, op.line))
+            failed = self.write.op("compare", ends, TRUTH, op.line, predicate=NOT[one.predicate], signed=1)
+            found = failed if found is None else self.write.op("or", (found, failed), TRUTH, op.line)
+        assert found is not None
+        kind = self.program.type_of(op.results[0])
+        masked = self.write.op("select", op.operands, kind, op.line, op.name)
+        amend = Op(op.id, "amend", (self.kept(op), masked, found), op.results, (), op.line, op.name)
+        self.write.made.append(amend)
+
+    def kept(self, op: Op) -> int:
+        """The operand of a select that is no constant: what the mask lets through."""
+        yes, no = op.operands[1:]
+        return no if yes in self.purity.pure else yes
+
+    def condition(self, loop: Loop, op: Op) -> tuple[Holds, ...]:
+        """What must hold for the select to change nothing; () if it cannot be said, or is no matter of iterations."""
+        mask, value = op.operands[0], self.kept(op)
+        other = op.operands[1] if value == op.operands[2] else op.operands[2]
+        if other not in self.purity.pure or value in self.purity.pure or mask not in self.purity.index:
+            return ()
+        readers = [v for item in self.program.ops() for v in reads(item)] + [c.yielded for c in loop.carried]
+        if readers.count(value) != 1 or not may_be_amended(self.program, self.purity, loop, value):
+            return ()
+        holds = self.everywhere(mask, value == op.operands[1])
+        if holds is None or not any(self.varies(loop, one) for one in holds):
+            return ()
+        return holds
+
+    def varies(self, loop: Loop, one: Holds) -> bool:
+        """Whether the ends move against one another from iteration to iteration."""
+        return loop.induction in self.scalars.reach_of(one.left - one.right)
+
+    def everywhere(self, mask: int, truth: bool) -> tuple[Holds, ...] | None:
+        """What must hold for all elements of a mask to be `truth`; None if that is not known."""
+        op = self.purity.makers.get(mask)
+        if op is None:
+            return None
+        if op.kind in SHOWN:
+            return self.everywhere(op.operands[0], truth)
+        if op.kind == ("and" if truth else "or"):
+            both = [self.everywhere(operand, truth) for operand in op.operands]
+            return None if None in both else tuple(one for part in both for one in part or ())
+        attributes = dict(op.attributes)
+        predicate = str(attributes.get("predicate"))
+        if op.kind != "compare" or predicate not in NOT or not attributes.get("signed", 1):
+            return None
+        left, right = (self.ends(operand) for operand in op.operands)
+        if left is None or right is None:
+            return None
+        predicate = predicate if truth else NOT[predicate]
+        greater = predicate in ("ge", "gt")
+        return (Holds(left[0 if greater else 1], predicate, right[1 if greater else 0]),)
+
+    def ends(self, value: int) -> Ends | None:
+        """The ends of a tile of index arithmetic; None if they are not known."""
+        if value in self.purity.uniform:
+            number = self.scalars.polynomial(value)
+            return number, number
+        op = self.purity.makers.get(value)
+        if op is None:
+            return None
+        if op.kind in SHOWN:
+            return self.ends(op.operands[0])
+        if op.kind == "range":
+            start, end = (int(str(op.attribute(name))) for name in ("start", "end"))
+            return Polynomial.constant_of(start), Polynomial.constant_of(end - 1)
+        if op.kind == "constant":
+            number = Polynomial.constant_of(int(str(op.attribute("value"))))
+            return number, number
+        return self.ends_of_sum(op)
+
+    def ends_of_sum(self, op: Op) -> Ends | None:
+        """The same for a sum or a difference."""
+        if op.kind not in ("add", "sub"):
+            return None
+        left, right = (self.ends(operand) for operand in op.operands)
+        if left is None or right is None:
+            return None
+        low, high = right if op.kind == "add" else (-right[1], -right[0])
+        return left[0] + low, left[1] + high

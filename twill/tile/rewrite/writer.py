@@ -1,0 +1,52 @@
+"""New operations for a tile program that is being rewritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twill.tile.affine import Polynomial
+from twill.tile.program import Op, TileProgram, TileType, Value
+
+I32 = TileType((), "i32")
+
+
+@dataclass
+class Writer:
+    """Numbers values and operations past those of `program`. made: the operations written, in order; a caller may
+    begin a new list. makers: the operation that makes a value, old and new."""
+
+    program: TileProgram
+    values: list[Value] = field(default_factory=list)
+    made: list[Op] = field(default_factory=list)
+    makers: dict[int, Op] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.values = list(self.program.values)
+        self.makers = {result: op for op in self.program.ops() for result in op.results}
+        # Loops are numbered among operations, and there are no more of both than values and operations.
+        self.number = len(self.values) + max((op.id for op in self.program.ops()), default=0)
+
+    def op(
+        self, kind: str, operands: tuple[int, ...], result: TileType, line: int, name: str = "",
+        **attributes: int | float | str | tuple[int, ...],
+    ) -> int:  # fmt: skip
+        """A new operation; its result."""
+        made = len(self.values)
+        self.values.append(Value(made, result, name, line))
+        self.number += 1
+        self.made.append(Op(self.number, kind, operands, (made,), tuple(attributes.items()), line, name))
+        self.makers[made] = self.made[-1]
+        return made
+
+    def polynomial(self, polynomial: Polynomial, line: int) -> int:
+        """The value of a polynomial over i32 scalars."""
+        total: int | None = None
+        for monomial, coefficient in polynomial.terms:
+            factors = [symbol for symbol, power in monomial for _ in range(power)]
+            if coefficient != 1 or not factors:
+                factors.append(self.op("constant", (), I32, line, value=coefficient))
+            term = factors[0]
+            for factor in factors[1:]:
+                term = self.op("mul", (term, factor), I32, line)
+            total = term if total is None else self.op("add", (total, term), I32, line)
+        return self.op("constant", (), I32, line, value=0) if total is None else total

@@ -1,0 +1,1 @@
+"""Triton's IR, operation by operation, as a tile program with raw accesses."""

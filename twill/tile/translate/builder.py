@@ -1,0 +1,121 @@
+"""The tile program while it is being made: numbering, constants, and the loop that is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twill.kernel.specialization import Specialization
+from twill.tile.compact import compact
+from twill.tile.mlir import RawOp, RawValue
+from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
+
+Attribute = int | float | str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A tile every element of which is known now; it becomes a "constant" if something reads it."""
+
+    number: int | float
+    type: TileType
+
+
+Made = int | Literal
+
+
+class Emitter:
+    """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
+
+    file: the kernel's file, for errors. in_loop: whether a loop is open.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.line = 0
+        self.in_loop = False
+        self._values: list[Value] = []
+        self._made: dict[int, Made] = {}
+        self._constants: dict[tuple[str, TileType], int] = {}
+        self._constant_ops: list[Op] = []
+        self._body: list[Op | Loop] = []
+        self._outer: list[Op | Loop] = []
+        self._ids = 0
+
+    def literal(self, raw: int) -> Literal | None:
+        """The literal that a raw value is known to be."""
+        made = self._made[raw]
+        return made if isinstance(made, Literal) else None
+
+    def value(self, raw: int) -> int:
+        """The value id of a raw value; a literal becomes a constant of the program."""
+        made = self._made[raw]
+        return self.constant(made) if isinstance(made, Literal) else made
+
+    def type_of(self, raw: int) -> TileType:
+        """The type of a raw value."""
+        made = self._made[raw]
+        return made.type if isinstance(made, Literal) else self._values[made].type
+
+    def constant(self, literal: Literal) -> int:
+        """The constant of the program that has this value; its line is that of its first reader."""
+        key = (repr(literal.number), literal.type)
+        if key not in self._constants:
+            self._constants[key] = self.new_value(literal.type, self.line, "")
+            self._constant_ops.append(
+                Op(self.next_id(), "constant", (), (self._constants[key],), (("value", literal.number),), self.line, "")
+            )
+        return self._constants[key]
+
+    def bind(self, raw: RawValue, made: Made) -> None:
+        """Says what a raw value is from now on."""
+        self._made[raw.id] = made
+
+    def define(self, raw: RawValue, name: str) -> int:
+        """A new value for an argument or result of the kernel or a loop."""
+        value = self.new_value(raw.type, raw.line, name)
+        self.bind(raw, value)
+        return value
+
+    def new_value(self, kind: TileType, line: int, name: str) -> int:
+        """A new value that no raw value stands for."""
+        self._values.append(Value(len(self._values), kind, name, line))
+        return len(self._values) - 1
+
+    def next_id(self) -> int:
+        """A new operation id."""
+        self._ids += 1
+        return self._ids - 1
+
+    def emit(
+        self,
+        op: RawOp,
+        kind: str,
+        operands: Sequence[int],
+        results: Sequence[TileType],
+        attributes: Sequence[tuple[str, Attribute]] = (),
+    ) -> tuple[int, ...]:
+        """Appends an operation with the line and name of `op`; `operands` are value ids."""
+        made = tuple(self.new_value(result, op.line, op.variable) for result in results)
+        self.append(Op(self.next_id(), kind, tuple(operands), made, tuple(attributes), op.line, op.variable))
+        return made
+
+    def append(self, item: Op | Loop) -> None:
+        """Appends to the open loop, or to the kernel."""
+        self._body.append(item)
+
+    def open_loop(self) -> None:
+        """Operations go to a loop's body from now on. Loops do not nest."""
+        self.in_loop = True
+        self._outer, self._body = self._body, []
+
+    def close_loop(self) -> tuple[Op | Loop, ...]:
+        """The body of the loop that was open."""
+        body, self._body, self.in_loop = tuple(self._body), self._outer, False
+        return body
+
+    def program(self, spec: Specialization, arguments: tuple[Argument, ...]) -> TileProgram:
+        """The finished program: constants first, dead code dropped, densely numbered."""
+        body = (*self._constant_ops, *self._body)
+        program = TileProgram(spec.kernel, spec.spec, spec.file, arguments, tuple(self._values), body)
+        return compact(program)

@@ -1,0 +1,50 @@
+"""What each pointer and descriptor operation of Triton's IR becomes: a raw access."""
+
+from __future__ import annotations
+
+from twill.tile.mlir import RawOp
+from twill.tile.translate.builder import Attribute, Emitter, Made
+from twill.tile.translate.operations import Rule
+
+# Triton's enumerations, by their value in the IR.
+ATOMIC_ADDS = frozenset({4, 5})  # integer and float; the others are and or xor max min umax umin exchange
+DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
+PADDINGS = {1: "zero", 2: "nan"}
+
+
+def load(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.load pointer [mask [other]]`."""
+    return None if op.attributes.get("isVolatile") else _raw(op, emitter, "load")
+
+
+def atomic(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.atomic_rmw pointer value [mask]`: additions only."""
+    return _raw(op, emitter, "atomic_add") if op.attributes["atomic_rmw_op"] in ATOMIC_ADDS else None
+
+
+def make_descriptor(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.make_tensor_descriptor base shape... strides...`; padding: what is read outside the tensor."""
+    return _raw(op, emitter, "make_descriptor", padding=PADDINGS.get(op.attributes.get("padding", 1), "zero"))
+
+
+def descriptor_reduce(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.descriptor_reduce desc value index...`."""
+    combine = DESCRIPTOR_REDUCTIONS.get(op.attributes["kind"])
+    return _raw(op, emitter, "descriptor_reduce", combine=combine) if combine else None
+
+
+def raw(kind: str) -> Rule:
+    """A raw access with the operands in Triton's order and no attributes."""
+    return lambda op, emitter: _raw(op, emitter, kind)
+
+
+def _raw(op: RawOp, emitter: Emitter, kind: str, **attributes: Attribute) -> tuple[int, ...]:
+    operands = [emitter.value(operand) for operand in op.operands]
+    return emitter.emit(op, kind, operands, [result.type for result in op.results], tuple(attributes.items()))
+
+
+MEMORY: dict[str, Rule] = {
+    "tt.load": load, "tt.store": raw("store"), "tt.atomic_rmw": atomic, "tt.addptr": raw("add_pointer"),
+    "tt.make_tensor_descriptor": make_descriptor, "tt.descriptor_load": raw("descriptor_load"),
+    "tt.descriptor_store": raw("descriptor_store"), "tt.descriptor_reduce": descriptor_reduce,
+}  # fmt: skip

@@ -1,0 +1,236 @@
+"""What each arithmetic operation, view, reduction and product of Triton's IR becomes.
+
+A rule takes an operation and gives what its results are: value ids, or literals where everything
+is known now. None: this form of the operation is not supported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twill.tile.fold import fold, identity
+from twill.tile.mlir import Dense, RawOp
+from twill.tile.translate.builder import Attribute, Emitter, Literal, Made
+
+Rule = Callable[[RawOp, Emitter], tuple[Made, ...] | None]
+
+
+def elementwise(kind: str, **attributes: Attribute) -> Rule:
+    """`kind` applied to the operands element by element; folded if all of them are known."""
+
+    def rule(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+        result = op.results[0].type
+        known = [literal.number if literal else None for literal in map(emitter.literal, op.operands)]
+        numbers = [number for number in known if number is not None]
+        if len(numbers) == len(known):
+            folded = fold(kind, numbers, attributes, result.element)
+            if folded is not None:
+                return (Literal(folded, result),)
+        same = identity(kind, known, result.element)
+        if same is not None:
+            return (emitter.value(op.operands[same]),)
+        return _emit(op, emitter, kind, attributes)
+
+    return rule
+
+
+def view(kind: str, *names: str) -> Rule:
+    """A view: `names` are the MLIR attributes it keeps. A view of a literal is a literal."""
+
+    def rule(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+        literal = emitter.literal(op.operands[0])
+        if literal and len(op.operands) == 1:
+            return tuple(Literal(literal.number, result.type) for result in op.results)
+        return _emit(op, emitter, kind, {name: op.attributes[name] for name in names})
+
+    return rule
+
+
+def source(kind: str, *names: str) -> Rule:
+    """An operation without operands that keeps its attributes `names`."""
+    return lambda op, emitter: _emit(op, emitter, kind, {name: op.attributes[name] for name in names})
+
+
+def _emit(op: RawOp, emitter: Emitter, kind: str, attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
+    operands = [emitter.value(operand) for operand in op.operands]
+    return emitter.emit(op, kind, operands, [result.type for result in op.results], tuple(attributes.items()))
+
+
+def constant(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """A scalar, or a tile whose elements are all the same."""
+    value = op.attributes["value"]
+    number = value.value if isinstance(value, Dense) else value
+    return None if number is None else (Literal(number, op.results[0].type),)
+
+
+def poison(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+    """A value that nothing may depend on: zero is one of its values."""
+    kind = op.results[0].type
+    return (Literal(0 if kind.element.startswith("i") else 0.0, kind),)
+
+
+SIGNED = {"s": 1, "u": 0}
+INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+FLOAT_PREDICATES = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
+                    "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")  # fmt: skip
+
+
+def compare_integers(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`arith.cmpi`: predicate, and whether the operands are signed (1 where it makes no difference)."""
+    predicate = INTEGER_PREDICATES[op.attributes["predicate"]]
+    signed = SIGNED.get(predicate[0], 1)
+    return elementwise("compare", predicate=predicate[-2:], signed=signed)(op, emitter)
+
+
+def compare_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`arith.cmpf`. unordered: the answer if an operand is NaN, where it is not Python's own."""
+    predicate = FLOAT_PREDICATES[op.attributes["predicate"]]
+    if predicate in ("false", "true", "ord", "uno"):
+        return None
+    name, unordered = predicate[1:], int(predicate.startswith("u"))
+    usual = int(name == "ne")
+    attributes: dict[str, Attribute] = {} if unordered == usual else {"unordered": unordered}
+    return elementwise("compare", predicate=name, **attributes)(op, emitter)
+
+
+def subtract_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`arith.subf`. Triton 3.6 spells `-x` as `0 - x` (which differs in the sign of zero), 3.9 as a negation."""
+    minuend = emitter.literal(op.operands[0])
+    if minuend and minuend.number == 0:
+        return emitter.emit(op, "neg", (emitter.value(op.operands[1]),), (op.results[0].type,))
+    return elementwise("sub")(op, emitter)
+
+
+def float_cast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.fp_to_fp`: rounds to nearest even unless attribute rounding says "rtz" (towards zero)."""
+    rounding = op.attributes.get("rounding")
+    attributes: dict[str, Attribute] = {"rounding": "rtz"} if rounding == 0 else {}
+    return elementwise("cast", **attributes)(op, emitter)
+
+
+def clamp(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.clampf x low high`."""
+    attributes: dict[str, Attribute] = {"propagate_nan": 1} if op.attributes.get("propagateNan") else {}
+    return elementwise("clamp", **attributes)(op, emitter)
+
+
+# Functions of CUDA's libdevice (without __nv_, fast_ and the f of the f32 variant) -> kind.
+LIBDEVICE = {
+    "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin",
+    "cos": "cos", "tanh": "tanh", "erf": "erf", "fabs": "abs", "floor": "floor", "ceil": "ceil", "fma": "fma",
+    "fmax": "max", "fmin": "min",
+}  # fmt: skip
+
+
+def libdevice(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.extern_elementwise` of a function that the vocabulary has."""
+    symbol = str(op.attributes.get("symbol", "")).removeprefix("__nv_").removeprefix("fast_")
+    kind = LIBDEVICE.get(symbol) or LIBDEVICE.get(symbol.removesuffix("f"))
+    return elementwise(kind)(op, emitter) if kind else None
+
+
+# The operation of a combiner region -> (combine, attributes).
+COMBINERS: dict[str, tuple[str, dict[str, Attribute]]] = {
+    "arith.addf": ("add", {}), "arith.addi": ("add", {}),
+    "arith.maxnumf": ("max", {}), "arith.maximumf": ("max", {"propagate_nan": 1}),
+    "arith.minnumf": ("min", {}), "arith.minimumf": ("min", {"propagate_nan": 1}),
+    "arith.maxsi": ("max", {"signed": 1}), "arith.maxui": ("max", {"signed": 0}),
+    "arith.minsi": ("min", {"signed": 1}), "arith.minui": ("min", {"signed": 0}),
+    "arith.andi": ("and", {}), "arith.ori": ("or", {}), "arith.xori": ("xor", {}),
+}  # fmt: skip
+
+
+def combiner(op: RawOp) -> tuple[str, dict[str, Attribute]] | None:
+    """What a reduction's or scan's region does to a pair of elements, if it is one operation."""
+    block = op.regions[0][0]
+    if len(op.operands) != 1 or len(block.operations) != 2:
+        return None
+    combine, leave = block.operations
+    arguments = {argument.id for argument in block.arguments}
+    if set(combine.operands) != arguments or leave.operands != (combine.results[0].id,):
+        return None
+    return COMBINERS.get(combine.name)
+
+
+def reduce(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.reduce`: axis, combine."""
+    found = combiner(op)
+    if found is None:
+        return None
+    return _emit(op, emitter, "reduce", {"axis": op.attributes["axis"], "combine": found[0], **found[1]})
+
+
+def scan(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.scan`: axis, combine, reverse."""
+    found = combiner(op)
+    if found is None:
+        return None
+    reverse = int(op.attributes["reverse"])
+    return _emit(op, emitter, "scan", {"axis": op.attributes["axis"], "combine": found[0], "reverse": reverse,
+                                       **found[1]})  # fmt: skip
+
+
+PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+
+
+def dot(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.dot a b c` of matrices. The precision matters for f32 operands only; others are exact."""
+    left = emitter.type_of(op.operands[0])
+    if len(left.shape) != 2:
+        return None
+    attributes: dict[str, Attribute] = {
+        "precision": PRECISIONS[op.attributes.get("inputPrecision", 0)] if left.element == "f32" else "ieee"
+    }
+    if left.element.startswith("f8"):
+        # Products that may be summed in less than f32 before they are added to the accumulator.
+        attributes["imprecise"] = int(op.attributes.get("maxNumImpreciseAcc", 0))
+    return _emit(op, emitter, "dot", attributes)
+
+
+def split(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+    """`tt.split`: the two halves of the last axis, each a slice."""
+    operand = emitter.value(op.operands[0])
+    axis = len(emitter.type_of(op.operands[0]).shape) - 1
+    return tuple(
+        emitter.emit(op, "slice", (operand,), (result.type,), (("axis", axis), ("index", index)))[0]
+        for index, result in enumerate(op.results)
+    )
+
+
+OPERATIONS: dict[str, Rule] = {
+    "arith.constant": constant, "ub.poison": poison,
+    "tt.get_program_id": source("program_id", "axis"), "tt.get_num_programs": source("num_programs", "axis"),
+    "tt.make_range": source("range", "start", "end"),
+    "tt.splat": view("splat"), "tt.broadcast": view("broadcast"), "tt.expand_dims": view("expand_dims", "axis"),
+    "tt.reshape": view("reshape"), "tt.unsplat": view("reshape"), "tt.trans": view("transpose", "order"),
+    "tt.join": view("join"), "tt.split": split,
+    "arith.addi": elementwise("add"), "arith.addf": elementwise("add"),
+    "arith.subi": elementwise("sub"), "arith.subf": subtract_floats,
+    "arith.muli": elementwise("mul"), "arith.mulf": elementwise("mul"),
+    "arith.divf": elementwise("div"), "tt.precise_divf": elementwise("div"),
+    "arith.divsi": elementwise("div", signed=1), "arith.divui": elementwise("div", signed=0),
+    "arith.remf": elementwise("rem"),
+    "arith.remsi": elementwise("rem", signed=1), "arith.remui": elementwise("rem", signed=0),
+    "arith.negf": elementwise("neg"), "math.absf": elementwise("abs"), "math.absi": elementwise("abs"),
+    "arith.maxnumf": elementwise("max"), "arith.maximumf": elementwise("max", propagate_nan=1),
+    "arith.minnumf": elementwise("min"), "arith.minimumf": elementwise("min", propagate_nan=1),
+    "arith.maxsi": elementwise("max", signed=1), "arith.maxui": elementwise("max", signed=0),
+    "arith.minsi": elementwise("min", signed=1), "arith.minui": elementwise("min", signed=0),
+    "arith.andi": elementwise("and"), "arith.ori": elementwise("or"), "arith.xori": elementwise("xor"),
+    "arith.shli": elementwise("shl"),
+    "arith.shrsi": elementwise("shr", signed=1), "arith.shrui": elementwise("shr", signed=0),
+    "arith.cmpi": compare_integers, "arith.cmpf": compare_floats, "arith.select": elementwise("select"),
+    "arith.extf": elementwise("cast"), "arith.truncf": elementwise("cast"), "tt.fp_to_fp": float_cast,
+    "arith.sitofp": elementwise("cast", signed=1), "arith.uitofp": elementwise("cast", signed=0),
+    "arith.fptosi": elementwise("cast", signed=1), "arith.fptoui": elementwise("cast", signed=0),
+    "arith.extsi": elementwise("cast", signed=1), "arith.extui": elementwise("cast", signed=0),
+    "arith.trunci": elementwise("cast", signed=1),
+    "arith.bitcast": elementwise("bitcast"), "tt.bitcast": elementwise("bitcast"),
+    "math.exp": elementwise("exp"), "math.exp2": elementwise("exp2"), "math.log": elementwise("log"),
+    "math.log2": elementwise("log2"), "math.sqrt": elementwise("sqrt"), "tt.precise_sqrt": elementwise("sqrt"),
+    "math.rsqrt": elementwise("rsqrt"), "math.sin": elementwise("sin"), "math.cos": elementwise("cos"),
+    "math.tanh": elementwise("tanh"), "math.erf": elementwise("erf"), "math.fma": elementwise("fma"),
+    "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,
+    "tt.extern_elementwise": libdevice,
+    "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot,
+}  # fmt: skip

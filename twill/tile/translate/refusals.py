@@ -1,0 +1,81 @@
+"""What the tile program has no place for: each operation in Triton's words, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from twill.exc import DataDependentControlFlow, NestedLoop, UnsupportedOperation
+from twill.tile.mlir import RawOp
+
+EARLY_RETURN = (
+    "an early `return` under a condition known only when the kernel runs",
+    "a launch grid without idle programs, or masks on the loads and stores",
+)
+CONTROL_FLOW = {
+    "scf.if": (
+        "an `if` over a value known only when the kernel runs",
+        "tl.where on the values, a mask on the stores, or a condition over tl.constexpr parameters",
+    ),
+    "scf.while": (
+        "a `while` loop over a value known only when the kernel runs",
+        "`for i in range(n)` with a trip count known before the loop, and masks",
+    ),
+    "cf.cond_br": EARLY_RETURN,
+    "cf.br": EARLY_RETURN,
+}
+
+# MLIR operation -> (Triton's words, hint).
+REFUSALS: dict[str, tuple[str, str]] = {
+    "tt.gather": ("tl.gather", "a tile access whose address is affine in the indices, or tl.where over a tl.arange"),
+    "tt.histogram": ("tl.histogram", "one comparison with tl.arange and a tl.sum per bin"),
+    "tt.print": ("tl.device_print", "leave the debugging output out"),
+    "tt.assert": ("tl.device_assert", "tl.assume, or a check on the host"),
+    "tt.cat": ("tl.cat", "tl.join and tl.reshape, which keep the order of the elements"),
+    "tt.dot_scaled": ("tl.dot_scaled", "tl.dot on fp8 operands, with the scales multiplied in afterwards"),
+    "tt.dot": ("tl.dot of tiles that are not matrices", "tl.dot of matrices, with the batch in the launch grid"),
+    "tt.atomic_rmw": ("an atomic other than an addition", "tl.atomic_add, or a reduction in a second kernel"),
+    "tt.atomic_cas": ("tl.atomic_cas", "tl.atomic_add, or a reduction in a second kernel"),
+    "tt.descriptor_reduce": ("this atomic of a tensor descriptor", "atomic_add, atomic_min, atomic_max, and, or, xor"),
+    "tt.descriptor_gather": ("gather through a tensor descriptor", "a block of rows that lie next to each other"),
+    "tt.descriptor_scatter": ("scatter through a tensor descriptor", "a block of rows that lie next to each other"),
+    "tt.elementwise_inline_asm": ("tl.inline_asm_elementwise", "the function of tl.math or tl itself"),
+    "tt.map_elementwise": ("tl.map_elementwise", "operations on whole tiles, with tl.where"),
+    "tt.mulhiui": ("tl.umulhi", "a product of tl.int64 values, shifted right"),
+    "tt.int_to_ptr": ("a pointer made from an integer", "a pointer argument"),
+    "tt.ptr_to_int": ("the integer value of a pointer", "offsets from a pointer argument"),
+    "tt.call": ("a call of a function that is not inlined", "the function without noinline=True"),
+    "tt.load": ("a volatile tl.load", "tl.load without volatile=True"),
+    "arith.constant": ("a constant tile with differing elements", "tl.arange and arithmetic"),
+    "arith.cmpf": ("a test for NaN", "`x != x`"),
+    "tt.make_tensor_ptr": ("tl.make_block_ptr", "a tensor descriptor (tl.make_tensor_descriptor)"),
+}  # fmt: skip
+
+REDUCTION = "tl.sum, tl.max, tl.min, tl.xor_sum, or tl.reduce with one of +, max, min, &, |, ^ as its function"
+
+
+def refuse(file: str, op: RawOp) -> NoReturn:
+    """The error for an operation that has no translation."""
+    if op.name in CONTROL_FLOW:
+        what, hint = CONTROL_FLOW[op.name]
+        raise DataDependentControlFlow(f"data-dependent control flow: {what}", file=file, line=op.line, hint=hint)
+    if op.name in ("tt.reduce", "tt.scan"):
+        word = "reduction" if op.name == "tt.reduce" else "scan"
+        raise UnsupportedOperation(
+            f"unsupported {word}: it combines several tiles (tl.argmax), or not by one simple operation",
+            file=file,
+            line=op.line,
+            hint=REDUCTION,
+        )
+    if op.name == "tt.extern_elementwise":
+        symbol = op.attributes.get("symbol")
+        raise UnsupportedOperation(
+            f"unsupported function of libdevice: {symbol}", file=file, line=op.line, hint="tl.math, or arithmetic"
+        )
+    what, hint = REFUSALS.get(op.name, (op.name, "the operations of Twill's vocabulary (twill/tile/vocabulary.py)"))
+    raise UnsupportedOperation(f"unsupported operation: {what}", file=file, line=op.line, hint=hint)
+
+
+def refuse_loop(file: str, op: RawOp) -> NoReturn:
+    """The error for a loop in a loop."""
+    hint = "the outer loop in the launch grid, one loop over both ranges, or tl.static_range for a short inner one"
+    raise NestedLoop("a loop inside a loop", file=file, line=op.line, hint=hint)

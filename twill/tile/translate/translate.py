@@ -1,0 +1,114 @@
+"""Specialization -> tile program with raw accesses: Triton's IR, operation by operation.
+
+What each MLIR operation becomes is in the tables of `twill.tile.translate.operations` (elementwise
+operations and views) and `twill.tile.translate.memory` (pointers and descriptors); what has no
+entry is refused by `twill.tile.translate.refusals` with the kernel line and what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from twill.exc import KernelDoesNotCompile
+from twill.kernel.specialization import Specialization
+from twill.kernel.ttir import ttir
+from twill.tile.mlir import RawBlock, RawOp, parse
+from twill.tile.program import Argument, Carry, Loop, TileProgram
+from twill.tile.translate.builder import Emitter
+from twill.tile.translate.memory import MEMORY
+from twill.tile.translate.operations import OPERATIONS
+from twill.tile.translate.refusals import refuse, refuse_loop
+
+# Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
+IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield"})
+TABLE = {**OPERATIONS, **MEMORY}
+
+
+def tile_program(spec: Specialization) -> TileProgram:
+    """The tile program of a specialization, its accesses as Triton spells them.
+
+    Raises `KernelDoesNotCompile`, `UnsupportedOperation`, `DataDependentControlFlow`, `NestedLoop`.
+    """
+    return from_mlir(ttir(spec), spec)
+
+
+def from_mlir(text: str, spec: Specialization) -> TileProgram:
+    """The tile program of the kernel in a TTIR module in generic form."""
+    module = parse(text, str(Path(spec.file).resolve()))
+    functions = [op for op in module.regions[0][0].operations if op.name == "tt.func"]
+    kernel = next((op for op in functions if op.attributes.get("sym_name") == spec.kernel), None)
+    if kernel is None:
+        raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
+    blocks = kernel.regions[0]
+    if len(blocks) != 1:
+        refuse(spec.file, blocks[0].operations[-1])
+    emitter = Emitter(spec.file)
+    arguments = _arguments(spec, blocks[0], emitter)
+    for op in blocks[0].operations:
+        _translate(spec.file, op, emitter)
+    return emitter.program(spec, arguments)
+
+
+def _arguments(spec: Specialization, block: RawBlock, emitter: Emitter) -> tuple[Argument, ...]:
+    """The runtime arguments: a host descriptor comes with the shape and strides of its tensor."""
+    names: list[tuple[str, int]] = []
+    divisors = dict(spec.divisibility)
+    for name, kind in spec.signature:
+        names.append((name, divisors.get(name, 1)))
+        if kind.startswith("tensordesc"):
+            names[-1] = (name, 16)  # a tensor map's base address is a multiple of 16 bytes ...
+            names.extend(_descriptor_fields(name, kind))
+    if len(names) != len(block.arguments):
+        raise KernelDoesNotCompile(
+            f"Triton passes {len(block.arguments)} arguments where {len(names)} were expected",
+            file=spec.file,
+            hint="a Triton version between 3.6 and 3.9",
+        )
+    values = [emitter.define(raw, name) for raw, (name, _) in zip(block.arguments, names, strict=True)]
+    return tuple(
+        Argument(name, value, raw.type, divisor, name in spec.positive)
+        for raw, value, (name, divisor) in zip(block.arguments, values, names, strict=True)
+    )
+
+
+def _descriptor_fields(name: str, kind: str) -> list[tuple[str, int]]:
+    rank = kind.count(",") + 1
+    bits = int((re.search(r"\d+", kind) or [8])[0])
+    outer = max(1, 16 * 8 // bits)  # ... and so are its strides, but for the last, which is 1
+    shape = [(f"{name}.shape.{axis}", 1) for axis in range(rank)]
+    return [*shape, *((f"{name}.stride.{axis}", outer if axis < rank - 1 else 1) for axis in range(rank))]
+
+
+def _translate(file: str, op: RawOp, emitter: Emitter) -> None:
+    if op.name in IGNORED:
+        return
+    emitter.line = op.line
+    if op.name == "scf.for":
+        _loop(file, op, emitter)
+        return
+    rule = TABLE.get(op.name)
+    made = rule(op, emitter) if rule else None
+    if made is None:
+        refuse(file, op)
+    for raw, value in zip(op.results, made, strict=True):
+        emitter.bind(raw, value)
+
+
+def _loop(file: str, op: RawOp, emitter: Emitter) -> None:
+    """`scf.for lower upper step inits` with a block of (induction, carried values)."""
+    if emitter.in_loop:
+        refuse_loop(file, op)
+    block = op.regions[0][0]
+    lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)
+    induction = emitter.define(block.arguments[0], block.arguments[0].name)
+    arguments = [emitter.define(raw, raw.name) for raw in block.arguments[1:]]
+    emitter.open_loop()
+    for inner in block.operations:
+        _translate(file, inner, emitter)
+    yielded = [emitter.value(operand) for operand in block.operations[-1].operands]
+    body = emitter.close_loop()
+    names = [raw.name or result.name for raw, result in zip(block.arguments[1:], op.results, strict=True)]
+    results = [emitter.define(raw, name) for raw, name in zip(op.results, names, strict=True)]
+    carried = tuple(map(Carry, names, inits, arguments, yielded, results))
+    emitter.append(Loop(emitter.next_id(), induction, lower, upper, step, carried, body, op.line))

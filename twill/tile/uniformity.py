@@ -1,0 +1,164 @@
+"""Which values of a tile program cost nothing, which are index arithmetic, and where each is made.
+
+- *uniform*: a scalar computed from arguments, grid indices, induction variables and constants.
+- *pure*: a tile computed from uniform scalars, ranges and constants alone, so that every place
+  that uses it can compute its own copy. A carried tile is pure if each iteration adds a
+  loop-invariant pure tile to it (`offs_n += BLOCK_N`).
+- *index*: a pure integer tile all of whose tile operands are index tiles: masks and offsets. It
+  is folded into the chain that uses it.
+- *home*: the stretch of the kernel that an operation belongs to once loop-invariant computations
+  have left their loop. Stretch 2i is the straight-line code before loop i, stretch 2i + 1 is loop i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twill.exc import NestedLoop, UnsupportedOperation
+from twill.tile.program import Carry, Loop, Op, TileProgram
+from twill.tile.vocabulary import ACCESS, ELEMENTWISE, PRODUCT, REDUCE, SCAN, SOURCES, VIEWS
+
+PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE})
+MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *SCAN, *PRODUCT})
+KNOWN_KINDS = MOVABLE_KINDS | frozenset(ACCESS)
+
+
+@dataclass(frozen=True)
+class Purity:
+    """What `classify` found. makers: the operation that makes a value, if one does. carries: the
+    carried value that a block argument or loop result belongs to. home: stretch by operation id.
+    """
+
+    uniform: frozenset[int]
+    pure: frozenset[int]
+    index: frozenset[int]
+    makers: dict[int, Op]
+    carries: dict[int, Carry]
+    home: dict[int, int]
+
+
+def stretches(program: TileProgram) -> Iterator[tuple[int, Loop | None, tuple[Op, ...]]]:
+    """(number, loop, operations) of every stretch: straight, loop, straight, ..., straight."""
+    number, straight = 0, []
+    for item in program.body:
+        if isinstance(item, Op):
+            straight.append(item)
+            continue
+        yield number, None, tuple(straight)
+        yield number + 1, item, _body(item, program.file)
+        number, straight = number + 2, []
+    yield number, None, tuple(straight)
+
+
+def _body(loop: Loop, file: str) -> tuple[Op, ...]:
+    inner = [op for op in loop.body if isinstance(op, Op)]
+    if len(inner) != len(loop.body):
+        raise NestedLoop("a loop inside a loop", file=file, line=loop.line, hint="one loop over the flattened range")
+    return tuple(inner)
+
+
+def classify(program: TileProgram) -> Purity:
+    """Raises `NestedLoop`, and `UnsupportedOperation` for an access that was not resolved."""
+    uniform = {argument.value for argument in program.arguments if not argument.type.shape}
+    pure: set[int] = set()
+    makers: dict[int, Op] = {}
+    carries: dict[int, Carry] = {}
+    home: dict[int, int] = {}
+    born: dict[int, int] = {argument.value: 0 for argument in program.arguments}
+    for number, loop, ops in stretches(program):
+        if loop is not None:
+            uniform.add(loop.induction)
+            born[loop.induction] = number
+            for carry in loop.carried:
+                carries[carry.argument] = carries[carry.result] = carry
+                born[carry.argument], born[carry.result] = number, number + 1
+            uniform |= _uniform_arguments(program, loop, ops, uniform)
+            pure |= _progressions(program, loop, ops, uniform, pure, born)
+        for op in ops:
+            if op.kind not in KNOWN_KINDS:
+                raise UnsupportedOperation(f"{op.kind} has no tile access", file=program.file, line=op.line)
+            home[op.id] = _home(op, number, loop, born)
+            for result in op.results:
+                makers[result], born[result] = op, home[op.id]
+            _grow(program, op, uniform, pure)
+        if loop is not None:
+            for carry in loop.carried:
+                if carry.argument in uniform:
+                    uniform.add(carry.result)
+                if carry.argument in pure:
+                    pure.add(carry.result)
+    index = _index(program, pure, makers, carries, uniform)
+    return Purity(frozenset(uniform), frozenset(pure), index, makers, carries, home)
+
+
+def _home(op: Op, number: int, loop: Loop | None, born: dict[int, int]) -> int:
+    if loop is None or op.kind not in MOVABLE_KINDS or any(born[operand] == number for operand in op.operands):
+        return number
+    return number - 1
+
+
+def _grow(program: TileProgram, op: Op, uniform: set[int], pure: set[int]) -> None:
+    """Adds the results of an operation to the sets that its operands put them in."""
+    if op.kind not in PURE_KINDS or any(o not in uniform and o not in pure for o in op.operands):
+        return
+    for result in op.results:
+        scalar = not program.type_of(result).shape and not any(o in pure for o in op.operands)
+        (uniform if scalar else pure).add(result)
+
+
+def _uniform_arguments(program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int]) -> set[int]:
+    """Carried scalars that start uniform and stay so: assumed of all, then withdrawn as refuted."""
+    assumed = [c for c in loop.carried if c.init in uniform and not program.type_of(c.argument).shape]
+    while True:
+        known = uniform | {carry.argument for carry in assumed}
+        for op in ops:
+            _grow(program, op, known, set())
+        kept = [carry for carry in assumed if carry.yielded in known]
+        if len(kept) == len(assumed):
+            return {carry.argument for carry in kept}
+        assumed = kept
+
+
+def _progressions(
+    program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], pure: set[int], born: dict[int, int]
+) -> set[int]:
+    """Arguments of carried integer tiles to which each iteration adds the same pure tile."""
+    fixed = set(pure)
+    made: dict[int, Op] = {}
+    varying = {loop.induction, *(carry.argument for carry in loop.carried)}
+    for op in ops:
+        made.update(dict.fromkeys(op.results, op))
+        if varying.intersection(op.operands):
+            varying.update(op.results)
+        else:
+            _grow(program, op, set(uniform), fixed)
+    return {
+        carry.argument
+        for carry in loop.carried
+        if carry.init in pure
+        and program.type_of(carry.argument).element.startswith("i")
+        and program.type_of(carry.argument).shape
+        and (carry.yielded == carry.argument or _adds(made.get(carry.yielded), carry.argument, fixed - varying))
+    }
+
+
+def _adds(op: Op | None, argument: int, fixed: set[int]) -> bool:
+    if op is None or op.kind not in ("add", "sub") or argument not in op.operands:
+        return False
+    others = [operand for operand in op.operands if operand != argument]
+    return len(others) == 1 and others[0] in fixed and (op.kind == "add" or op.operands[0] == argument)
+
+
+def _index(
+    program: TileProgram, pure: set[int], makers: dict[int, Op], carries: dict[int, Carry], uniform: set[int]
+) -> frozenset[int]:
+    index: set[int] = set()
+    for value in sorted(pure):  # values are numbered in program order
+        if not program.type_of(value).element.startswith("i"):
+            continue
+        carry = carries.get(value)
+        needs = (carry.init,) if carry else makers[value].operands
+        if all(need in index or need in uniform for need in needs):
+            index.add(value)
+    return frozenset(index)

@@ -1,0 +1,85 @@
+"""The closed vocabulary of tile operations: name, family, and the work each element costs.
+
+Families: "source" (constants, grid indices, ranges), "view" (no work: the same elements in
+another shape), "elementwise" (also on scalars), "reduce", "product", "raw access" (pointers and
+descriptors as Triton spells them) and "access" (after `twill.tile.access.resolve`).
+"""
+
+from __future__ import annotations
+
+SOURCES = ("constant", "program_id", "num_programs", "range", "splat")
+# constant: attribute value. program_id, num_programs: attribute axis. range: start, end.
+# splat: scalar -> tile (a view of one element).
+
+VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "amend")
+# expand_dims: axis. transpose: order.
+# amend: value amended condition -> `amended` if the uniform condition holds, else `value`. It is the value itself,
+# changed where it is (`twill.tile.rewrite.loop_fusion`): `amended` is made of it by elementwise operations that
+# nothing else reads.
+
+# elementwise kind -> operation class without its element type; "" costs nothing.
+ELEMENTWISE: dict[str, str] = {
+    "add": "add", "sub": "add", "mul": "mul", "fma": "fma", "neg": "mul",
+    "div": "div", "rem": "div", "abs": "logic", "floor": "round", "ceil": "round",
+    "max": "max", "min": "max", "exp": "exp2", "exp2": "exp2", "log": "log2", "log2": "log2",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "sin", "tanh": "tanh", "erf": "erf",
+    "clamp": "max", "cast": "cast", "bitcast": "", "compare": "compare", "select": "select",
+    "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic",
+}  # fmt: skip
+# max: attribute slack: of a and b it is b where b > a + slack, else a (floats; without: the larger one).
+# mul: attribute often_one: an operand is a vector spread over the other, and often 1 in many rows; says nothing else.
+# compare: predicate lt le gt ge eq ne (and attribute signed 0/1 for integers).
+# exp and log cost one multiplication more than exp2 and log2.
+
+SLACK = "slack"
+OFTEN_ONE = "often_one"
+
+REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor
+SCAN = ("scan",)  # attributes axis, combine, reverse
+PRODUCT = ("dot",)  # operands a b [c]; attributes precision "tf32" "ieee" ...
+
+RAW_ACCESS = (
+    "load",  # pointer [mask [other]]; attributes boundary (block pointers), padding
+    "store",  # pointer value [mask]
+    "atomic_add",  # pointer value [mask] -> old
+    "add_pointer",  # pointer offset (elements)
+    "make_descriptor",  # base shape... strides...; type desc
+    "descriptor_load",  # desc index...
+    "descriptor_store",  # desc value index...
+    "descriptor_reduce",  # desc value index...; attribute combine
+    "make_block_pointer",  # base shape... strides... offsets...; attribute order
+    "advance",  # block pointer, offset...
+)
+
+ACCESS = (
+    "tile_load",  # [mask]
+    "tile_store",  # tile [mask]
+    "tile_reduce",  # tile [mask]; attribute combine
+)  # mask: what the bounds of the access do not say; elements where it is false are not touched either
+
+# Operation classes on the transcendental units; every other class is arithmetic.
+TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf", "div"})
+
+# Every operation class that a node's counts can name, "<class>.<element of the work>". Machine
+# files price exactly these. 16-bit floats (f16, bf16) count as "f16"; i1, i8 and i16 as "i32".
+# Transcendental work, division, rounding, reductions and scans of 16-bit floats count as "f32".
+# - add mul max compare select: one element each (compare: the element type of its operands)
+# - fma: a multiplication whose only use is an addition of the same shape
+# - cast: conversions. "f64" or "i64" if either side is one; else "f32" if either side is f32 or
+#   one is an integer and the other a float; "f16" among 16- and 8-bit floats; "i32" among integers
+# - logic: and or xor shl shr abs, per 32- or 64-bit word. round: floor ceil
+# - reduce_*, scan_*: per input element. *_max: max and min. *_logic: and or xor
+_WORK_ELEMENTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "mul", "max", "compare", "select"), ("f64", "f32", "f16", "i64", "i32")),
+    "fma": ("f64", "f32", "f16"),
+    "cast": ("f64", "f32", "f16", "i64", "i32"),
+    "logic": ("i64", "i32"),
+    "div": ("f64", "f32", "i64", "i32"),
+    **dict.fromkeys(("round", "exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf"), ("f64", "f32")),
+    **dict.fromkeys(("reduce_add", "reduce_max", "scan_add", "scan_max"), ("f64", "f32", "i64", "i32")),
+    **dict.fromkeys(("reduce_logic", "scan_logic"), ("i64", "i32")),
+}  # fmt: skip
+
+OPERATION_CLASSES: tuple[str, ...] = tuple(
+    f"{name}.{element}" for name, elements in _WORK_ELEMENTS.items() for element in elements
+)

@@ -1,0 +1,1 @@
+"""Reading TOML so that an error names file, line and key."""

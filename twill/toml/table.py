@@ -1,0 +1,202 @@
+"""Typed look-ups in a TOML file whose errors name file, line, key and what to write.
+
+A `Table` may have a base table (of a file that it extends): keys that it lacks are looked up there.
+Every look-up takes the example to show when the key is missing. `finish` refuses keys that no
+look-up and no `allow` named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from twill.exc import FileMissing, TomlMissingKey, TomlSyntax, TomlUnknownKey, TomlWrongType
+from twill.toml.lines import Key, key_lines, line_of
+
+T = TypeVar("T")
+
+_TYPE_NAMES: dict[type, str] = {
+    bool: "a truth value",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}
+
+
+@dataclass(frozen=True)
+class TomlText:
+    """One parsed file: its name for messages and the line of every key."""
+
+    file: str
+    lines: dict[Key, int]
+
+    def line(self, key: Key) -> int:
+        """The line of `key` or of its closest enclosing table; 0 if neither is in the file."""
+        return line_of(self.lines, key)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a TOML file. `key`: where it is in its file. `base`: what it falls back to."""
+
+    data: dict[str, object]
+    text: TomlText
+    key: Key = ()
+    base: Table | None = None
+    seen: set[str] = field(default_factory=set, compare=False)
+
+    def names(self) -> tuple[str, ...]:
+        """Every key, the base's first, each once."""
+        inherited = self.base.names() if self.base else ()
+        return tuple(dict.fromkeys((*inherited, *self.data)))
+
+    def owner(self, name: str) -> Table | None:
+        """The table that defines `name`: this one, or a base; None if none does."""
+        self.seen.add(name)
+        if name in self.data:
+            return self
+        return self.base.owner(name) if self.base else None
+
+    def has(self, name: str) -> bool:
+        """Whether this table or its base defines `name`."""
+        return self.owner(name) is not None
+
+    def line(self, name: str = "") -> int:
+        """The line of key `name` of this table, or of the table's own header."""
+        return self.text.line((*self.key, name) if name else self.key)
+
+    def title(self, name: str = "") -> str:
+        """The dotted key as a person would write it, e.g. `operations[2].latency`."""
+        return dotted((*self.key, name) if name else self.key)
+
+    def string(self, name: str, example: str) -> str:
+        """The text under `name`, not empty."""
+        value = self._typed(name, str, "a text", example)
+        if not value.strip():
+            raise TomlWrongType(self.title(name), "empty", example, file=self.text.file, line=self.line(name))
+        return value
+
+    def flag(self, name: str, example: str) -> bool:
+        """The truth value under `name`."""
+        return self._typed(name, bool, "true or false", example)
+
+    def whole(self, name: str, example: str) -> int:
+        """The whole number under `name`."""
+        return self._typed(name, int, "a whole number", example)
+
+    def strings(self, name: str, example: str) -> tuple[str, ...]:
+        """The list of texts under `name`, at least one."""
+        owner = self._owner(name, example)
+        items = self._typed(name, list, "a list of texts", example)
+        if not items:
+            raise TomlWrongType(owner.title(name), "empty", example, file=owner.text.file, line=owner.line(name))
+        for item in items:
+            if not isinstance(item, str):
+                found = f"a list with {describe(item)} in it"
+                raise TomlWrongType(owner.title(name), found, example, file=owner.text.file, line=owner.line(name))
+        return tuple(items)
+
+    def table(self, name: str, example: str) -> Table:
+        """The table under `name`, over the base's table of that name."""
+        owner = self._owner(name, example)
+        data = owner._typed(name, dict, "a table", example)
+        base = owner.base.table(name, example) if owner.base and owner.base.has(name) else None
+        return Table(data, owner.text, (*owner.key, name), base)
+
+    def whole_table(self, name: str, example: str) -> Table:
+        """The table under `name` as its defining file has it: keys are not inherited one by one."""
+        owner = self._owner(name, example)
+        return Table(owner._typed(name, dict, "a table", example), owner.text, (*owner.key, name))
+
+    def tables(self, name: str, example: str) -> tuple[Table, ...]:
+        """The array of tables under `name`, in this file only (not the base's)."""
+        items = self._typed(name, list, "an array of tables", example)
+        return tuple(self._element(name, index, item, example) for index, item in enumerate(items))
+
+    def allow(self, names: Iterable[str]) -> None:
+        """Name keys that are known though nothing has looked them up."""
+        self.seen.update(names)
+
+    def finish(self) -> None:
+        """Refuse the first key of this file's table that nothing looked up."""
+        for name in self.data:
+            if name not in self.seen:
+                hint = closest(name, self.seen)
+                raise TomlUnknownKey(self.title(name), hint, file=self.text.file, line=self.line(name))
+
+    def _owner(self, name: str, example: str) -> Table:
+        owner = self.owner(name)
+        if owner is None:
+            misspelt = difflib.get_close_matches(name, [key for key in self.data if key not in self.seen], n=1)
+            hint = f"{example} (is `{misspelt[0]}` meant to be it?)" if misspelt else example
+            raise TomlMissingKey(self.title(name), hint, file=self.text.file, line=self.line())
+        return owner
+
+    def _element(self, name: str, index: int, item: object, example: str) -> Table:
+        key = (*self.key, name, index)
+        if not isinstance(item, dict):
+            raise TomlWrongType(dotted(key), describe(item), example, file=self.text.file, line=self.text.line(key))
+        return Table(item, self.text, key)
+
+    def _typed(self, name: str, wanted: type[T], words: str, example: str) -> T:
+        owner = self._owner(name, example)
+        value = owner.data[name]
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+            hint = f"{words}, as in {example}"
+            raise TomlWrongType(owner.title(name), describe(value), hint, file=owner.text.file, line=owner.line(name))
+        return value
+
+
+def read_toml(path: Path) -> Table:
+    """The top table of a TOML file; raises FileMissing or TomlSyntax."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileMissing(str(path), error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise TomlSyntax(str(path), 0, "it is not UTF-8 text") from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        why, line = split_position(str(error), text)
+        raise TomlSyntax(str(path), line, why) from error
+    return Table(data, TomlText(str(path), key_lines(text)))
+
+
+def split_position(message: str, text: str) -> tuple[str, int]:
+    """The message of tomllib without its "(at line 3, column 7)", and that line (the last for the end)."""
+    why, _, position = message.partition(" (at ")
+    number = position.removeprefix("line ").partition(",")[0]
+    return why, int(number) if number.isdecimal() else text.count("\n") + 1
+
+
+def describe(value: object) -> str:
+    """A value in the words of an error: `a text ("fast")`."""
+    words = _TYPE_NAMES.get(type(value), "a date or time")
+    return f"{words} ({value!r})" if isinstance(value, bool | int | float | str) else words
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """A hint for a name that is not among `known`: the closest one, or all of them."""
+    names = sorted(known)
+    matches = difflib.get_close_matches(name, names, n=1)
+    if matches:
+        return f"did you mean `{matches[0]}`?"
+    return "known are: " + ", ".join(names) if names else "none are defined"
+
+
+def dotted(key: Key) -> str:
+    """`("operations", 2, "latency")` as `operations[2].latency`."""
+    text = ""
+    for part in key:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        text += f"{'.' if text else ''}{part}"
+    return text
