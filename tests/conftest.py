@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 
 # These need a browser, which is no Python package: they are tests where there is one.
-collect_ignore = [] if chromium() else ["test_server_browser.py"]
+collect_ignore = [] if chromium() else ["server/test_browser.py"]
 
 
 def pytest_configure() -> None:

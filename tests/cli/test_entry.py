@@ -58,7 +58,7 @@ def test_an_internal_error_is_one_line_unless_debugging(
     monkeypatch.delenv("TWILL_DEBUG", raising=False)
     ending(monkeypatch, ZeroDivisionError("first\nsecond"))
     err = capsys.readouterr().err
-    assert err.startswith("internal error at test_cli_entry.py:") and err.count("\n") == 1
+    assert err.startswith("internal error at test_entry.py:") and err.count("\n") == 1
     assert "ZeroDivisionError: first second" in err and "report" in err and "TWILL_DEBUG=1" in err
     monkeypatch.setenv("TWILL_DEBUG", "1")
     assert ending(monkeypatch, ZeroDivisionError("first")) == 5

@@ -129,7 +129,7 @@ def test_the_example_has_it_and_is_right() -> None:
 
 def coefficients(name: str, count: int) -> list[np.float32]:
     """Of a printed formula, the highest first."""
-    text = (Path(twill.__file__).parent / "codegen" / "cuda" / "tile.cuh").read_text()
+    text = (Path(twill.__file__).parent / "codegen" / "print" / "cuda" / "tile.cuh").read_text()
     body = text[text.index(f"DEV float {name}") :]
     body = body[: body.index("}")]
     return [np.float32(number) for number in re.findall(r"(-?[\d.]+(?:e-\d+)?)f\)?;", body)[:count]]
