@@ -20,10 +20,10 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import twill
 from tests.fake_driver import FakeDriver, forget, install
 from tests.fake_triton import FakeTriton, installed
+from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+from twill.manifest.evaluate import Operation
 from twill.runtime import library
 from twill.runtime.artifact import NAME, artifact, to_text
-from twill.runtime.evaluate import Operation
-from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
 from twill.runtime.reasons import NOTES
 from twill.runtime.request import Answer, Request
 from twill.store.sqlite import SqliteStore

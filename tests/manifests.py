@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twill.runtime.evaluate import Operation
-from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
+from twill.manifest.evaluate import Operation
 
 CODE = b"the cubin"
 KERNEL = Manifest(

@@ -22,12 +22,13 @@ from server.service import Service
 from server.settings import Settings
 from tests.kernels import H100
 from twill.cli.serving import listen
-from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, Region, Tile, Trip
+from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, Region, Tile
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.schedule.key import Asked
 from twill.store.interface import Entry, Summary, summary_of
+from twill.tile.scalars import Trip
 
 
 class MemoryStore:

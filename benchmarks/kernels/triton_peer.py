@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.kernels.contestant import Contestant, errors, right
 from benchmarks.kernels.measure import Clock, Launch
 from benchmarks.kernels.variants import constants, module, outputs, problem
-from twill.runtime.manifest import Manifest
+from twill.manifest.document import Manifest
 from twill.trial.data import Blocks, Data, constant, original
 
 NEAR = 1.3  # configurations slower than this times the best at first sight are not looked at again

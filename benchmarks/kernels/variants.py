@@ -14,8 +14,8 @@ from benchmarks.kernels.tables import ROOT, Row, computing
 from twill.exc import MalformedSidecar
 from twill.kernel.problem import Case, Problem
 from twill.kernel.sidecar import read_sidecar
+from twill.manifest.document import Manifest, read_manifest
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.manifest import Manifest, read_manifest
 from twill.trial.data import Data, emitted
 
 

@@ -27,7 +27,7 @@ from benchmarks.kernels.tables import TABLES, Row, rows
 from benchmarks.kernels.work import flops
 from tests.conftest import ROOT
 from tests.manifests import KERNEL
-from twill.runtime.manifest import CallArgument, Manifest
+from twill.manifest.document import CallArgument, Manifest
 
 
 def timed(name: str, group: str, ms: float, ok: bool = True) -> Timed:

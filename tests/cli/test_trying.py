@@ -17,8 +17,8 @@ from tests.manifests import CODE, KERNEL
 from twill import exc
 from twill.cli import main, trying
 from twill.kernel.problem import Case
+from twill.manifest.document import CUBIN, MANIFEST
 from twill.runtime import driver
-from twill.runtime.kernel import CUBIN, MANIFEST
 from twill.trial import bench, check
 from twill.trial.bench import Timed
 from twill.trial.check import Checked

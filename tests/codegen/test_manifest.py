@@ -14,8 +14,8 @@ from twill.codegen.print.launcher import launcher
 from twill.codegen.warp.expression import Apply, Number, ProgramId, Symbol
 from twill.codegen.warp.program import TensorMap
 from twill.kernel.specialization import resolve
-from twill.runtime.evaluate import Operation
-from twill.runtime.manifest import CallArgument, Manifest, Promise, parse_manifest
+from twill.manifest.document import CallArgument, Manifest, Promise, parse_manifest
+from twill.manifest.evaluate import Operation
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.program import Argument, TileProgram, TileType
 from twill.tile.translate.translate import tile_program

@@ -8,10 +8,11 @@ import torch
 
 from tests.gpu.builds import COPIES, GpuBuild
 from tests.gpu.run import Row
+from twill.manifest.document import Swizzle
 from twill.runtime.launch import LaunchShape, launch
 from twill.runtime.module import Module
 from twill.runtime.tensor import view
-from twill.runtime.tensor_map import Swizzle, TileBox, tensor_map
+from twill.runtime.tensor_map import TileBox, tensor_map
 
 # rank -> shape of the tensor, box, element type, swizzle; sizes are ragged, so boundary boxes are clipped
 RANKS: dict[int, tuple[tuple[int, ...], tuple[int, ...], torch.dtype, Swizzle]] = {

@@ -10,9 +10,9 @@ import pytest
 
 from tests.manifests import CODE, KERNEL
 from twill.exc import MalformedManifest
+from twill.manifest.document import sha256
 from twill.runtime.artifact import Refused, artifact, from_text, read_artifact, refusal, to_text
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.manifest import sha256
 
 
 def changed(code: bytes = CODE, **fields: Any) -> bytes:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.manifests import KERNEL
 from twill import exc
+from twill.manifest.document import CallArgument
 from twill.runtime.call import Calls, same
-from twill.runtime.manifest import CallArgument
 
 CALLS = Calls("scale", KERNEL.arguments)
 

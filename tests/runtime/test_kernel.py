@@ -16,8 +16,8 @@ import pytest
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from tests.manifests import CODE, COUNTING, KERNEL, SIZES
 from twill import exc
-from twill.runtime.kernel import CUBIN, MANIFEST, EmittedKernel
-from twill.runtime.manifest import Promise
+from twill.manifest.document import CUBIN, MANIFEST, Promise
+from twill.runtime.kernel import EmittedKernel
 from twill.runtime.plans import MOST_PLANS
 
 GPU_STREAM = 5555

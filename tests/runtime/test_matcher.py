@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.jit_kernels import MANIFEST
-from twill.runtime.manifest import CallArgument, MapEntry
+from twill.manifest.document import CallArgument, MapEntry
 from twill.runtime.matcher import changed, facts_of, kinds, matcher
 from twill.runtime.plans import REFUSED, Plans
 

@@ -9,7 +9,7 @@ import pytest
 import triton.language as tl
 
 from tests.jit_kernels import MANIFEST
-from twill.runtime.manifest import CallArgument
+from twill.manifest.document import CallArgument
 from twill.runtime.variant import Unsupported, Variant, compiler, constant, variant
 
 SAID = [

@@ -5,12 +5,13 @@ from __future__ import annotations
 from tests.graphs import edge, graph, instruction, value
 from tests.strategies import make_machine
 from twill.graph.costed import Cooperation, CostedGraph
-from twill.graph.dependence import DependenceGraph, Region, Trip
+from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check
 from twill.schedule.document import Candidate, Schedule
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
+from twill.tile.scalars import Trip
 from twill.zlp.bounds import lower_bounds
 
 MACHINE = make_machine()

@@ -12,7 +12,7 @@ import pytest
 from tests.fake_torch import fake_torch
 from tests.manifests import KERNEL
 from twill.kernel.problem import Case
-from twill.runtime.manifest import CallArgument
+from twill.manifest.document import CallArgument
 from twill.trial.data import GUARD, Data, constant, emitted, make_data, original
 
 ARGUMENTS = (

@@ -21,8 +21,7 @@ from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import Specialization, problem_of
 from twill.machine.description import Machine
-from twill.runtime.kernel import CUBIN, MANIFEST
-from twill.runtime.manifest import Manifest
+from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.schedule.document import Schedule
 from twill.tile.program import TileProgram
 

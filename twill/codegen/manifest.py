@@ -11,9 +11,8 @@ from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.parameters import parameters
 from twill.codegen.warp.program import TensorMap, WarpProgram
 from twill.kernel.specialization import Specialization
-from twill.runtime.evaluate import Operation, Scalar, evaluable
-from twill.runtime.manifest import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
-from twill.runtime.tensor_map import Swizzle
+from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, Swizzle, sha256
+from twill.manifest.evaluate import Operation, Scalar, evaluable
 
 COUNTER = 4  # bytes that instances are counted in
 SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value

@@ -25,6 +25,7 @@ from typing import Literal
 from pydantic import Field
 
 from twill.document import Document
+from twill.tile.scalars import Trip
 
 Space = Literal["register", "shared", "tmem"]
 EdgeKind = Literal["value", "memory", "anti"]
@@ -152,14 +153,6 @@ class Input(Document):
     tile: Tile
     made_by: tuple[int, int]
     readers: tuple[tuple[int, str], ...]
-
-
-class Trip(Document):
-    """A loop's trip count: its text in kernel terms, the constant if known, and an estimate."""
-
-    text: str
-    constant: int | None
-    varies_with_grid: bool
 
 
 class Region(Document):

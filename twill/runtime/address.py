@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twill.runtime.manifest import Manifest
+from twill.manifest.document import Manifest
 from twill.runtime.tensor import TensorView, is_torch
 from twill.runtime.tensor_map import ALIGNMENT, TensorMap, relocated
 

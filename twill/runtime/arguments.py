@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill import exc
-from twill.runtime.manifest import POSITIVE, CallArgument, Promise
+from twill.manifest.document import POSITIVE, CallArgument, Promise
 from twill.runtime.tensor import TensorView, is_tensor, view
 
 _FLOATS = ("fp16", "bf16", "fp32", "fp64")

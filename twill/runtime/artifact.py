@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass
 
 from twill.exc import MalformedManifest
+from twill.manifest.document import AGAIN, parse_manifest
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.manifest import AGAIN, parse_manifest
 
 SCHEMA = "twill.artifact/2"
 NAME = "launch"  # of the artifact in the store

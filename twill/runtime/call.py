@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill import exc
-from twill.runtime.manifest import CallArgument, Constant
+from twill.manifest.document import CallArgument, Constant
 
 IGNORED = frozenset({
     "num_warps", "num_stages", "num_ctas", "maxnreg", "launch_cooperative_grid", "launch_pdl", "enable_fp_fusion",

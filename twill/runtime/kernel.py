@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from twill import exc
+from twill.manifest.document import AGAIN, CUBIN, MANIFEST, Manifest, read_manifest
 from twill.runtime.call import Calls
 from twill.runtime.device import device, runs_on
 from twill.runtime.launch import stream_handle
-from twill.runtime.manifest import AGAIN, Manifest, read_manifest
 from twill.runtime.module import Kernel, load_module
 from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps, open_ended
 from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
 from twill.runtime.workspace import Workspaces
-
-MANIFEST, CUBIN = "manifest.json", "kernel.cubin"
 
 GridLike = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 

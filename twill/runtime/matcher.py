@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from twill.runtime.manifest import CallArgument, Manifest
+from twill.manifest.document import CallArgument, Manifest
 from twill.runtime.plan import needed_by_maps, open_ended
 from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_torch, storage_end

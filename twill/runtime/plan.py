@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twill import exc
+from twill.manifest.document import CallArgument, Manifest, MapEntry, Promise
+from twill.manifest.evaluate import Scalar, evaluate, names
 from twill.runtime.address import Address, addresses
 from twill.runtime.arguments import Bound, check_promises, is_float, is_positive, limits, read_arguments
 from twill.runtime.device import Device
 from twill.runtime.driver import bindings, call, on_device
-from twill.runtime.evaluate import Scalar, evaluate, names
 from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
-from twill.runtime.manifest import CallArgument, Manifest, MapEntry, Promise
 from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, joined, tensor_map

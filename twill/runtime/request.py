@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
-from twill.runtime.manifest import Constant
-from twill.runtime.record import from_json, to_json
+from twill.manifest.document import Constant
+from twill.manifest.record import from_json, to_json
 
 State = Literal["emitted", "missing", "unsupported", "failed"]
 

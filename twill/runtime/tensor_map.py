@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from twill import exc
+from twill.manifest.document import Swizzle
 from twill.runtime.driver import bindings, call
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView
 
@@ -22,8 +23,6 @@ MAX_BOX = 256  # elements of a box along one dimension
 MAX_SIZE = 1 << 32  # elements of the tensor along one dimension
 MAX_STRIDE = 1 << 40  # bytes
 ENCODED = 128  # bytes of an encoded map
-
-Swizzle = Literal[0, 32, 64, 128]  # bytes of a row in shared memory; 0: plain rows
 
 _TYPES = {
     "i1": "UINT8", "i8": "UINT8", "u8": "UINT8", "f8e4m3fn": "UINT8", "f8e5m2": "UINT8",

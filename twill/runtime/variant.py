@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twill.runtime.manifest import Constant, Manifest
+from twill.manifest.document import Constant, Manifest
 
 DIVISOR = 16  # what Triton promises of numbers and addresses
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from twill.kernel.problem import Case
-from twill.runtime.manifest import CallArgument, Manifest
+from twill.manifest.document import CallArgument, Manifest
 
 GUARD = 4096  # bytes on either side
 PATTERN = 0xA5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twill import exc
-from twill.codegen.compile.facts import KernelFacts, KernelLines, Remark, read_facts, refuse
-from twill.codegen.compile.listing import Place
+from twill.codegen.compile.facts import KernelFacts, Remark, read_facts, refuse
+from twill.codegen.print.kernel_lines import KernelLines, Place
 
 LOG = """ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
 insufficient register resources for the function 'second'

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from twill.codegen.compile.listing import Place, read_ptx, read_sass
+from twill.codegen.compile.listing import read_ptx, read_sass
+from twill.codegen.print.kernel_lines import Place
 
 SASS = """
 	.section	.text.gemm,"ax",@progbits

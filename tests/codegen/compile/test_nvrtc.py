@@ -10,9 +10,10 @@ import pytest
 from tests.conftest import ROOT
 from twill import exc
 from twill.codegen.compile import nvrtc as building
-from twill.codegen.compile.facts import KernelFacts, KernelLines
+from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.compile.nvrtc import compile_cubin
 from twill.codegen.print.cuda.wgmma import WgmmaShape
+from twill.codegen.print.kernel_lines import KernelLines
 
 TINY = 'extern "C" __global__ void tiny(float* p) { p[threadIdx.x] = ex2(p[threadIdx.x]); }\n'
 

@@ -16,16 +16,14 @@ from twill.codegen.lower.longest_first import (
     CACHED,
     READERS,
     cached,
-    evenly,
     growth,
     longest_first,
-    ordered,
-    rank,
     terms,
 )
 from twill.codegen.lower.lower import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
+from twill.codegen.warp.instance_order import evenly, ordered, rank
 from twill.codegen.warp.program import LongestFirst
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram

@@ -12,11 +12,12 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
 from twill.codegen.lower.lower import lower
-from twill.codegen.lower.occupancy import MOST, RESERVED, share
+from twill.codegen.lower.occupancy import MOST
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
+from twill.machine.occupancy import RESERVED, share
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
 

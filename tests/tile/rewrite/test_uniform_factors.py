@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from twill.codegen.emission import extract
-from twill.runtime.manifest import POSITIVE
+from twill.manifest.document import POSITIVE
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Loop, TileProgram, walk
 from twill.tile.rewrite.uniform_factors import PROMISED, collect_factors, work

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from twill import exc
-from twill.codegen.compile.listing import Listing, Place
+from twill.codegen.compile.listing import Listing
+from twill.codegen.print.kernel_lines import KernelLines, Place
 
 
 @dataclass(frozen=True)
@@ -158,26 +159,6 @@ def _ptx_place(listing: Listing | None, line: int) -> Place | None:
 
 
 # ---------------------------------------------------------------- refusing
-
-
-@dataclass(frozen=True)
-class KernelLines:
-    """Which line of the user's kernel each emitted line was printed for.
-
-    file: the kernel's. lines: emitted line (from 1) of the text called `emitted` -> kernel line; an emitted line
-    without an entry belongs to the nearest one above it.
-    """
-
-    file: str
-    lines: Mapping[int, int]
-    emitted: str = "kernel.cu"
-
-    def at(self, place: Place | None) -> int:
-        """The kernel line of a place, 0 if it has none."""
-        if place is None or not place.file.endswith(f"/{self.emitted}"):
-            return 0
-        above = [line for line in self.lines if line <= place.line]
-        return self.lines[max(above)] if above else 0
 
 
 def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:

@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twill.codegen.compile.flow_loops import natural_loops
-
-
-@dataclass(frozen=True)
-class Place:
-    """A line of a source text; `file` as the line information names it."""
-
-    file: str
-    line: int
+from twill.codegen.print.kernel_lines import Place
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from time import time_ns
 
 from twill import exc
 from twill.codegen.compile.disassembler import disassemble
-from twill.codegen.compile.facts import KernelFacts, KernelLines, read_facts, refuse
+from twill.codegen.compile.facts import KernelFacts, read_facts, refuse
 from twill.codegen.compile.listing import read_ptx, read_sass
 from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.cuda.wgmma import WgmmaShape
+from twill.codegen.print.kernel_lines import KernelLines
 
 
 @dataclass(frozen=True)

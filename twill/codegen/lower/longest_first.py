@@ -11,7 +11,7 @@ period of the rounds gives some CTAs the long end each time); the last band ends
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -19,16 +19,15 @@ from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.scalars import InlinedScalars
 from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
+from twill.codegen.warp.instance_order import AXES
 from twill.codegen.warp.program import LongestFirst
 from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
 
-TOGETHER = 3  # on the abstract machine
 CACHED = 2 / 3  # of the L2 cache: what instances that are walked together may read; what is read once passes through
 READERS = 4
 """SMs to each row of instances that is walked with others, at least: they read the same tiles at about the same time.
 With fewer, a grid that the L2 cache holds is read from memory nearly as fast as memory is, by the first instances."""
-AXES = 3
 
 
 def longest_first(plan: Plan) -> LongestFirst | None:
@@ -169,38 +168,3 @@ def at(expr: Expr, axis: int, index: Expr) -> Expr:
             return replace(expr, operands=tuple(at(operand, axis, index) for operand in operands))
         case _:
             return expr
-
-
-def evenly(count: int, most: int) -> int:
-    """The width of bands that are about as wide as one another, none wider than `most`: a narrow last band would begin
-    with long instances when most CTAs are nearly done. They get narrower until the last one has half their width."""
-    bands = -(-count // max(1, most))
-    width = max(1, -(-count // max(1, bands)))
-    while 2 * ((count - 1) % width + 1) < width:
-        width -= 1
-    return width
-
-
-def ordered(grid: Sequence[int], order: LongestFirst | None, together: int) -> Iterator[tuple[int, int, int]]:
-    """Grid indices from the first to the last rank. together: the most instances along the other axes that are walked
-    together. Without an order: axis 0 is the fastest."""
-    sizes = (*grid, 1, 1, 1)[:AXES]
-    axis = order.axis if order is not None else AXES - 1
-    others = [a for a in range(AXES) if a != axis]
-    count = sizes[others[0]] * sizes[others[1]]
-    together = evenly(count, together) if order is not None else count
-    bands = list(range(0, count, max(1, together)))
-    for number, first in enumerate(bands):
-        upwards = (order is not None and order.grows) != bool((len(bands) - 1 - number) % 2)
-        for step in range(sizes[axis]):
-            for other in range(first, min(count, first + together)):
-                index = dict(zip(others, (other % sizes[others[0]], other // sizes[others[0]]), strict=True))
-                index[axis] = sizes[axis] - 1 - step if upwards else step
-                yield index[0], index[1], index[2]
-
-
-def rank(instance: int, ctas: int, instances: int) -> int:
-    """The rank of the instance that a CTA has in a round: instance = round * ctas + CTA. Odd rounds run backwards."""
-    begin = instance // ctas * ctas
-    width = min(ctas, instances - begin)
-    return instance if instance // ctas % 2 == 0 else begin + width - 1 - (instance - begin)

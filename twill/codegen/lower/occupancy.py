@@ -14,7 +14,6 @@ from twill.codegen.lower.groups import Group, warp_groups
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 
-RESERVED = 1024  # bytes of each CTA that CUDA keeps for itself (CUDA C++ programming guide, compute capability 9.0)
 WARP = 32
 ADDRESSES = 16  # registers of a thread beside those of its tiles
 MOST = 4  # CTAs of an SM: more were not faster on an H200 (docs/performance-log.md)
@@ -35,8 +34,3 @@ def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:
     """The groups of a kernel whose CTAs share an SM: no setmaxnreg, which counts whole warp groups, so that one warp is
     enough to issue loads."""
     return tuple(replace(g, registers=0, threads=WARP if g.issuer else g.threads) for g in groups)
-
-
-def share(capacity: int, ctas: int) -> int:
-    """Bytes of shared memory of each of `ctas` CTAs, of an SM that has `capacity` for one."""
-    return (capacity + RESERVED) // ctas - RESERVED

@@ -14,7 +14,7 @@ from twill.codegen.lower.alike import alike, in_step
 from twill.codegen.lower.cross_loop_reuse import families
 from twill.codegen.lower.fused_instances import exists
 from twill.codegen.lower.groups import doubled, warp_groups, with_registers
-from twill.codegen.lower.occupancy import as_compiled, share
+from twill.codegen.lower.occupancy import as_compiled
 from twill.codegen.lower.ping_pong import COPIES
 from twill.codegen.lower.register_operands import resident
 from twill.codegen.lower.task import Place, Source, Task
@@ -24,6 +24,7 @@ from twill.codegen.warp.program import Fused, If, Stmt
 from twill.graph.build import Wired
 from twill.graph.dependence import Node
 from twill.machine.description import Machine
+from twill.machine.occupancy import share
 from twill.schedule.document import Schedule
 from twill.tile.flat import Step
 

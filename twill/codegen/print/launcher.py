@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twill.runtime.manifest import CallArgument, Manifest
+from twill.manifest.document import CallArgument, Manifest
 
 _TEXT = '''"""{kernel} ({spec}), emitted by Twill for {machine} ({architecture}).
 

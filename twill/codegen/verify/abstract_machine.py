@@ -19,7 +19,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twill.codegen.lower.longest_first import TOGETHER, ordered, rank
 from twill.codegen.verify.abstract import control
 from twill.codegen.verify.abstract.actor import Actor, Machine, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
@@ -30,7 +29,7 @@ from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
-from twill.codegen.verify.grid_walk import walked
+from twill.codegen.warp.instance_order import ordered, rank, walked
 from twill.codegen.warp.pairs import paired
 from twill.codegen.warp.program import Stmt, WarpProgram
 from twill.kernel.problem import Problem
@@ -40,6 +39,7 @@ from twill.tile.interpret.sequential import run as run_sequentially
 
 __all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
+TOGETHER = 3  # instances that an order from the longest to the shortest walks together
 CTAS = 2  # among which claimed instances are dealt in several ways
 ENOUGH = 20  # violations after which a run is not continued
 

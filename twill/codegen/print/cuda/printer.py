@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.compile.facts import KernelLines
 from twill.codegen.print.cuda.context import Context, programs
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
@@ -29,6 +28,7 @@ from twill.codegen.print.cuda.shared import BARRIER_BYTES, Shared, barriers_at, 
 from twill.codegen.print.cuda.statements import print_block
 from twill.codegen.print.cuda.wgmma import WgmmaShape
 from twill.codegen.print.cuda.writer import Writer
+from twill.codegen.print.kernel_lines import KernelLines
 from twill.codegen.print.sections import Section, common_name, sections
 from twill.codegen.warp.expression import Local, PerGroup
 from twill.codegen.warp.layout import text as layout_text

@@ -21,8 +21,8 @@ from twill.codegen.verify.abstract.derive import shapes
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
 from twill.codegen.verify.abstract.switch import Switch, switches
-from twill.codegen.verify.grid_walk import walked
 from twill.codegen.warp.expression import Expr, Local
+from twill.codegen.warp.instance_order import walked
 from twill.codegen.warp.pairs import Seat, paired
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from twill.codegen.lower.occupancy import share
 from twill.codegen.verify.abstract.liveness import peak
 from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract.statements import BITS
@@ -35,6 +34,7 @@ from twill.codegen.warp.program import (
 from twill.exc import TwillError
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
+from twill.machine.occupancy import share
 
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
 NAMED_BARRIERS = 15  # number 0 is for __syncthreads

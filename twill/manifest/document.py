@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Literal
 
 from twill import exc
-from twill.runtime.evaluate import Scalar
-from twill.runtime.record import Misfit, from_json, to_json
+from twill.manifest.evaluate import Scalar
+from twill.manifest.record import Misfit, from_json, to_json
 
 SCHEMA = "twill.manifest/5"
+MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
 Constant = int | float | bool | str | None
+Swizzle = Literal[0, 32, 64, 128]  # bytes of a row in shared memory; 0: plain rows
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.manifests import CODE, KERNEL
 from twill.exc import FileMissing, MalformedManifest
-from twill.runtime.manifest import parse_manifest, read_manifest
+from twill.manifest.document import parse_manifest, read_manifest
 
 
 def test_a_text_is_read_back_and_written_the_same() -> None:

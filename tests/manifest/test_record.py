@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from twill.runtime.record import Misfit, from_json, to_json
+from twill.manifest.record import Misfit, from_json, to_json
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Promises of `twill.codegen.verify.grid_walk` and `twill.codegen.lower.grouped_rasterization`: every instance once,
+"""Promises of `twill.codegen.warp.instance_order` and `twill.codegen.lower.grouped_rasterization`: every instance once,
 neighbours share operands."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.golden_schedules import Example, kernel, machine, schedule
 from twill.codegen.lower.lower import lower
-from twill.codegen.verify.grid_walk import walked
+from twill.codegen.warp.instance_order import walked
 from twill.tile.interpret.sequential import instances
 
 SIZES = st.integers(0, 9)

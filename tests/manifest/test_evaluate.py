@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twill.runtime.evaluate import Operation, Scalar, evaluate, names
+from twill.manifest.evaluate import Operation, Scalar, evaluate, names
 
 VALUES = {"M": 7, "N": -7, "s": 0.5}
 
