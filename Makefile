@@ -29,6 +29,7 @@ test: lint types test-triton unit
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 types: .venv/test.stamp
 	$(BIN)/mypy
@@ -44,7 +45,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-triton-* build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-triton-* .import_linter_cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

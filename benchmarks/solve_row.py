@@ -16,7 +16,7 @@ from benchmarks.solve_report import Row
 from twill.exc import TwillError
 from twill.graph.extract import extract
 from twill.machine.description import Machine
-from twill.solve.options import SolveOptions, SolverName
+from twill.schedule.options import SolveOptions, SolverName
 
 
 @dataclass(frozen=True)

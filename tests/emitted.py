@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def emitted(name: str) -> dict[str, str]:
     """The files of one kept kernel that the compiler or a launch reads."""
     from tests.golden_schedules import examples, kernel, machine, schedule
-    from twill.codegen.lower.lower import lower
+    from twill.codegen.lowering import lower
     from twill.codegen.manifest import make_manifest
     from twill.codegen.print.cuda.printer import print_cuda
     from twill.codegen.warp.text import text

@@ -15,14 +15,14 @@ from tests.golden_schedules import machine
 from tests.kernels import H100
 from twill import exc
 from twill.codegen.emission import Extracted, emit_solved, extract, refuse_foreign
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.warp.program import WarpProgram
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.tile.program import TileProgram
 

@@ -20,7 +20,7 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
 MACHINE = "h100"

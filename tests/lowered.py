@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import count
 
 from tests.kernels import H100
-from twill.codegen.lower.lower import split_class
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.rings import Rings
+from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.tiles import Tiles
 from twill.graph.build import dependence_graph, wire
 from twill.schedule.document import Schedule
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.tile.program import TileProgram
 

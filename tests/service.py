@@ -28,7 +28,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.schedule.key import Asked
 from twill.store.interface import Entry, Summary, summary_of
-from twill.tile.scalars import Trip
+from twill.tile.trip import Trip
 
 
 class MemoryStore:

@@ -214,7 +214,7 @@ def rest(lines: Sequence[Line]) -> Iterator[str]:
 def lowered(names: Sequence[str]) -> Programs:
     """The warp programs of the examples, from the kept schedules."""
     from tests.golden_schedules import examples, kernel, machine, schedule
-    from twill.codegen.lower.lower import lower
+    from twill.codegen.lowering import lower
 
     wanted = [example for example in examples() if not names or example.name in names]
     return {example.name: lower(kernel(example).program, schedule(example), machine()) for example in wanted}

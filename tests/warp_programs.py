@@ -8,9 +8,9 @@ from functools import cache
 from itertools import count
 
 from tests.conftest import ROOT
-from twill.codegen.lower.clustered import clustered
-from twill.codegen.lower.dynamic_scheduler import claimed
 from twill.codegen.lower.memory import Memory
+from twill.codegen.passes.cluster import clustered
+from twill.codegen.passes.dynamic_scheduler import claimed
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
 from twill.codegen.warp.layout import Accumulator, Blocked
 from twill.codegen.warp.program import (

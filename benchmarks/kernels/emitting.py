@@ -60,7 +60,7 @@ def emit_one(file: str, spec: str, folder: Path, cluster: int = 1) -> str:
     from twill.cli.output import write_all
     from twill.codegen.emission import emit_solved, extract
     from twill.codegen.emit import emit
-    from twill.solve.options import SolveOptions
+    from twill.schedule.options import SolveOptions
     from twill.solve.pipeline import solve
 
     os.chdir(ROOT)

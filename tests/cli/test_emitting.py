@@ -15,8 +15,8 @@ from twill.cli import main
 from twill.codegen import emission
 from twill.runtime.kernel import EmittedKernel
 from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
 from twill.solve import pipeline
-from twill.solve.options import SolveOptions
 
 pytestmark = pytest.mark.usefixtures("at_root")
 

@@ -172,7 +172,7 @@ def test_what_is_not_proven_optimal_is_not_kept(options: list[str], tmp_path: Pa
 
 def test_another_solver_or_a_baseline_is_neither_looked_up_nor_kept() -> None:
     from twill.cli.storing import storable
-    from twill.solve.options import SolveOptions
+    from twill.schedule.options import SolveOptions
 
     assert storable(SolveOptions(budget=1.0, seed=3, pins=("a@stage=1",), normalize=50, fuse=False))
     assert not storable(SolveOptions(solver="portfolio"))
@@ -256,7 +256,7 @@ def test_an_address_that_is_none_is_bad_input(capsys: pytest.CaptureFixture[str]
 
 def test_a_request_asks_for_everything_that_the_options_do() -> None:
     from twill.cli.storing import request_of
-    from twill.solve.options import SolveOptions
+    from twill.schedule.options import SolveOptions
 
     options = SolveOptions(
         normalize=50,

@@ -10,7 +10,7 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile.rewrite.test_loop_fusion import made
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import Compute, If, Pipeline, Stmt, WarpProgram, walk

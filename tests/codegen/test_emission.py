@@ -17,7 +17,7 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
 pytestmark = pytest.mark.usefixtures("at_root")

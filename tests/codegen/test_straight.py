@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 from tests.kernels import H100
 from tests.lowered import scheduled
 from twill.codegen.emission import extract
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import trials, verify
 from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import Advance, Compute, Copy, Fill, Multiply, Pipeline, WarpGroup, WarpProgram

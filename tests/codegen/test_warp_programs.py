@@ -12,7 +12,7 @@ import pytest
 
 from tests.golden_schedules import Example, examples, kernel, machine, schedule
 from twill.codegen.emit import build_kernel
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import If, Multiply, Pipeline, Stmt, WarpGroup, WarpProgram, walk

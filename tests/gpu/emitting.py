@@ -9,14 +9,14 @@ from twill import exc
 from twill.cli.output import write_all
 from twill.codegen.emission import emit_solved, extract
 from twill.codegen.emit import Emission, build_kernel
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import list_specializations
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import triton.language as tl
 
+from tests.conftest import ROOT
 from tests.jit_kernels import MANIFEST
 from twill.manifest.document import CallArgument
-from twill.runtime.variant import Unsupported, Variant, compiler, constant, variant
+from twill.runtime.variant import EMITS, Unsupported, Variant, compiler, constant, variant
 
 SAID = [
     ("tensordesc<bf16[128,64]>", None), ("*fp32", "D"), ("i32", ""), ("i32", "D"), ("fp32", None), ("constexpr", 128),
@@ -77,3 +80,15 @@ def test_everything_that_matters_is_in_the_key() -> None:
 def test_the_compiler_s_hash_is_that_of_its_source_and_of_triton() -> None:
     assert compiler("3.6.0") != compiler("3.9.0")
     assert len(compiler("3.6.0")) == 64
+
+
+def test_the_hash_of_the_compiler_is_of_everything_that_emits() -> None:
+    code = (
+        "import sys, twill.codegen.emission, twill.solve.pipeline\n"
+        "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('twill.') and m.__file__), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = {path.split("/twill/", 1)[1] for path in done.stdout.split()}
+    covered = {str(p.relative_to(ROOT / "twill")) for pattern in EMITS for p in (ROOT / "twill").glob(pattern)}
+    assert len(loaded) > 100
+    assert {path for path in loaded - covered if not path.startswith("exc/")} == set()

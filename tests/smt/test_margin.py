@@ -17,11 +17,11 @@ from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
 from twill.schedule.key import schedule_key
+from twill.schedule.options import SolveOptions
 from twill.smt.assignment import Assignment
 from twill.smt.limits import Limits
 from twill.smt.margin import PARTS, with_margin
 from twill.smt.search import Search
-from twill.solve.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.zlp.bounds import lower_bounds
 

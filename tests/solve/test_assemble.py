@@ -11,7 +11,7 @@ from twill.schedule.checker.check import check
 from twill.schedule.document import Candidate, Schedule
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
-from twill.tile.scalars import Trip
+from twill.tile.trip import Trip
 from twill.zlp.bounds import lower_bounds
 
 MACHINE = make_machine()

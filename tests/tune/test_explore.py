@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernels import H100
 from twill import exc
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.tune.explore import Asked, explore, score
 
 pytestmark = pytest.mark.usefixtures("at_root")

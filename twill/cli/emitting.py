@@ -73,7 +73,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     """The warp program's text; nothing is compiled, so no compiler is needed."""
     from twill.codegen.emission import refuse_foreign
-    from twill.codegen.lower.lower import lower
+    from twill.codegen.lowering import lower
     from twill.codegen.warp.text import text
 
     if arguments.schedule is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
-    from twill.solve.options import SolveOptions
+    from twill.schedule.options import SolveOptions
     from twill.store.layered import LayeredStore
 
 SPEC = "launch"  # what the variant is called in messages and documents
@@ -153,7 +153,7 @@ def extracted(request: Request) -> Extracted:
 
 def solver(store: LayeredStore, request: Request) -> Callable[[DependenceGraph, Machine], Schedule]:
     """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
-    from twill.solve.options import SolveOptions
+    from twill.schedule.options import SolveOptions
 
     options = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
 

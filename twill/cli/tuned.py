@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
-    from twill.solve.options import SolveOptions
+    from twill.schedule.options import SolveOptions
     from twill.tune.evidence import Tuning
 
 

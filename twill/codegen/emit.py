@@ -12,7 +12,7 @@ from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.compile.nvrtc import Build, compile_cubin
 from twill.codegen.lower.dynamic_scheduler import Order
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
 from twill.codegen.print.launcher import launcher

@@ -25,7 +25,7 @@ from typing import Literal
 from pydantic import Field
 
 from twill.document import Document
-from twill.tile.scalars import Trip
+from twill.tile.trip import Trip
 
 Space = Literal["register", "shared", "tmem"]
 EdgeKind = Literal["value", "memory", "anti"]

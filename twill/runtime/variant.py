@@ -19,9 +19,11 @@ from twill.manifest.document import Constant, Manifest
 DIVISOR = 16  # what Triton promises of numbers and addresses
 PACKAGE = Path(__file__).resolve().parent.parent
 EMITS = (
-    "*.py", "graph/*.py", "zlp/*.py", "smt/*.py", "codegen/**/*.py", "codegen/**/*.cuh", "runtime/manifest.py",
-    "runtime/evaluate.py", "runtime/tensor_map.py", "machines/*.toml", "../machines/*.toml",
+    "*.py", *(f"{room}/**/*.py" for room in (
+        "codegen", "graph", "kernel", "machine", "manifest", "schedule", "smt", "solve", "tile", "toml", "zlp",
+    )), "codegen/**/*.cuh", "runtime/tensor_map.py", "machines/*.toml", "../machines/*.toml",
 )  # fmt: skip
+"""What decides how a kernel is emitted: the key of an emitted kernel has their hash."""
 NUMBERS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})  # options that say how, not what
 
 _DTYPES = {

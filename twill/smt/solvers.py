@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twill.exc import SolverMissing
+from twill.schedule.options import SolverName
 from twill.smt.backend import Session, Z3Session
 from twill.smt.external import ExternalSession, Program, program
 from twill.smt.portfolio import Portfolio
-from twill.solve.options import SolverName
 
 
 def opener(name: SolverName, seed: int) -> Callable[[], Session]:

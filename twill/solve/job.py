@@ -12,13 +12,13 @@ from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.document import Bounds
+from twill.schedule.options import SolveOptions
 from twill.smt.limits import Limits
 from twill.smt.outcome import Progress
 from twill.smt.pins import Pin, parse_pin
 from twill.smt.problem import Problem
 from twill.smt.search import Search
 from twill.smt.solvers import opener
-from twill.solve.options import SolveOptions
 from twill.solve.strategies import Baseline
 from twill.zlp.normalize import normalize
 

@@ -17,6 +17,7 @@ from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Candidate, Objective, Schedule
 from twill.schedule.key import schedule_key
+from twill.schedule.options import SolveOptions as SolveOptions
 from twill.smt.alternatives import alternatives
 from twill.smt.questions import OutOfBudget
 from twill.smt.search import Search
@@ -24,7 +25,6 @@ from twill.solve.assemble import Solved, assemble
 from twill.solve.candidates import Contest
 from twill.solve.job import Job
 from twill.solve.job import Report as Report
-from twill.solve.options import SolveOptions as SolveOptions
 from twill.solve.regions import main_region as main_region
 from twill.solve.regions import schedulable as schedulable
 from twill.solve.strategies import Baseline

@@ -21,7 +21,15 @@ from twill.store.interface import Entry
 from twill.store.rescaled import same_graph
 
 PACKAGE = Path(__file__).resolve().parent.parent
-RUNS = ("check*.py", "document.py", "key.py", "machine.py", "schedule.py", "graph/*.py", "store/[eir]*.py")
+RUNS = (
+    "document.py",
+    "graph/*.py",
+    "machine/*.py",
+    "schedule/*.py",
+    "schedule/checker/*.py",
+    "store/[eir]*.py",
+    "tile/trip.py",
+)
 
 LARGEST = 20_000  # of what `size` counts; a loop of twenty instructions has about two hundred
 

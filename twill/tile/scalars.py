@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.document import Document
 from twill.tile.affine import Polynomial
 from twill.tile.fold import fold
 from twill.tile.program import Loop, TileProgram
+from twill.tile.trip import Trip
 from twill.tile.uniformity import Purity
 from twill.tile.vocabulary import ACCESS, REDUCE
 
 GRID = frozenset({"program_id", "num_programs"})
 SIGNS = {"div": "/", "rem": "%"}
-
-
-class Trip(Document):
-    """A loop's trip count: its text in kernel terms, the constant if known, and an estimate."""
-
-    text: str
-    constant: int | None
-    varies_with_grid: bool
 
 
 @dataclass(frozen=True)

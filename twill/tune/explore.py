@@ -13,7 +13,7 @@ from twill.graph.cooperation import cooperations
 from twill.kernel.problem import Case
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import main_region, solve_top
 from twill.tune.candidate import Candidate, Tiles, all_tiles, cases, read, space_of, with_values
 from twill.tune.predict import predicted_cycles

@@ -11,10 +11,11 @@ from tests.lowered import planned, scheduled
 from tests.tile_programs import attention
 from twill.codegen.lower.alike import alike, in_step, lateness, of_group
 from twill.codegen.lower.groups import Group
-from twill.codegen.lower.lower import lower, split_class
 from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lowering import lower
 from twill.codegen.print.sections import sections
 from twill.graph.build import wire
 

@@ -12,7 +12,7 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.places import edit, instead, places
 from twill.codegen.lower.cross_loop_reuse import position
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.actor import Actor
 from twill.codegen.verify.abstract_machine import run, trials, verify
 from twill.codegen.warp.program import Consumed, If, Pipeline, Skip, Stmt, TmaLoad, WarpGroup, WarpProgram, walk

@@ -12,7 +12,7 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.kernels import H100
 from twill.codegen.lower.cross_tile_reuse import fits
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.actor import Actor
 from twill.codegen.verify.abstract.cross_tile_reuse import Stayer

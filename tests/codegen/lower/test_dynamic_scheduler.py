@@ -13,7 +13,7 @@ from tests.lowered import planned, scheduled
 from tests.tile_programs import gemm
 from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
 from twill.codegen.lower.longest_first import unequal
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.print.sections import sections
 from twill.codegen.verify.abstract_machine import verify

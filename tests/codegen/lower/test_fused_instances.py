@@ -20,7 +20,7 @@ from tests.places import edit, instead, places
 from tests.tile_programs import gemm
 from twill import exc
 from twill.codegen.lower.fused_instances import exists
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.inputs import launches
@@ -30,7 +30,7 @@ from twill.codegen.warp.program import Fused, If, LoadGlobal, Stmt, StoreGlobal,
 from twill.codegen.warp.text import text
 from twill.graph.build import dependence_graph
 from twill.kernel.problem import Problem
-from twill.solve.options import SolveOptions
+from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
 

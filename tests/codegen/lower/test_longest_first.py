@@ -20,7 +20,7 @@ from twill.codegen.lower.longest_first import (
     longest_first,
     terms,
 )
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
 from twill.codegen.warp.instance_order import evenly, ordered, rank

@@ -15,7 +15,7 @@ from tests.fused_programs import kernel
 from tests.golden_schedules import Example, machine, schedule
 from tests.golden_schedules import kernel as example_kernel
 from twill.codegen.emission import refuse_foreign
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import (
     Copy,

@@ -14,7 +14,7 @@ from tests.lowered import scheduled
 from tests.tile_programs import attention, gemm
 from twill import exc
 from twill.codegen.emission import extract
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.program import (

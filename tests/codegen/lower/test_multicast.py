@@ -13,8 +13,8 @@ from tests.lowered import scheduled
 from tests.tile_programs import attention, gemm
 from twill import exc
 from twill.codegen.emission import extract
-from twill.codegen.lower.lower import lower
 from twill.codegen.lower.multicast import seldom
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Apply, Expr, Number, ProgramId, Symbol, text
 from twill.codegen.warp.program import Cluster, If, Let, TmaLoad, WarpProgram, walk

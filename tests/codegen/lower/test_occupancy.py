@@ -11,8 +11,8 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
-from twill.codegen.lower.lower import lower
 from twill.codegen.lower.occupancy import MOST
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify

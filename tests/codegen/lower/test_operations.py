@@ -11,7 +11,7 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs
 from twill import exc
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Number

@@ -14,9 +14,9 @@ from tests.golden_schedules import Example, kernel, machine, schedule
 from twill import exc
 from twill.codegen import emit as emitting
 from twill.codegen.emit import emit
-from twill.codegen.lower.lower import lower
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import Consumed, LoadShared, Multiply, Pipeline, Stmt, WarpGroup, WarpProgram, walk
 from twill.graph.build import wire

@@ -7,8 +7,8 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.lowered import planned
 from tests.tile_programs import gemm
-from twill.codegen.lower.lower import lower
 from twill.codegen.lower.staging import Tile, choose_panels, enough, panel_columns, panels, staged, staging_bytes
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import BulkWait, TmaStore, WarpProgram, walk
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, attention, gemm
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,

@@ -12,7 +12,7 @@ import pytest
 
 import twill
 from tests.golden_schedules import Example, kernel, machine, schedule
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.passes.erf_tails import with_tails
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Local, Number, less

@@ -7,7 +7,7 @@ from functools import cache
 
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.places import edit, instead, places
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.passes.exchanges import with_waits
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Local, Number, less

@@ -10,7 +10,7 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.lowered import scheduled
 from twill.codegen.emission import extract
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.passes.partial_reductions import in_parts
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.operands import operand_violations

@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.printed_programs import arguments, simple
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.passes.warp_votes import with_votes
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract_machine import verify

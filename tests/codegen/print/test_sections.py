@@ -15,7 +15,7 @@ from tests.lowered import scheduled
 from tests.mutations import mutants
 from tests.places import edit, instead, places
 from tests.tile_programs import attention
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.print.sections import common_name, expand, is_expansion, sections, together
 from twill.codegen.warp.expression import Number, PerGroup

@@ -20,7 +20,7 @@ from tests.mutations import Mutant, mutants
 from tests.places import edit, instead, move, places
 from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.emission import extract
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.coverage import choose, wanted
 from twill.codegen.verify.abstract.deal import WAYS, Way
 from twill.codegen.verify.abstract.derive import derived_problem

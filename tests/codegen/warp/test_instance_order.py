@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden_schedules import Example, kernel, machine, schedule
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.warp.instance_order import walked
 from twill.tile.interpret.sequential import instances
 

@@ -1,46 +1,17 @@
-"""A dynamic order of program instances: CTAs claim them one by one instead of having every n-th.
+"""Whether CTAs claim program instances one by one instead of having every n-th.
 
-Instances take unequal times: some have more iterations, and no two SMs run alike. With a static order the slowest CTA
-ends last while the others rest. With a dynamic one a CTA takes the next instance when it is about to need one.
-
-One load group claims, as soon as it has issued the loads of the instance before: while they are under way and the
-tiles of the last iterations are worked on, nobody waits for the atomic operation. (Earlier is worse: what is claimed at
-the beginning of a long instance waits until its end, whoever else could have begun with it.) What is claimed is told to
-the other groups through a ring of two slots: the load group may be one instance ahead of all others, as it is with
-tiles that a whole instance reads. The first instance of a CTA is its own number.
+How they do is `twill.codegen.passes.dynamic_scheduler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from twill.codegen.lower.longest_first import unequal
-from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.plan import Plan
-from twill.codegen.warp.program import (
-    TOLD,
-    Acquire,
-    Advance,
-    Aref,
-    Claim,
-    Consumed,
-    Cursor,
-    Get,
-    Learn,
-    Publish,
-    SlotRef,
-    Stmt,
-    Tell,
-    WarpGroup,
-)
 
 Order = Literal["chosen", "static", "dynamic"]
 """What may be asked for. "chosen": dynamic where program instances have unequal trip counts, or CTAs share an SM."""
-
-SLOTS = 2
-WORDS = 4  # of a message: the place in the launch grid along three axes, and whether there is an instance
 
 
 def is_dynamic(plan: Plan, asked: Order) -> bool:
@@ -53,31 +24,3 @@ def is_dynamic(plan: Plan, asked: Order) -> bool:
     if asked == "static" or plan.fused is not None or not any(group.issuer for group in plan.groups):
         return False
     return asked == "dynamic" or unequal(plan) or plan.ctas > 1
-
-
-def claimed(groups: Sequence[WarpGroup], memory: Memory, cursors: Iterator[int]) -> tuple[list[WarpGroup], Aref]:
-    """The groups, of which the first that issues loads claims instances and the others learn of them; the ring."""
-    first = next(group for group in groups if group.issuer)
-    others = [group for group in groups if group is not first]
-    buffer = memory.buffer("instance", (WORDS,), "i32", SLOTS)
-    empty = sum(arrivals(group) for group in others)
-    ring = memory.aref("instance", (buffer.id,), first.id, tuple(g.id for g in others), TOLD, (arrivals(first), empty))
-    return [_claiming(group, next(cursors), ring, group is first) for group in groups], ring
-
-
-def _claiming(group: WarpGroup, number: int, ring: Aref, first: bool) -> WarpGroup:
-    """The group with how it comes by its next instance."""
-    slot = SlotRef(ring.buffers[0], number)
-    told: tuple[Stmt, ...] = (Acquire(number), Tell(slot), Publish(number), Advance(number))
-    learnt: tuple[Stmt, ...] = (Get(number), Learn(slot), Consumed(number), Advance(number))
-    return replace(
-        group,
-        cursors=(*group.cursors, Cursor(number, f"instance_{'put' if first else 'get'}", ring.id)),
-        next=told if first else learnt,
-        body=(*group.body, Claim(note="the instance after this one")) if first else group.body,
-    )
-
-
-def arrivals(group: WarpGroup) -> int:
-    """Arrivals of a group on an mbarrier: one for each warp, or one of its only thread."""
-    return 1 if group.issuer else group.threads // 32

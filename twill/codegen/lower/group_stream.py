@@ -20,12 +20,6 @@ from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Transfers
-from twill.codegen.passes.erf_tails import with_tails
-from twill.codegen.passes.exchanges import with_waits
-from twill.codegen.passes.fences import without_needless_fences
-from twill.codegen.passes.gather import gather
-from twill.codegen.passes.partial_reductions import in_parts
-from twill.codegen.passes.warp_votes import with_votes
 from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
 
 
@@ -73,21 +67,12 @@ class Emitter:
         start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.turn(p, t))]
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.turn(p, t))]
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
-        changed = self.last_changes(body)  # may need more fragments
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *self.puts.lets, *changed),
+            start=tuple(start), body=(*lets, *self.puts.lets, *body),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
-
-    def last_changes(self, body: list[Stmt]) -> tuple[Stmt, ...]:
-        """The body with tails, vectors in front, without needless fences, with sums in parts, votes and waits."""
-        elements = {f.id: f.element for f in self.registers.fragments}
-        gathered = gather(with_tails(tuple(body), elements), self.registers.layouts())
-        made = without_needless_fences(gathered)
-        parts = in_parts(made, self.registers.fragments, self.registers.new, several=self.plan.hold)
-        return with_waits(with_votes(parts, self.registers.layouts()))
 
     # -- rings that straight-line code fills --------------------------------------------------
 

@@ -15,7 +15,7 @@ EVERY = 256  # steps: more than any budget has granules
 @dataclass(frozen=True)
 class Group:
     """A warp group of the warp program. issuer: it only issues asynchronous instructions. like: the group whose stream
-    it repeats for other program instances (`twill.codegen.lower.ping_pong`); -1: it has one of its own."""
+    it repeats for other program instances (`twill.codegen.passes.ping_pong`); -1: it has one of its own."""
 
     id: int
     role: str

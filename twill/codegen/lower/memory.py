@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from twill import exc
-from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMap
+from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMap, WarpProgram
 from twill.graph.work import BITS
 
 PANEL = 128  # bytes: the widest swizzle
@@ -29,6 +29,12 @@ class Memory:
     arefs: list[Aref] = field(default_factory=list)
     maps: list[TensorMap] = field(default_factory=list)
     barriers: list[NamedBarrier] = field(default_factory=list)
+
+    @staticmethod
+    def of(program: WarpProgram) -> Memory:
+        """That of a program, to which more is added."""
+        held = ([*program.buffers], [*program.arefs], [*program.maps], [*program.barriers])
+        return Memory(program.program.file, *held)
 
     def buffer(self, name: str, shape: tuple[int, ...], element: str, slots: int) -> Buffer:
         """A new ring of tiles."""

@@ -15,7 +15,6 @@ from twill.codegen.lower.cross_loop_reuse import families
 from twill.codegen.lower.fused_instances import exists
 from twill.codegen.lower.groups import doubled, warp_groups, with_registers
 from twill.codegen.lower.occupancy import as_compiled
-from twill.codegen.lower.ping_pong import COPIES
 from twill.codegen.lower.register_operands import resident
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.lower.tiles import Tiles
@@ -27,6 +26,8 @@ from twill.machine.description import Machine
 from twill.machine.occupancy import share
 from twill.schedule.document import Schedule
 from twill.tile.flat import Step
+
+COPIES = 2  # of a lone computing warp group, which take program instances in turn (`twill.codegen.passes.ping_pong`)
 
 
 def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:

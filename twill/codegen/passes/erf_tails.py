@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from twill.codegen.passes.fences import named
+from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import (
     DIGITS,
@@ -26,6 +27,7 @@ from twill.codegen.warp.program import (
     Reg,
     Stmt,
     WaitGroups,
+    WarpProgram,
     walk,
     with_blocks,
 )
@@ -128,3 +130,8 @@ def _with(stmts: tuple[Stmt, ...], changed: Mapping[int, Stmt | None]) -> Iterat
         made = changed.get(id(stmt), stmt)
         if made is not None:
             yield with_blocks(made, lambda block: _with(block, changed))
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    return each_body(program, lambda group: with_tails(group.body, {f.id: f.element for f in group.fragments}))

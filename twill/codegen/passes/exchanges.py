@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from twill.codegen.warp.program import If, Pipeline, Reduce, Stmt, Sync, with_blocks
+from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.program import If, Pipeline, Reduce, Stmt, Sync, WarpProgram, with_blocks
 
 Unsettled = frozenset[int]
 """Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
@@ -71,3 +72,8 @@ def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
             assert isinstance(stmt, Reduce) and stmt.barrier is not None
             yield Sync(stmt.barrier, line=stmt.line)
         yield with_blocks(stmt, lambda block: _waiting(block, needing))
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    return each_body(program, lambda group: with_waits(group.body))

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from twill.codegen.warp.program import Fence, If, Multiply, Pipeline, Stmt, WaitGroups, walk, with_blocks
+from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.program import Fence, If, Multiply, Pipeline, Stmt, WaitGroups, WarpProgram, walk, with_blocks
 
 _FRAGMENTS = ("result", "operand", "source", "mask", "fragment")
 """Fields of statements and what is in them that name fragments, where they hold an integer."""
@@ -109,3 +110,8 @@ def _without(stmts: Iterable[Stmt], fence: Fence) -> Iterator[Stmt]:
     for stmt in stmts:
         if stmt is not fence:
             yield with_blocks(stmt, lambda block: _without(block, fence))
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    return each_body(program, lambda group: without_needless_fences(group.body))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.layout import Accumulator, Layout
-from twill.codegen.warp.program import Compute, Copy, Fill, Range, Reg, Stmt, with_blocks
+from twill.codegen.warp.program import Compute, Copy, Fill, Range, Reg, Stmt, WarpProgram, with_blocks
 
 Elementwise = Compute | Copy | Fill | Range
 
@@ -47,3 +48,8 @@ def reads(stmt: Elementwise) -> set[int]:
         return {stmt.source}
     operands = stmt.operands if isinstance(stmt, Compute) else ()
     return {operand.fragment for operand in operands if isinstance(operand, Reg)}
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    return each_body(program, lambda group: gather(group.body, {f.id: f.layout for f in group.fragments}))

@@ -7,13 +7,30 @@ alike: both are linear. What enters the loop is divided among the four lanes, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain, count
 
 from twill.codegen.passes.fences import named
+from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Layout
-from twill.codegen.warp.program import Compute, Copy, Fragment, If, Pipeline, Reduce, Reg, Stmt, walk, with_blocks
+from twill.codegen.warp.program import (
+    Alike,
+    Compute,
+    Copy,
+    Fragment,
+    If,
+    Let,
+    Pipeline,
+    Reduce,
+    Reg,
+    Stmt,
+    WarpGroup,
+    WarpProgram,
+    walk,
+    with_blocks,
+)
 
 Maker = Callable[[str, str, Layout], int]
 
@@ -148,3 +165,23 @@ def renamed(stmt: Stmt, names: Mapping[int, int]) -> Stmt:
 def all_renamed(block: tuple[Stmt, ...], names: Mapping[int, int]) -> tuple[Stmt, ...]:
     """A block with other fragments in place of some."""
     return tuple(renamed(stmt, names) for stmt in block)
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass: fragments that it adds are numbered behind all others, and named apart from what their group names."""
+    numbers = count(1 + max((f.id for group in program.groups for f in group.fragments), default=-1))
+    return replace(program, groups=tuple(_in_parts(group, numbers, choices) for group in program.groups))
+
+
+def _in_parts(group: WarpGroup, numbers: Iterator[int], choices: Choices) -> WarpGroup:
+    fragments = list(group.fragments)
+    names = {f.name for f in fragments} | {stmt.name for stmt in group.stmts if isinstance(stmt, Let | Alike)}
+
+    def new(name: str, element: str, layout: Layout) -> int:
+        free = next(n for n in chain((name,), (f"{name}_{i}" for i in count(2))) if n not in names)
+        names.add(free)
+        fragments.append(Fragment(next(numbers), free, element, layout))
+        return fragments[-1].id
+
+    body = in_parts(group.body, fragments, new, several=choices.partial_sums)
+    return replace(group, body=body, fragments=tuple(fragments))

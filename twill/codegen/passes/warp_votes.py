@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from twill.codegen.passes.gather import Elementwise, reads
+from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.layout import Layout, elements_of
-from twill.codegen.warp.program import VOTE, Commit, Compute, If, Pipeline, Reduce, Reg, Stmt, WaitGroups
+from twill.codegen.warp.program import VOTE, Commit, Compute, If, Pipeline, Reduce, Reg, Stmt, WaitGroups, WarpProgram
 from twill.tile.vocabulary import OFTEN_ONE
 
 INSTRUCTIONS = 2  # of a vote for each factor that a thread has: compare, combine
@@ -113,3 +114,8 @@ def pays(stmt: Compute, layouts: Mapping[int, Layout]) -> bool:
 def plain(stmt: Compute) -> Compute:
     """Without what the tile program says of its factor."""
     return replace(stmt, attributes=tuple(a for a in stmt.attributes if a[0] != OFTEN_ONE))
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    return each_body(program, lambda group: with_votes(group.body, {f.id: f.layout for f in group.fragments}))

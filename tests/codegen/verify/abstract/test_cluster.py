@@ -14,7 +14,7 @@ from tests.effects import effects
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.mutations import Mutant, mutants
 from tests.warp_programs import clustered_gemm
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.coverage import wanted
 from twill.codegen.verify.abstract_machine import Trial, run, trials, verify
 from twill.codegen.warp.program import Acquire, Cluster, Consumed, Expect, TmaLoad, WarpProgram

@@ -6,7 +6,7 @@ import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.warp_programs import gemm
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.inputs import has_maximum, launches, most_iterations
 
 pytestmark = pytest.mark.usefixtures("at_root")

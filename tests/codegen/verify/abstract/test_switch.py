@@ -9,7 +9,7 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from twill.codegen.emission import extract
-from twill.codegen.lower.lower import lower
+from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.switch import Switch, switches
 from twill.codegen.verify.abstract_machine import Launch, trials
 from twill.codegen.warp.expression import Apply, Element, Local, Number, ProgramId

@@ -1,13 +1,14 @@
-"""Schedule + tile program -> warp program."""
+"""Schedule + tile program -> the streams of all warp groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from twill import exc
-from twill.codegen.lower.clustered import clustered
 from twill.codegen.lower.cross_tile_reuse import runs
-from twill.codegen.lower.dynamic_scheduler import Order, claimed, is_dynamic
+from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
 from twill.codegen.lower.fused_instances import fuse
 from twill.codegen.lower.group_stream import emit_group
 from twill.codegen.lower.grouped_rasterization import band_of
@@ -15,11 +16,11 @@ from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.multicast import CTAS, Sharing, sharing
 from twill.codegen.lower.occupancy import most_ctas
-from twill.codegen.lower.ping_pong import alternate
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.tiles import Tiles
-from twill.codegen.warp.program import ORDER_BYTES, Cluster, LongestFirst, WarpProgram
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.program import Cluster, LongestFirst, WarpProgram
 from twill.graph.build import Wired, wire
 from twill.graph.by_columns import by_columns
 from twill.machine.description import Machine
@@ -27,65 +28,66 @@ from twill.schedule.document import Schedule
 from twill.tile.program import Loop, TileProgram
 
 
-def lower(
+@dataclass(frozen=True)
+class Lowered:
+    """Streams of all warp groups, in a program to which passes are still to be applied, and what these carry out."""
+
+    program: WarpProgram
+    choices: Choices
+
+
+def occupancies(schedule: Schedule, machine: Machine) -> Sequence[int]:
+    """How many CTAs may share an SM, the most first."""
+    return range(most_ctas(schedule, machine), 0, -1)
+
+
+def streams(
     program: TileProgram,
     schedule: Schedule,
     machine: Machine,
+    ctas: int,
     hold: bool = True,
-    order: Order = "chosen",
+    asked: Order = "chosen",
     cluster: int = 1,
     phased: bool = True,
-) -> WarpProgram:
-    """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
-    in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
-    counts or CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or
-    2); two know only a static order.
-    phased: whether a steady state may change once (`twill.codegen.lower.index_set_splitting`), where loops of the
-    kernel were joined.
+) -> Lowered:
+    """The streams of warp groups that do what `program` does, as `schedule` says. ctas: that share an SM. hold: whether
+    operands of products may stay in registers, and sums in parts from loop to loop. asked: the order of program
+    instances. cluster: CTAs that load tiles together. phased: whether a steady state may change once
+    (`twill.codegen.lower.index_set_splitting`), where loops of the kernel were joined.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
     wired, fused = wire(program), None
     refuse_mismatch(wired, schedule, machine)
-    phased = phased and is_joined(program)
     dim = split_class(wired, schedule)
     if schedule.cooperation.fuse > 1:
         refuse_cluster(cluster, program)
         wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
     tiles = Tiles(wired, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
-    ctas = most_ctas(schedule, machine)
-    while ctas > 1:
-        try:
-            return lower_resident(Plan(wired, schedule, machine, tiles, ctas, hold, phased, fused), order, cluster)
-        except exc.SharedMemoryFull:
-            ctas -= 1
-    return lower_resident(Plan(wired, schedule, machine, tiles, 1, hold, phased, fused), order, cluster)
+    plan = Plan(wired, schedule, machine, tiles, ctas, hold, phased and is_joined(program), fused)
+    return of_plan(plan, asked, cluster)
 
 
-def lower_resident(plan: Plan, asked: Order, cluster: int) -> WarpProgram:
-    """The warp program of which so many CTAs share an SM. Raises SharedMemoryFull if they need more than it has."""
+def of_plan(plan: Plan, asked: Order, cluster: int) -> Lowered:
+    """The streams of a plan."""
     program = plan.wired.program
     memory = Memory(program.file)
     rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
     fragments, cursors = count(), count()
     groups = [emit_group(plan, rings, group, fragments, cursors) for group in plan.groups]
-    if any(group.like >= 0 for group in plan.groups):
-        groups = alternate(groups, memory, program.file)
-    told = None
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
-        groups = clustered(groups, memory.arefs)
-    elif is_dynamic(plan, asked):
-        groups, ring = claimed(groups, memory, cursors)
-        told = ring.id
+    dynamic = rings.sharing is None and is_dynamic(plan, asked)
     band, pair, order = walk_of(plan, rings.sharing)
-    in_runs = runs(plan, rings) if told is None and order is None and pair is None else None
-    buffers, shared = memory.place(plan.capacity, ORDER_BYTES if order is not None else 0)
-    return WarpProgram(
-        program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=buffers,
-        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=shared,
-        ctas=plan.ctas, band=band, order=order, told=told, cluster=pair, fused=plan.fused, runs=in_runs,
+    in_runs = None if dynamic or order is not None or pair is not None else runs(plan, rings)
+    made = WarpProgram(
+        program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
+        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=0,
+        ctas=plan.ctas, band=band, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
     )  # fmt: skip
+    ping_pong = any(group.like >= 0 for group in plan.groups)
+    return Lowered(made, Choices(plan.hold, ping_pong, dynamic, plan.capacity))
 
 
 def refuse_cluster(cluster: int, program: TileProgram) -> None:

@@ -1,4 +1,4 @@
-"""Promises of `twill.codegen.lower.ping_pong`: groups take program instances in turn, and nothing less is right."""
+"""Promises of `twill.codegen.passes.ping_pong`: groups take program instances in turn, and nothing less is right."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import gemm
-from twill.codegen.lower.lower import lower
-from twill.codegen.lower.ping_pong import consumed, in_turn
+from twill.codegen.lowering import lower
+from twill.codegen.passes.ping_pong import consumed, in_turn
 from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import text

@@ -6,8 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Local
-from twill.codegen.warp.program import PRESENT, Aref, Consumed, If, Stmt, StoreGlobal, TmaStore, WarpGroup, with_blocks
+from twill.codegen.warp.program import (
+    PRESENT,
+    Aref,
+    Consumed,
+    If,
+    Stmt,
+    StoreGlobal,
+    TmaStore,
+    WarpGroup,
+    WarpProgram,
+    with_blocks,
+)
 
 
 def clustered(groups: Sequence[WarpGroup], arefs: Sequence[Aref]) -> list[WarpGroup]:
@@ -39,3 +51,10 @@ def in_cluster(group: WarpGroup, arefs: Sequence[Aref]) -> WarpGroup:
             yield If(Local(PRESENT, "i1"), tuple(stores))
 
     return replace(group, start=changed(group.start), body=changed(group.body), finish=changed(group.finish))
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    if program.cluster is None:
+        return program
+    return replace(program, groups=tuple(clustered(program.groups, program.arefs)))

@@ -1,10 +1,10 @@
-"""Promises of `twill.codegen.lower.clustered`: slots of shared rings go back everywhere; repeated instances do not
+"""Promises of `twill.codegen.passes.cluster`: slots of shared rings go back everywhere; repeated instances do not
 store."""
 
 from __future__ import annotations
 
 from tests.warp_programs import clustered_gemm, gemm, registers
-from twill.codegen.lower.clustered import clustered
+from twill.codegen.passes.cluster import clustered
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.program import Consumed, If, StoreGlobal, TmaStore, walk
 

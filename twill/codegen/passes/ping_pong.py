@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from twill import exc
 from twill.codegen.lower.memory import Memory
+from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, add
 from twill.codegen.warp.program import (
     INSTANCES,
@@ -28,10 +29,9 @@ from twill.codegen.warp.program import (
     Stmt,
     Sync,
     WarpGroup,
+    WarpProgram,
     walk,
 )
-
-COPIES = 2
 
 
 def alternate(groups: Sequence[WarpGroup], memory: Memory, file: str) -> list[WarpGroup]:
@@ -102,3 +102,12 @@ def expanded(expr: Expr, lets: Mapping[str, Expr]) -> Expr:
 def equal(left: Expr, number: int) -> Expr:
     """left == number."""
     return Apply("compare", (left, Number(number)), "i1", (("predicate", "eq"), ("signed", 1)))
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass. Raises UnsupportedInKernel."""
+    if not choices.ping_pong:
+        return program
+    memory = Memory.of(program)
+    groups = alternate(program.groups, memory, program.program.file)
+    return replace(program, groups=tuple(groups), barriers=tuple(memory.barriers))

@@ -1,0 +1,75 @@
+"""The passes that a warp program goes through between lowering and printing, in order.
+
+A pass takes a warp program that means what the tile program means, and gives one that means the same. What a pass needs
+is what an earlier one, or lowering, promises; the order below is the only one that is run. Each is a file of this room
+with a function `run(program, choices)`; `Choices` says what lowering decided.
+
+`twill emit --passes` prints this table, `--dump-after PASS` the program behind one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twill.codegen.passes import (
+    cluster,
+    dynamic_scheduler,
+    erf_tails,
+    exchanges,
+    fences,
+    gather,
+    partial_reductions,
+    ping_pong,
+    placement,
+    warp_votes,
+)
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.program import WarpProgram
+
+Watcher = Callable[[str, WarpProgram], None]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """needs: what must hold of the program it gets. promises: what holds of the one it gives, beside its meaning."""
+
+    name: str
+    needs: str
+    promises: str
+    run: Callable[[WarpProgram, Choices], WarpProgram]
+
+
+PIPELINE = (
+    Pass("erf-tails", "values rounded to 16 bits stand behind their sums",
+         "1 + erf(x) of them is erfc(-x) by a short formula", erf_tails.run),
+    Pass("gather-vectors", "elementwise statements in the order of the schedule",
+         "what follows one another on a matrix is together; vectors stand in front", gather.run),
+    Pass("fences", "a wgmma fence in front of every run of products",
+         "only fences that order some access of registers are left", fences.run),
+    Pass("partial-reductions", "sums of rows are reduced in every iteration",
+         "sums that only grow stay in four parts a row until their loops are over", partial_reductions.run),
+    Pass("warp-votes", "factors that are often 1 are marked",
+         "a warp leaves out a multiplication by ones where that saves instructions; no mark is left", warp_votes.run),
+    Pass("exchanges", "every reduction across warps names its barrier",
+         "no scratch memory is written before all have read what was there", exchanges.run),
+    Pass("ping-pong", "computing warp groups with equal streams",
+         "each has every other program instance; turns order their use of rings", ping_pong.run),
+    Pass("cluster", "rings that two CTAs fill are marked",
+         "slots go back to both CTAs; an instance that only repeats its neighbour's stores nothing", cluster.run),
+    Pass("dynamic-scheduler", "one load group, that issues loads by one thread",
+         "instances are claimed from a counter and told to all groups through a ring", dynamic_scheduler.run),
+    Pass("placement", "all buffers, rings and barriers are known",
+         "every buffer has an offset; the bytes fit into one CTA's share", placement.run),
+)  # fmt: skip
+
+
+def run_passes(program: WarpProgram, choices: Choices, watch: Watcher = lambda name, made: None) -> WarpProgram:
+    """The program behind the last pass. watch: gets the name of each pass and the program behind it.
+
+    Raises SharedMemoryFull, UnsupportedInKernel.
+    """
+    for step in PIPELINE:
+        program = step.run(program, choices)
+        watch(step.name, program)
+    return program

@@ -1,0 +1,25 @@
+"""What lowering decided for the whole program and passes carry out, and how a pass goes over warp groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from twill.codegen.warp.program import Stmt, WarpGroup, WarpProgram
+
+
+@dataclass(frozen=True)
+class Choices:
+    """partial_sums: whether sums that go from one loop to the next stay in parts between them, too. ping_pong: whether
+    equal computing warp groups take program instances in turn. dynamic: whether CTAs claim instances. capacity: bytes
+    of shared memory that one CTA may have."""
+
+    partial_sums: bool
+    ping_pong: bool
+    dynamic: bool
+    capacity: int
+
+
+def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:
+    """The program with the body of every warp group made anew."""
+    return replace(program, groups=tuple(replace(group, body=change(group)) for group in program.groups))
