@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, ROOT
 from tests.fused_programs import KEPT
 from tests.golden_schedules import MACHINE, Example, schedule
 from twill import exc
@@ -141,9 +141,29 @@ def test_wrong_usage_is_said_before_the_work(
     played: Callable[..., None] = lambda *_: pytest.fail("nothing should be solved")  # noqa: E731
     monkeypatch.setattr(pipeline, "solve", played)
     assert main(["emit", "examples/gemm.py", *GIVEN]) == 2
-    assert "--out DIR for the files, --ir for the warp program" in capsys.readouterr().err
+    assert "--out DIR for the files, --ir or --dump-after PASS for the warp program" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(["emit", "examples/gemm.py", *GIVEN, "--out", str(tmp_path / "file" / "x")]) == 2
     assert "is a file, not a directory" in capsys.readouterr().err
     assert main(["emit", "examples/dual_gemm.py", *GIVEN, "--ir", "--schedule", str(GEMM.path)]) == 2
     assert "for kernel gemm, not dual_gemm" in capsys.readouterr().err
+
+
+def test_a_machine_without_a_target_is_refused_before_anything_is_solved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("twill.cli.solving.run", lambda *given: pytest.fail("solved"))
+    for words in (["--ir"], ["--out", str(tmp_path / "out")], ["--dump-after", "fences"]):
+        assert main(["emit", str(ROOT / "examples" / "gemm.py"), "--machine", "b200", "--no-store", *words]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and "no code is emitted for machine b200 (sm_100a)" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_passes_are_listed_and_one_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["emit", "--passes"])
+    listed = capsys.readouterr().out
+    assert ended.value.code == 0 and listed.index("fences") < listed.index("placement")
+    assert main(["emit", str(ROOT / "examples" / "gemm.py"), "--machine", "h100", "--dump-after", "fence"]) == 2
+    assert "there is no pass `fence`" in capsys.readouterr().err

@@ -158,6 +158,9 @@ def emit(commands: Commands) -> None:
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
     one.add_argument("--ir", action="store_true", help="print the warp program")
+    text = "print the warp program as it is behind a pass; nothing is compiled"
+    one.add_argument("--dump-after", metavar="PASS", help=text)
+    one.add_argument("--passes", action=emitting.ListPasses, nargs=0, help="list the passes, in order, and end")
     one.add_argument(
         "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that load tiles together: 1 or 2 (1)"
     )

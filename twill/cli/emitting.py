@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from argparse import Namespace
 from dataclasses import replace
@@ -13,6 +14,7 @@ from twill.cli import codes
 if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
+    from twill.codegen.warp.program import WarpProgram
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
@@ -23,19 +25,23 @@ def emit(arguments: Namespace) -> int:
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.codegen.emission import extract
+    from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
 
-    if arguments.out is None and not arguments.ir:
+    if arguments.out is None and not arguments.ir and arguments.dump_after is None:
         raise exc.NothingToEmit()
+    if arguments.dump_after is not None:
+        refuse_unknown(arguments.dump_after)
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
+    target_of(machine)
     lazy = not arguments.no_lazy_rescale
     sig, const = tuple(arguments.sig), tuple(arguments.const)
     kernel = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
-    if arguments.out is None:
+    if arguments.out is None or arguments.dump_after is not None:
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
     emission = emitted(kernel, machine, arguments)
@@ -71,7 +77,8 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
 
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
-    """The warp program's text; nothing is compiled, so no compiler is needed."""
+    """The warp program's text, behind the pass of --dump-after or all of them; nothing is compiled, so no compiler is
+    needed."""
     from twill.codegen.emission import refuse_foreign
     from twill.codegen.lowering import lower
     from twill.codegen.warp.text import text
@@ -81,7 +88,33 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     else:
         schedule = given(arguments)
         refuse_foreign(schedule, kernel.graph, machine)
-    return text(lower(kernel.program, schedule, machine, order=kernel.order, cluster=arguments.cluster))
+    seen: dict[str, WarpProgram] = {}
+    made = lower(
+        kernel.program, schedule, machine, order=kernel.order, cluster=arguments.cluster, watch=seen.__setitem__
+    )
+    return text(made if arguments.dump_after is None else seen[arguments.dump_after])
+
+
+def refuse_unknown(name: str) -> None:
+    """Raises UnknownPass unless a program can be looked at behind `name`."""
+    from twill import exc
+    from twill.codegen.passes.pipeline import LOWERING, PIPELINE
+
+    known = (LOWERING, *(step.name for step in PIPELINE))
+    if name not in known:
+        raise exc.UnknownPass(name, known)
+
+
+class ListPasses(argparse.Action):
+    """Prints every rewrite of tile programs and pass over warp programs, in order, and ends the command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: object, **named: object) -> None:
+        """As argparse calls it."""
+        from twill.codegen.passes.pipeline import PIPELINE
+
+        for step in PIPELINE:
+            print(f"{step.name}\n  needs: {step.needs}\n  gives: {step.promises}")
+        parser.exit()
 
 
 def given(arguments: Namespace) -> Schedule:

@@ -15,6 +15,7 @@ from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
 from twill.codegen.lower.dynamic_scheduler import Order
+from twill.codegen.targets.base import target_of
 from twill.graph.build import dependence_graph
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
@@ -91,8 +92,10 @@ def emit_solved(
     """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
     (`twill.codegen.lower.multicast`).
 
-    Errors: those of `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
+    Errors: NoTarget before anything is solved; those of `solve` and of `twill.codegen.emit.emit`; BuildRejected if no
+    room helps.
     """
+    target_of(machine)
     reserve, refused = 0, None
     for _ in range(ATTEMPTS):
         try:
@@ -116,8 +119,9 @@ def emit_scheduled(
 ) -> Emission:
     """The kernel, emitted with a given schedule. cluster: as for `emit_solved`.
 
-    Errors: ScheduleMismatch, InvalidSchedule, those of `emit`.
+    Errors: NoTarget, ScheduleMismatch, InvalidSchedule, those of `emit`.
     """
+    target_of(machine)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)

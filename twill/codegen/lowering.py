@@ -5,7 +5,7 @@ from __future__ import annotations
 from twill import exc
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.streams import occupancies, streams
-from twill.codegen.passes.pipeline import Watcher, run_passes
+from twill.codegen.passes.pipeline import LOWERING, Watcher, run_passes
 from twill.codegen.warp.program import WarpProgram
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -34,7 +34,7 @@ def lower(
     for ctas in occupancies(schedule, machine):
         try:
             made = streams(program, schedule, machine, ctas, hold, order, cluster, phased)
-            watch("lowering", made.program)
+            watch(LOWERING, made.program)
             return run_passes(made.program, made.choices, watch)
         except exc.SharedMemoryFull as found:
             full = found

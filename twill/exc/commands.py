@@ -13,7 +13,8 @@ class NothingToEmit(TwillError):
     """`twill emit` was asked for neither files nor the warp program."""
 
     def __init__(self) -> None:
-        super().__init__("nothing was asked for", hint="--out DIR for the files, --ir for the warp program, or both")
+        hint = "--out DIR for the files, --ir or --dump-after PASS for the warp program"
+        super().__init__("nothing was asked for", hint=hint)
 
 
 class NotTuned(TwillError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twill.exc.base import TwillError
 
 # Building emitted CUDA (twill.codegen.print.cuda).
@@ -78,6 +80,23 @@ class NumpyMissing(TwillError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"warp programs are checked with NumPy: {why}", hint='pip install "twill-gpu[emit]"')
+
+
+class NoTarget(TwillError):
+    """The machine is described, so that kernels are scheduled for it; but no code is made for its architecture."""
+
+    def __init__(self, machine: str, architecture: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"no code is emitted for machine {machine} ({architecture}); there is for {', '.join(known)}",
+            hint=f"twill solve KERNEL --machine {machine} shows its schedule",
+        )
+
+
+class UnknownPass(TwillError):
+    """A pass was named that is not in the pipeline."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"there is no pass `{name}`", hint=f"one of {', '.join(known)}")
 
 
 class UnknownProblem(TwillError):

@@ -27,6 +27,7 @@ from twill.codegen.passes import (
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import WarpProgram
 
+LOWERING = "lowering"  # what the program is called in front of the first pass
 Watcher = Callable[[str, WarpProgram], None]
 
 

@@ -1,0 +1,1 @@
+"""A room of targets as `twill/codegen/targets` is one."""

@@ -1,0 +1,5 @@
+"""A GPU that nobody built."""
+
+from twill.codegen.targets.base import Target
+
+TARGET = Target("Nothing", ("sm_0",))
