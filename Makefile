@@ -1,6 +1,7 @@
 # Two commands set everything up on a machine with Python >= 3.11, make and a C library:
 #   make demo   solves examples/attention.py for the H100 and prints the schedule
 #   make test   linter, types and every test, with the oldest and the newest supported Triton
+#   make quick  tests of the first rooms of the pipeline, in under a minute
 #
 # PYTHON=python3.12 make test    another interpreter
 # TRITON=3.7.1 make test-triton  the frontend's tests with one version of Triton
@@ -15,8 +16,13 @@ BIN := .venv/bin
 # graph, and the way from there to a schedule.
 FRONTEND := tests/kernel tests/tile tests/graph tests/cli tests/test_examples.py
 
+# Files of tests go to as many processes as there are cores; what one file computed once, its tests share.
+PARALLEL := -n auto --dist loadfile
+# From the kernel file to the costed graph, and what is said of it: seconds.
+QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types unit test-triton format clean
+.PHONY: help demo test quick lint types unit test-triton format clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -34,11 +40,14 @@ lint: .venv/test.stamp
 types: .venv/test.stamp
 	$(BIN)/mypy
 
+quick: .venv/test.stamp
+	$(BIN)/python -m pytest $(PARALLEL) $(QUICK)
+
 unit: .venv/test.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-triton: .venv-triton-$(TRITON)/test.stamp
-	.venv-triton-$(TRITON)/bin/python -m pytest $(FRONTEND)
+	.venv-triton-$(TRITON)/bin/python -m pytest $(PARALLEL) $(FRONTEND)
 
 format: .venv/test.stamp
 	$(BIN)/ruff check --fix .
