@@ -63,6 +63,10 @@ def allow(client: Client | None, scope: Scope) -> Client:
     if client is None:
         hint = "Authorization: Bearer TOKEN, with a token of this service"
         raise Refused(401, "Unauthorized", "a token is needed", hint, {"WWW-Authenticate": "Bearer"})
+    if client.expired():
+        hint = "a new token, of the service's operator"
+        message = f"the token {client.name} has expired, on {client.last_day}"
+        raise Refused(401, "TokenExpired", message, hint, {"WWW-Authenticate": "Bearer"})
     if not client.may(scope):
         raise Refused(403, "Forbidden", f"the token {client.name} lacks the scope {scope}", f"a token with {scope}")
     return client
@@ -81,3 +85,4 @@ def scope(needed: Scope) -> Callable[[Request, Credentials], Awaitable[Client]]:
 
 Reader = Annotated[Client, Depends(scope("read"))]
 Solver = Annotated[Client, Depends(scope("solve"))]
+Admin = Annotated[Client, Depends(scope("admin"))]

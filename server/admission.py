@@ -8,7 +8,7 @@ before the documents are made, and a graph or machine that contradicts itself be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from twill.exc import TwillError
+from twill.graph.neutral import neutral
 from twill.machine.description import Machine
 from twill.schedule.file import field
 from twill.schedule.key import schedule_key
@@ -26,12 +27,17 @@ from .machine_rules import check_machine_document
 from .queue import Request
 from .refusals import Refused
 
+TEXTS = frozenset({"text", "transport_reason", "file", "source", "note", "title", "description"})
 SEPARATORS = (b",", b"[", b"{")  # there are at least as many of these as values, but for one
 
 
 @dataclass(frozen=True)
 class InputLimits:
-    """What one request may hold. seconds: until the whole body has to have come."""
+    """What one request may hold. seconds: until the whole body has to have come.
+
+    The first group counts parts of the whole graph, the second those of one part. name: characters of every name; text:
+    of what only people read (a trip count, a file, a reason, a machine's sources). number: the largest magnitude.
+    """
 
     body_bytes: int = 4 * 1024 * 1024
     seconds: float = 30.0
@@ -40,11 +46,20 @@ class InputLimits:
     edges: int = 2048
     dims: int = 256
     regions: int = 64
+    carried: int = 1024
+    inputs: int = 1024
+    readers: int = 2048
+    axes: int = 8  # dimensions of a node, or of a tile
+    counts: int = 64
+    operations: int = 1024
+    name: int = 200
+    text: int = 2000
+    number: int = 2**53
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """A submission that may become a job, with its machine, and what the queue is told."""
+    """A submission that may become a job, which names its machine by digest; the machine; what the queue is told."""
 
     submission: Submission
     machine: Machine
@@ -83,11 +98,13 @@ def read_submission(body: bytes, limits: InputLimits) -> Submission:
         raise Refused(400, "NotJson", f"the body is not JSON: {error}") from None
     refuse_many(value, limits)
     try:
-        return Submission.model_validate_json(body)
+        submission = Submission.model_validate_json(body)
     except ValidationError as error:
         raise Refused(
             422, "BadSubmission", described(error), "a graph as `twill extract FILE --json` prints it"
         ) from None
+    refuse_large(value, limits)
+    return submission
 
 
 def refuse_many(value: Any, limits: InputLimits) -> None:
@@ -96,16 +113,65 @@ def refuse_many(value: Any, limits: InputLimits) -> None:
     if not isinstance(graph, dict):
         return
     regions = [region for region in listed(graph, "regions") if isinstance(region, dict)]
+    nodes = list(parts(regions, "nodes"))
+    inputs = list(parts(regions, "inputs"))
     found = {
         "dims": len(listed(graph, "dims")),
         "regions": len(listed(graph, "regions")),
         "nodes": sum(len(listed(region, "nodes")) for region in regions),
         "edges": sum(len(listed(region, "edges")) for region in regions),
+        "carried": sum(len(listed(region, "carried")) for region in regions),
+        "inputs": sum(len(listed(region, "inputs")) for region in regions),
+        "readers": sum(len(listed(entry, "readers")) for entry in inputs),
+        "axes": max((axes for part in walk(regions) for axes in axes_of(part)), default=0),
+        "counts": max((len(listed(node, "counts")) for node in nodes), default=0),
+        "operations": max((len(listed(node, "operations")) for node in nodes), default=0),
     }
     for name, number in found.items():
         most = getattr(limits, name)
         if number > most:
             raise Refused(413, "TooLarge", f"the graph has {number} {name}; this service takes at most {most}")
+
+
+def refuse_large(value: Any, limits: InputLimits) -> None:
+    """Raise Refused for a name that is long or has characters that are not seen, or for a number beyond reason.
+
+    It holds for every field that there is, in graph, machine and options.
+    """
+    for part in walk(value):
+        fields = part.items() if isinstance(part, dict) else ((0, entry) for entry in part)
+        for field_name, entry in fields:
+            where = str(field_name)[:40]
+            if isinstance(entry, str):
+                most = limits.text if where in TEXTS else limits.name
+                if len(entry) > most:
+                    raise Refused(413, "TooLarge", f"a {where or 'text'} has {len(entry)} characters, more than {most}")
+                if not entry.isprintable():
+                    raise Refused(422, "BadSubmission", f"a {where or 'text'} has characters that cannot be printed")
+            elif isinstance(entry, int | float) and abs(entry) > limits.number:
+                raise Refused(422, "BadSubmission", f"a {where or 'number'} is beyond {limits.number}")
+
+
+def walk(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
+    """Every object and list in a JSON value."""
+    left = [value]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict | list):
+            yield part
+            left += part.values() if isinstance(part, dict) else part
+
+
+def parts(regions: Iterable[dict[str, Any]], name: str) -> Iterator[dict[str, Any]]:
+    """What all regions list under a name."""
+    for region in regions:
+        yield from (entry for entry in listed(region, name) if isinstance(entry, dict))
+
+
+def axes_of(part: dict[str, Any] | list[Any]) -> Iterator[int]:
+    """How many dimensions a node or a tile has."""
+    if isinstance(part, dict):
+        yield from (len(listed(part, name)) for name in ("dims", "shape"))
 
 
 def listed(value: dict[str, Any], name: str) -> list[Any]:
@@ -123,7 +189,10 @@ def described(error: ValidationError) -> str:
 
 
 def admit(submission: Submission, machines: Mapping[str, Machine], client: str, seconds: float) -> Admitted:
-    """What the queue is told of a submission; raises Refused. seconds: the longest budget that is granted."""
+    """What the queue is told of a submission; raises Refused. seconds: the longest budget that is granted.
+
+    The graph goes on without its author's names, unless some are pinned: what is stored under its key is everybody's.
+    """
     try:
         machine = machine_of(submission, machines)
         check_graph(submission.graph, machine)
@@ -132,10 +201,13 @@ def admit(submission: Submission, machines: Mapping[str, Machine], client: str, 
         raise Refused.of(error) from None
     budget = seconds if submission.options.budget is None else min(seconds, submission.options.budget)
     options = submission.options.model_copy(update={"budget": budget})
-    whole = submission.model_copy(update={"machine": machine, "options": options})
     graph = submission.graph
-    request = Request(key, whole.canonical(), graph.kernel, graph.spec, machine.name, client)
-    return Admitted(whole, machine, request)
+    nameless = graph.model_copy(update={"file": ""}) if options.pins else neutral(graph)
+    kept = submission.model_copy(update={"graph": nameless, "machine": machine.digest(), "options": options})
+    request = Request(
+        key, kept.canonical(), graph.kernel, graph.spec, machine.name, client, machine.digest(), machine.canonical()
+    )
+    return Admitted(kept, machine, request)
 
 
 def machine_of(submission: Submission, machines: Mapping[str, Machine]) -> Machine:

@@ -53,6 +53,12 @@ class Answers:
         self.remember(key, answer)
         return answer
 
+    def forget(self, key: str) -> None:
+        """Ask the store the next time."""
+        with self.lock:
+            gone = self.known.pop(key, None)
+            self.taken -= len(gone.body) if gone else 0
+
     def remember(self, key: str, answer: Answer) -> None:
         """Keep an answer at hand, and let go of those that nobody asked for longest."""
         if len(answer.body) > self.room:

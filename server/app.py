@@ -18,6 +18,7 @@ from twill.store.api import Submission
 from .logs import request_id
 from .middleware import Around
 from .pages import pages
+from .queue import QueueUnavailable
 from .refusals import MEANINGS, Refused
 from .routes import api, operators
 from .service import Service
@@ -54,6 +55,7 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(Around, metrics=service.metrics, hosts=own_names(service))
     app.add_exception_handler(Refused, on_refused)
     app.add_exception_handler(StoreUnavailable, on_unavailable)
+    app.add_exception_handler(QueueUnavailable, on_no_queue)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
     app.openapi = described(app.openapi, guarded=service.tokens is not None)  # type: ignore[method-assign]
@@ -84,6 +86,11 @@ async def on_unavailable(request: Request, error: Exception) -> Response:
     """The store cannot be reached now."""
     assert isinstance(error, StoreUnavailable)
     return refusal(Refused(503, "StoreUnavailable", error.message, error.hint, {"Retry-After": "5"}))
+
+
+async def on_no_queue(request: Request, error: Exception) -> Response:
+    """The jobs cannot be read or written now: the disk is full, or the file damaged."""
+    return refusal(Refused(503, "QueueUnavailable", str(error), headers={"Retry-After": "5"}))
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:

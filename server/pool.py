@@ -15,12 +15,11 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from twill.exc import StoreUnavailable
-from twill.machine.description import Machine
-from twill.schedule.document import Schedule
-from twill.store.api import JobBounds, JobProblem, State, Submission
-from twill.store.interface import ScheduleStore
+from twill.store.api import JobBounds, JobProblem, State
+from twill.store.interface import Entry, ScheduleStore
+from twill.store.transport import BODY
 
-from . import solver_process
+from . import processes, solver_process
 from .queue import Claim, JobQueue
 from .solver_process import Message
 
@@ -29,7 +28,7 @@ BEAT = 1.0  # seconds between two signs of life
 IDLE = 0.5  # seconds between two looks for work that nobody told of (leases that ran out)
 TOLD = 0.2  # seconds between two writes of a solve's bounds
 POLL = 0.1  # seconds a solve may go on after it was cancelled, or its time was up
-CRASHED = (-signal.SIGABRT, -signal.SIGSEGV, solver_process.NO_ROOM_TO_SAY_SO)
+WITHOUT_MEMORY = (-signal.SIGABRT, solver_process.NO_ROOM_TO_SAY_SO)  # as C++ ends where an allocation fails
 KILLED = (-signal.SIGKILL, 255, None)  # 255: with the server of processes, so that nobody knows how
 ENDED_BUT_NOT_REAPED = ("Z", "X")
 RETRY = 1.0  # seconds to wait after the queue or the store failed
@@ -62,7 +61,7 @@ class Pool:
     def start(self) -> None:
         """Take up what a killed service left behind, and begin."""
         if self.threads:
-            solver_process.warm()
+            processes.warm()
         left = self.queue.orphans(is_gone)
         if left:
             log.info("jobs of a service that ended without finishing them", extra={"jobs": left})
@@ -131,15 +130,12 @@ class Solve:
         if self.pool.store.get(self.claim.job.key, graph=False) is not None:
             self.end("done")
             return
-        process, pipe = solver_process.start(self.claim.document, self.pool.limits.megabytes)
+        process, pipe = solver_process.start(self.claim.document, self.claim.machine, self.pool.limits.megabytes)
         log.info("solve begins", extra=self.about())
         try:
             self.listen(process, pipe)
         finally:
-            pipe.close()
-            process.kill()
-            process.join()
-            process.close()
+            processes.end(process, pipe)
 
     def listen(self, process: ForkServerProcess, pipe: Connection) -> None:
         """Until the job has ended, or is no longer ours."""
@@ -149,8 +145,8 @@ class Solve:
                 process.join(RETRY)
                 self.ended_silently(process.exitcode)
                 return
-            if message.schedule is not None:
-                self.keep(message.schedule)
+            if message.entry is not None:
+                self.keep(message.entry)
                 return
             if message.problem is not None:
                 self.end("failed", message.problem)
@@ -185,14 +181,14 @@ class Solve:
             self.pool.queue.progress(self.claim, self.bounds)
             self.bounds, self.last_told = None, now
 
-    def keep(self, schedule: str) -> None:
-        """Store the schedule, and only then call the job done."""
+    def keep(self, document: str) -> None:
+        """Store the schedule, which its process has examined, and only then call the job done."""
+        if len(document) > BODY:
+            self.end("failed", too_large(len(document)))
+            return
         try:
-            asked = Submission.parse(self.claim.document)
-            assert isinstance(asked.machine, Machine)
-            self.pool.store.put(
-                Schedule.parse(schedule), asked.graph, asked=asked.options.asked(), machine=asked.machine
-            )
+            machine = solver_process.machine_of(self.claim.document, self.claim.machine)
+            self.pool.store.keep(Entry.parse(document), machine)
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -215,11 +211,11 @@ class Solve:
             log.warning("the process of a solve was killed", extra=self.about())
             self.pool.queue.give_back(self.claim, blameless=False)
             self.pool.wake()
-        elif code in CRASHED:
+        elif code in WITHOUT_MEMORY:
             self.end("failed", solver_process.out_of_memory(self.pool.limits.megabytes))
         else:
-            message = f"the process of the solve ended with code {code}"
-            self.end("failed", JobProblem(kind="Internal", message=message, hint="look into the server's log"))
+            log.error("a solver crashed", extra={**self.about(), "code": code})
+            self.end("failed", crashed(code))
 
     def about(self) -> dict[str, object]:
         """What a log line says of the job."""
@@ -243,6 +239,22 @@ def out_of_time(seconds: float) -> JobProblem:
         message=f"the solve took more than the {seconds:g} s that this service gives to one",
         hint="--normalize U for coarser costs, or a service started with a larger --time-limit",
         exit_code=4,
+    )
+
+
+def crashed(code: int) -> JobProblem:
+    """What is said of a process that ended as none should."""
+    how = f"was ended by {signal.Signals(-code).name}" if -code in list(signal.Signals) else f"ended with code {code}"
+    message = f"the solver crashed: its process {how}"
+    return JobProblem(kind="Internal", message=message, hint="report it, with the graph; the server's log has the job")
+
+
+def too_large(size: int) -> JobProblem:
+    """What is said of a schedule that no client would read."""
+    return JobProblem(
+        kind="TooLarge",
+        message=f"the schedule takes {size} bytes, and clients read {BODY}",
+        hint="a kernel of fewer operations",
     )
 
 

@@ -24,10 +24,11 @@ STATES: tuple[State, ...] = get_args(State)
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be solved. document: a `Submission` with a whole machine, as canonical JSON.
+    """What is to be solved. document: a `Submission` that names its machine by digest, as canonical JSON.
 
-    kernel, spec, machine: names for people. client: who asked first. A queue may drop the document
-    (leave it "") when the job has ended.
+    kernel, spec, machine: names for people. client: who asked first. machine_document: the machine of `machine_digest`
+    as canonical JSON, which a queue keeps once for all jobs. A queue drops the documents (leaves them "") of a job
+    that is done, and of others that ended when it has many of them.
     """
 
     key: str
@@ -36,6 +37,8 @@ class Request:
     spec: str
     machine: str
     client: str = ""
+    machine_digest: str = ""
+    machine_document: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Claim:
-    """A worker's right to a job until its lease ends; `attempt` tells it from earlier claims of the same job."""
+    """A worker's right to a job until its lease ends; `attempt` tells it from earlier claims of the same job.
+
+    document, machine: those of its `Request`.
+    """
 
     job: Job
     document: str
+    machine: str
     attempt: int
 
 
@@ -63,8 +70,12 @@ class QueueFull(Exception):
         self.waiting = waiting
 
 
+class QueueUnavailable(Exception):
+    """The queue cannot be read or written now: the disk is full, the file damaged or locked. The message is why."""
+
+
 class JobQueue(Protocol):
-    """See the top of this file. Every method may be called from any thread."""
+    """See the top of this file. Every method may be called from any thread, and may raise QueueUnavailable."""
 
     # -- by the service
 
@@ -93,8 +104,11 @@ class JobQueue(Protocol):
     def counts(self) -> Mapping[State, int]:
         """How many jobs are in each state."""
 
-    def ready(self) -> bool:
-        """Whether the queue can be written to."""
+    def trouble(self) -> str:
+        """Why the queue cannot be written to, by writing; "" if it can."""
+
+    def damage(self) -> str:
+        """What of the queue is damaged; "" if nothing is. Reads all of it."""
 
     # -- by the workers
 

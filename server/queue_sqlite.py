@@ -13,9 +13,9 @@ from typing import Literal
 from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
 
 from .database import Database
-from .queue import STATES, Claim, Event, QueueFull, Request
+from .queue import STATES, Claim, Event, QueueFull, QueueUnavailable, Request
 
-SCHEMA = """
+FIRST = """
 CREATE TABLE IF NOT EXISTS jobs (
   number INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -40,6 +40,23 @@ CREATE TABLE IF NOT EXISTS events (
 ) WITHOUT ROWID;
 """
 
+MACHINES_ONCE = """
+CREATE TABLE machines (digest TEXT PRIMARY KEY, document TEXT NOT NULL);
+ALTER TABLE jobs ADD COLUMN machine_digest TEXT NOT NULL DEFAULT '';
+CREATE INDEX by_lease ON jobs (lease) WHERE state = 'running';
+CREATE INDEX by_machine ON jobs (machine_digest) WHERE state IN ('queued', 'running');
+CREATE INDEX kept ON jobs (ended) WHERE document != '' AND state IN ('failed', 'cancelled');
+CREATE TABLE probe (one INTEGER PRIMARY KEY CHECK (one = 1), at REAL NOT NULL);
+"""
+
+EDITIONS = (FIRST, MACHINES_ONCE)
+"""Statements from one edition of the file to the next. A job of the first one has its machine in its document."""
+
+HEAD = "number, cancelling, attempts, machine_digest"  # of an open job
+
+KEPT = "document != '' AND state IN ('failed', 'cancelled')"  # jobs that can be tried again
+MOST_KEPT = 200  # of those; with the largest documents, less than a gigabyte
+
 MOST_ATTEMPTS = 5  # a job that took that many workers with it is not given to another
 MOST_EVENTS = 1000  # of one job; a longer story keeps its beginning, and how it ended
 
@@ -54,7 +71,7 @@ class SqliteQueue:
     """See `twill.server.queue.JobQueue`. `clock`: seconds since the epoch, for tests."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.database = Database(path, SCHEMA)
+        self.database = Database(path, EDITIONS)
         self.clock = clock
 
     # -- by the service
@@ -80,17 +97,20 @@ class SqliteQueue:
             return self.add(db, request, "done" if solved else "queued"), True
 
     def add(self, db: sqlite3.Connection, request: Request, state: State) -> Job:
-        """A new row. A document has a whole machine, which is worth its room only until it is solved."""
+        """A new row. A document is worth its room only until the job is solved."""
         now = self.clock()
         document = "" if state in ENDED else request.document
         added = db.execute(
-            "INSERT INTO jobs (id, key, state, kernel, spec, machine, client, document, created, ended)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO jobs (id, key, state, kernel, spec, machine, client, document, created, ended, machine_digest)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 uuid.uuid4().hex, request.key, state, request.kernel, request.spec, request.machine, request.client,
-                document, now, now if state in ENDED else None,
+                document, now, now if state in ENDED else None, request.machine_digest,
             ),
         )  # fmt: skip
+        if document:
+            machine = (request.machine_digest, request.machine_document)
+            db.execute("INSERT OR IGNORE INTO machines VALUES (?, ?)", machine)
         assert added.lastrowid is not None
         return self.tell(db, added.lastrowid)
 
@@ -104,7 +124,10 @@ class SqliteQueue:
         row = self.database.connection().execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
         if row is None:
             return None
-        return Request(row["key"], row["document"], row["kernel"], row["spec"], row["machine"], row["client"])
+        head = (row["key"], row["document"], row["kernel"], row["spec"], row["machine"], row["client"])
+        question = "SELECT document FROM machines WHERE digest = ?"
+        machine = self.database.connection().execute(question, (row["machine_digest"],)).fetchone()
+        return Request(*head, row["machine_digest"], machine["document"] if row["document"] and machine else "")
 
     def recent(self, limit: int, state: State | None = None) -> tuple[Job, ...]:
         """See JobQueue."""
@@ -140,36 +163,55 @@ class SqliteQueue:
         rows = self.database.connection().execute("SELECT state, count(*) AS n FROM jobs GROUP BY state")
         return {**dict.fromkeys(STATES, 0), **{row["state"]: row["n"] for row in rows}}
 
-    def ready(self) -> bool:
+    def trouble(self) -> str:
         """See JobQueue."""
         try:
             with self.database.write() as db:
-                db.execute("SELECT 1 FROM jobs LIMIT 1")
-        except sqlite3.Error:
-            return False
-        return True
+                db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (self.clock(),))
+        except QueueUnavailable as error:
+            return str(error)
+        return ""
+
+    def damage(self) -> str:
+        """See JobQueue."""
+        try:
+            found = [row[0] for row in self.database.connection().execute("PRAGMA quick_check(1)").fetchall()]
+        except QueueUnavailable as error:
+            return str(error)
+        return "" if found == ["ok"] else f"the job queue: it is damaged: {found[0]}"
 
     # -- by the workers
 
     def claim(self, worker: str, seconds: float) -> Claim | None:
         """See JobQueue."""
-        db = self.database.connection()
-        open_jobs = "state = 'queued' OR (state = 'running' AND lease < ?)"
-        if db.execute(f"SELECT 1 FROM jobs WHERE {open_jobs} LIMIT 1", (self.clock(),)).fetchone() is None:
+        if self.oldest(self.database.connection()) is None:
             return None  # idle workers do not write
         with self.database.write() as db:
-            now = self.clock()
-            rows = db.execute(f"SELECT * FROM jobs WHERE {open_jobs} ORDER BY number", (now,))
-            row = next((row for row in rows.fetchall() if self.may_run(db, row)), None)
+            while (row := self.oldest(db)) is not None and not self.may_run(db, row):
+                pass  # it has ended, and is open no more
             if row is None:
                 return None
+            now = self.clock()
             db.execute(
                 "UPDATE jobs SET state = 'running', worker = ?, lease = ?, attempts = attempts + 1,"
                 " started = coalesce(started, ?) WHERE number = ?",
                 (worker, now + seconds, now, row["number"]),
             )
             taken = self.tell(db, row["number"])
-            return Claim(taken, row["document"], taken.attempts)
+            (document,) = db.execute("SELECT document FROM jobs WHERE number = ?", (row["number"],)).fetchone()
+            found = db.execute("SELECT document FROM machines WHERE digest = ?", (row["machine_digest"],)).fetchone()
+            return Claim(taken, document, "" if found is None else found["document"], taken.attempts)
+
+    def oldest(self, db: sqlite3.Connection) -> sqlite3.Row | None:
+        """The job that waits longest or whose lease ran out, without its document; one look into an index for each."""
+        waiting = db.execute(f"SELECT {HEAD} FROM jobs WHERE state = 'queued' ORDER BY number LIMIT 1").fetchone()
+        lost = db.execute(
+            f"SELECT {HEAD} FROM jobs INDEXED BY by_lease WHERE state = 'running' AND lease < ?"
+            " ORDER BY number LIMIT 1",
+            (self.clock(),),
+        ).fetchone()
+        rows = [row for row in (waiting, lost) if row is not None]
+        return min(rows, key=lambda row: int(row["number"]), default=None)
 
     def may_run(self, db: sqlite3.Connection, row: sqlite3.Row) -> bool:
         """End a job whose worker is gone if nobody wants it any more or it took too many; True if it can run."""
@@ -239,7 +281,11 @@ class SqliteQueue:
         with self.database.write() as db:
             old = "state IN ('done', 'failed', 'cancelled') AND ended < ?"
             db.execute(f"DELETE FROM events WHERE job IN (SELECT number FROM jobs WHERE {old})", (before,))
-            return db.execute(f"DELETE FROM jobs WHERE {old}", (before,)).rowcount
+            forgotten = db.execute(f"DELETE FROM jobs WHERE {old}", (before,)).rowcount
+            used = "SELECT machine_digest FROM jobs WHERE state IN ('queued', 'running')"
+            used += f" UNION SELECT machine_digest FROM jobs INDEXED BY kept WHERE {KEPT}"
+            db.execute(f"DELETE FROM machines WHERE digest NOT IN ({used})")
+            return forgotten
 
     def close(self) -> None:
         """See JobQueue."""
@@ -263,9 +309,11 @@ class SqliteQueue:
         """Write down how a job ended."""
         db.execute(
             "UPDATE jobs SET state = ?, problem = ?, ended = ?, worker = NULL, lease = NULL, cancelling = 0,"
-            " document = '' WHERE number = ?",
-            (state, None if problem is None else problem.canonical(), self.clock(), number),
+            " document = CASE WHEN ? THEN '' ELSE document END WHERE number = ?",
+            (state, None if problem is None else problem.canonical(), self.clock(), state == "done", number),
         )
+        too_many = f"SELECT number FROM jobs INDEXED BY kept WHERE {KEPT} ORDER BY ended DESC LIMIT -1 OFFSET ?"
+        db.execute(f"UPDATE jobs SET document = '' WHERE number IN ({too_many})", (MOST_KEPT,))
         self.tell(db, number)
 
     def wait_again(self, db: sqlite3.Connection, number: int) -> None:

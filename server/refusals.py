@@ -38,6 +38,7 @@ MEANINGS = {
     404: "There is none.",
     405: "The resource has no such method.",
     408: "The body did not come in time.",
+    409: "The job is in another state, or is not remembered well enough.",
     413: "The body, or the graph in it, is too large.",
     415: "The body is of another type.",
     422: "The request says something that means nothing here.",

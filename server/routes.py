@@ -10,19 +10,18 @@ from fastapi.responses import StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from twill.document import Document
-from twill.exc import StoreUnavailable
 from twill.machine.description import Machine
-from twill.store.api import PREFIX, Job, MachineList, ScheduleList
+from twill.store.api import PREFIX, Job, JobList, MachineList, ScheduleList, State
 from twill.store.interface import Entry
 
-from .access import Reader, Solver, service_of
+from .access import Admin, Reader, Solver, service_of
 from .admission import read_body
-from .answers import Answer
+from .answers import FRESH, Answer
 from .events import last_seen, refuse_more_streams, stream
 from .refusals import Refused, responses
 
 JSON = "application/json"
-IMMUTABLE = "max-age=31536000, immutable"  # a year, which is for ever
+A_WHILE = f"max-age={FRESH:.0f}"  # what is sent never changes, but an operator may delete it
 MOST_LISTED = 200
 
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The id that POST /v1/jobs returned.")]
@@ -57,7 +56,7 @@ def json_of(document: Document, status: int = 200, headers: dict[str, str] | Non
     responses={
         200: {"model": Job, "description": "Solved already.", "headers": LOCATION},
         202: {"description": "Accepted, or in flight already.", "headers": LOCATION},
-        **responses(400, 408, 413, 415, 422),
+        **responses(400, 408, 413, 415, 422, 503),
     },
     openapi_extra=SUBMISSION,
     tags=["jobs"],
@@ -71,7 +70,33 @@ async def submit(request: Request, client: Solver) -> Response:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refused(415, "NotJson", f"the body is not of type {JSON}", f"the header Content-Type: {JSON}")
     body = await read_body(request.stream(), request.headers.get("content-length"), service.settings.input)
-    submitted = await asyncio.to_thread(service.submit, body, client.name)
+    submitted = await service.submitted(body, client.name)
+    where = {"Location": f"{PREFIX}/jobs/{submitted.job.id}"}
+    return json_of(submitted.job, 200 if submitted.solved else 202, where)
+
+
+@api.get("/jobs", response_model=JobList, responses=responses(422, 503), tags=["jobs"])
+async def list_jobs(request: Request, client: Reader, state: State | None = None, limit: Limit = 50) -> Response:
+    """The last jobs, newest first."""
+    found = await asyncio.to_thread(service_of(request).queue.recent, limit, state)
+    return json_of(JobList(jobs=found))
+
+
+@api.post(
+    "/jobs/{job}/retry",
+    status_code=202,
+    response_model=Job,
+    responses={
+        200: {"model": Job, "description": "Solved meanwhile.", "headers": LOCATION},
+        202: {"description": "Accepted, or in flight already.", "headers": LOCATION},
+        **responses(404, 409, 422, 503),
+    },
+    tags=["jobs"],
+)
+async def retry_job(request: Request, job: JobId, client: Solver) -> Response:
+    """Ask once more for the solve of a job that failed or was cancelled, one's own or (scope admin) anybody's."""
+    service = service_of(request)
+    submitted = await asyncio.to_thread(service.retry, job, client.name, client.may("admin"))
     where = {"Location": f"{PREFIX}/jobs/{submitted.job.id}"}
     return json_of(submitted.job, 200 if submitted.solved else 202, where)
 
@@ -124,10 +149,24 @@ async def get_schedule(
     if found is None:
         raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "POST /v1/jobs")
     shared = "public" if service.tokens is None else "private"
-    headers = {"ETag": found.etag, "Cache-Control": f"{shared}, {IMMUTABLE}"}
+    headers = {"ETag": found.etag, "Cache-Control": f"{shared}, {A_WHILE}"}
     if if_none_match is not None and matches(if_none_match, found.etag):
         return Response(status_code=304, headers=headers)
     return Response(found.body, 200, headers, JSON)
+
+
+@api.delete(
+    "/schedules/{key}",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "It is gone."}, **responses(404, 422, 503)},
+    tags=["schedules"],
+)
+async def delete_schedule(request: Request, key: Key, client: Admin) -> Response:
+    """Remove a schedule and what is kept beside it. The next submission of its graph is solved again."""
+    if not await asyncio.to_thread(service_of(request).delete, key, client.name):
+        raise Refused(404, "NotFound", f"there is no schedule with the key {key}")
+    return Response(status_code=204)
 
 
 @api.get("/schedules", response_model=ScheduleList, responses=responses(422, 503), tags=["schedules"])
@@ -177,10 +216,7 @@ async def health() -> Response:
 @operators.get("/readyz", response_model=Health, responses=responses(503), tags=["operators"])
 async def readiness(request: Request) -> Response:
     """Queue, store and workers do, too."""
-    try:
-        trouble = await asyncio.to_thread(service_of(request).ready)
-    except StoreUnavailable as error:
-        trouble = error.message
+    trouble = await asyncio.to_thread(service_of(request).ready)
     if trouble:
         raise Refused(503, "NotReady", trouble, headers={"Retry-After": "5"})
     return json_of(Health(status="ready"))

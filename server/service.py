@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
+from twill.exc import StoreUnavailable
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.machine.names import list_machines
 from twill.store.api import Job, MachineList, MachineSummary
 from twill.store.interface import ScheduleStore
 
-from .admission import admit, read_submission
+from .admitters import Admitters
 from .answers import Answers
 from .metrics import Metrics
 from .pool import Pool
-from .queue import JobQueue, QueueFull
+from .queue import JobQueue, QueueFull, Request
 from .rate import RateLimit
 from .refusals import Refused
 from .settings import Settings
@@ -28,6 +32,8 @@ from .tokens import Tokens
 
 BUSY = 5  # seconds after which a client that found the queue full may come again
 TIDY = 3600.0  # seconds between two looks for jobs to forget
+MOST_SUBMITTING = 64  # submissions that are being read, or wait for that
+LOOK_AGAIN = 1.0  # seconds for which readiness is believed: anybody may ask, and it writes to the disk
 GRACE = 10.0  # seconds that a solve may take beyond its own budget before its process is killed
 
 log = logging.getLogger("twill.server")
@@ -53,10 +59,19 @@ class Service:
         self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
         self.rate = RateLimit(settings.rate, 2 * settings.rate)
         self.answers = Answers(store, settings.remembered)
-        self.metrics = Metrics(queue)
+        self.metrics = Metrics(queue, self.ready)
         self.pool = Pool(queue, store, settings.workers, settings.solve)
+        self.admitters = Admitters(
+            settings.admitters, self.machines, settings.input, self.longest_budget(), settings.admission_seconds
+        )
+        self.submitters = ThreadPoolExecutor(settings.admitters + 2, "submit")
+        self.submitting = 0  # submissions that are being read or wait for that; only the event loop counts them
         self.streams = 0  # event streams that are open; only the event loop counts them
         self.stopping = threading.Event()
+        self.damage = ""  # of the queue, as it was last looked for
+        self.looking = threading.Lock()  # whoever asks for readiness meanwhile gets the same answer
+        self.looked = -LOOK_AGAIN
+        self.trouble = ""
         self.tidier = threading.Thread(target=self.tidy, name="tidier", daemon=True)
 
     def start(self) -> None:
@@ -67,28 +82,59 @@ class Service:
     def stop(self) -> None:
         """End every solve, give the jobs back, and let go of queue and store."""
         self.stopping.set()
+        self.admitters.stop()
+        self.submitters.shutdown(cancel_futures=True)
         self.pool.stop()
         self.tidier.join()
         self.queue.close()
         self.store.close()
 
     def tidy(self) -> None:
-        """Forget old jobs, now and then."""
+        """Look for damage and forget old jobs, now and then."""
         while True:
             try:
+                self.damage = self.queue.damage()
+                if self.damage:
+                    log.error(self.damage)
                 self.queue.forget(time.time() - self.settings.keep_jobs)
             except Exception:
                 log.exception("old jobs were not forgotten")
             if self.stopping.wait(TIDY):
                 return
 
+    async def submitted(self, body: bytes, client: str) -> Submitted:
+        """The job of a JSON body; raises Refused. Waits in threads of its own: those of other requests stay free."""
+        if self.submitting >= MOST_SUBMITTING:
+            self.metrics.submissions.labels("refused").inc()
+            hint = f"the same again in {BUSY} s"
+            raise Refused(503, "Busy", "too many submissions at once", hint, {"Retry-After": str(BUSY)})
+        self.submitting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.submitters, self.submit, body, client)
+        finally:
+            self.submitting -= 1
+
     def submit(self, body: bytes, client: str) -> Submitted:
         """The job of a JSON body; raises Refused."""
-        submission = read_submission(body, self.settings.input)
-        admitted = admit(submission, self.machines, client, self.longest_budget())
-        solved = self.store.get(admitted.request.key, graph=False) is not None
+        return self.asked(self.admitters.admit(body, client))
+
+    def retry(self, job: str, client: str, all_jobs: bool) -> Submitted:
+        """The job that solves once more what an ended one did not; raises Refused."""
+        found = self.job(job)
+        request = self.queue.request(job)
+        if request is not None and request.client != client and not all_jobs:
+            raise Refused(403, "Forbidden", "the job was submitted with another token", "a token with the scope admin")
+        if found.state not in ("failed", "cancelled"):
+            raise Refused(409, "NotEnded", f"the job is {found.state}", "a job that failed or was cancelled")
+        if request is None or not request.document:
+            raise Refused(409, "NotRemembered", "what the job was to solve is not remembered", "POST /v1/jobs")
+        return self.asked(request)
+
+    def asked(self, request: Request) -> Submitted:
+        """The job of what was admitted; raises Refused."""
+        solved = self.store.get(request.key, graph=False) is not None
         try:
-            job, new = self.queue.submit(admitted.request, self.settings.waiting, solved)
+            job, new = self.queue.submit(request, self.settings.waiting, solved)
         except QueueFull as full:
             self.metrics.submissions.labels("refused").inc()
             hint = f"the same again in {BUSY} s"
@@ -123,14 +169,35 @@ class Service:
         found = self.queue.cancel(job)
         return self.job(job) if found is None else found
 
+    def delete(self, key: str, client: str) -> bool:
+        """Remove a schedule; whether there was one."""
+        gone = self.store.delete(key)
+        self.answers.forget(key)
+        log.info("schedule deleted", extra={"key": key, "client": client, "there": gone})
+        return gone
+
     def ready(self) -> str:
         """What keeps the service from working; "" if nothing does."""
-        if not self.queue.ready():
-            return "the job queue cannot be written to"
+        with self.looking:
+            if time.monotonic() - self.looked > LOOK_AGAIN:
+                self.trouble = self.found_trouble()
+                self.looked = time.monotonic()
+            return self.trouble
+
+    def found_trouble(self) -> str:
+        """The same, found out now."""
         if not self.pool.alive():
             return "not every worker is running"
-        self.store.find(limit=1)
-        return ""
+        try:
+            free = shutil.disk_usage(self.settings.data).free
+            if free < self.settings.free:
+                return f"the disk is full: {free // 2**20} MiB are left of the {self.settings.free // 2**20} needed"
+            self.store.find(limit=1)
+        except OSError as error:
+            return f"{self.settings.data}: {error.strerror or error}"
+        except StoreUnavailable as error:
+            return error.message
+        return self.damage or self.queue.trouble()
 
 
 @cache

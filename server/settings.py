@@ -18,7 +18,10 @@ class Settings:
 
     waiting: jobs that may be queued. rate: requests a second of one client, with bursts of twice as many (0: no
     limit). streams: event streams open at a time. remembered: bytes of answers kept in memory. keep_jobs: seconds
-    after which an ended job is forgotten (its schedule is not).
+    after which an ended job is forgotten (its schedule is not). free: bytes of the disk below which the service is not
+    ready. proxies: addresses whose X-Forwarded-For is believed. connections: that are open at once. head_seconds: for
+    the head of a request to come. admitters: processes that read submissions, each for at most `admission_seconds` of
+    the processor.
     """
 
     data: Path
@@ -31,6 +34,12 @@ class Settings:
     streams: int = 200
     remembered: int = 64 * 1024 * 1024
     keep_jobs: float = 30 * 24 * 3600.0
+    free: int = 64 * 1024 * 1024
+    proxies: tuple[str, ...] = ()
+    connections: int = 1000
+    head_seconds: float = 10.0
+    admitters: int = 2
+    admission_seconds: float = 5.0
     input: InputLimits = field(default_factory=InputLimits)
     solve: SolveLimits = field(default_factory=SolveLimits)
 

@@ -1,72 +1,50 @@
 """What runs in the process of one solve, and how it speaks to the worker that started it.
 
-The process is forked from a server of processes that has the solvers loaded, limits its own memory,
-dies with its parent, and writes messages to a pipe: bounds now and then, and at the end the
-schedule or a problem. It executes nothing but Twill.
+The process limits its own memory and writes messages to a pipe: bounds now and then, and at the end the entry of the
+schedule, examined as the store asks for, or a problem.
 """
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
 import os
 import resource
-import signal
-import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
-from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.document import Document
 from twill.store.api import JobBounds, JobProblem, Submission
 
+from . import processes
+
 if TYPE_CHECKING:
+    from twill.machine.description import Machine
     from twill.solve.pipeline import Report
 
-PRELOADED = ["twill.solve.pipeline", __name__]
-PR_SET_PDEATHSIG = 1  # prctl(2)
 NICENESS = 5  # solves give way to answers
 FAILURES_OF_MEMORY = ("out of memory", "memory exhausted", "bad_alloc", "PyObject pointer is null")
 FULL = 0.9  # of the limit; what failed may have been a large allocation
 NO_ROOM_TO_SAY_SO = 77  # exit code of a process without the memory for a last message
 
-_context = multiprocessing.get_context("forkserver")
-_starting = threading.Lock()  # multiprocessing's own tables are not made for many threads
-
 
 class Message(Document):
-    """What the process says: one of these. schedule: the document's canonical JSON."""
+    """What the process says: one of these. entry: an `Entry` as canonical JSON."""
 
     bounds: JobBounds | None = None
     problem: JobProblem | None = None
-    schedule: str | None = None
+    entry: str | None = None
 
 
-def warm() -> None:
-    """Load the solvers now rather than at the first job. Returns at once."""
-    with _starting:
-        _context.set_forkserver_preload(PRELOADED)
-        ensure_running()
+def start(document: str, machine: str, megabytes: int) -> tuple[ForkServerProcess, Connection]:
+    """A process that solves `document` for `machine`, and the end of the pipe that its messages come out of."""
+    return processes.spawn(main, document, machine, megabytes)
 
 
-def start(document: str, megabytes: int) -> tuple[ForkServerProcess, Connection]:
-    """A process that solves `document`, and the end of the pipe that its messages come out of."""
-    ours, theirs = _context.Pipe(duplex=False)
-    with _starting:
-        process = _context.Process(target=main, args=(theirs, document, megabytes, os.getpid()), daemon=True)
-        process.start()
-    theirs.close()  # so that the pipe ends when the process does
-    return process, ours
-
-
-def main(pipe: Connection, document: str, megabytes: int, server: int) -> None:
+def main(pipe: Connection, parent: int, document: str, machine: str, megabytes: int) -> None:
     """The whole life of the process."""
-    die_with_parent(server)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's, which then ends us
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    processes.begin(parent)
     os.nice(NICENESS)
     limit = megabytes * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -76,7 +54,7 @@ def main(pipe: Connection, document: str, megabytes: int, server: int) -> None:
         pipe.send_bytes(message.canonical().encode())
 
     try:
-        tell(Message(schedule=solved(document, lambda bounds: tell(Message(bounds=bounds)))))
+        tell(Message(entry=solved(document, machine, lambda bounds: tell(Message(bounds=bounds)))))
     except BrokenPipeError:
         return  # nobody listens any more
     except BaseException as error:
@@ -88,33 +66,26 @@ def main(pipe: Connection, document: str, megabytes: int, server: int) -> None:
     os._exit(0)  # what the solvers still hold is not worth a tidy end
 
 
-def die_with_parent(server: int) -> None:
-    """Be killed when the server of processes ends, which ends with the service's own process."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if not alive(server):
-        os._exit(1)  # it ended before we asked
-
-
-def alive(process: int) -> bool:
-    """Whether there is a process of that number."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def solved(document: str, tell: Callable[[JobBounds], None]) -> str:
-    """The schedule of what is asked for in `document`, as canonical JSON."""
+def machine_of(document: str, machine: str) -> Machine:
+    """The machine of a job: the document that came with it, or its submission's (an earlier edition of the queue)."""
     from twill.machine.description import Machine
-    from twill.solve.pipeline import SolveOptions, solve
 
-    asked = Submission.parse(document)
-    assert isinstance(asked.machine, Machine)
+    if machine:
+        return Machine.parse(machine)
+    whole = Submission.parse(document).machine
+    assert isinstance(whole, Machine)
+    return whole
+
+
+def solved(document: str, machine: str, tell: Callable[[JobBounds], None]) -> str:
+    """The entry of the schedule of what is asked for in `document`, examined, as canonical JSON."""
+    from twill.solve.pipeline import SolveOptions, solve
+    from twill.store.filing import file
+
+    asked, target = Submission.parse(document), machine_of(document, machine)
     options = SolveOptions(**dict(asked.options))
-    return solve(asked.graph, asked.machine, options, lambda report: tell(bounds_of(report))).canonical()
+    schedule = solve(asked.graph, target, options, lambda report: tell(bounds_of(report)))
+    return file(schedule, asked.graph, asked.options.asked(), target)[0].canonical()
 
 
 def bounds_of(report: Report) -> JobBounds:

@@ -1,19 +1,22 @@
 """Who may do what: API tokens, kept as hashes in a text file.
 
-A line of the file is `name scopes sha256`, scopes joined by commas; `#` begins a comment. A token is
-256 random bits, so that its plain SHA-256 tells nobody anything. The file is read again when it changes.
+A line of the file is `name scopes sha256`, scopes joined by commas, and may end with the last day on which the token
+counts, as 2027-01-31 (UTC); `#` begins a comment. A token is 256 random bits, so that its plain SHA-256 tells nobody
+anything. The file is read again when it changes. A line that is none is logged, and the others count.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -30,15 +33,25 @@ GRANTS: dict[Scope, frozenset[Scope]] = {
 PREFIX = "twill_"  # so that a token found in a log or a repository is known for what it is
 LOOK_AGAIN = 1.0  # seconds between two looks at the file
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-GRAMMAR = "a line is `name scopes sha256`, as `twill serve --token-file FILE --add-token NAME:SCOPES` writes it"
+GRAMMAR = (
+    "a line is `name scopes sha256 [last day]`, as `twill serve --token-file FILE --add-token NAME:SCOPES` writes it"
+)
+
+
+log = logging.getLogger("twill.server.tokens")
 
 
 @dataclass(frozen=True)
 class Client:
-    """Whoever asks. name: of the token, or the address where none is needed."""
+    """Whoever asks. name: of the token, or the address where none is needed. last_day: on which the token counts."""
 
     name: str
     scopes: frozenset[Scope]
+    last_day: date | None = None
+
+    def expired(self) -> bool:
+        """Whether the token counts no more."""
+        return self.last_day is not None and datetime.now(UTC).date() > self.last_day
 
     def may(self, scope: Scope) -> bool:
         """Whether the client has a scope, or one that includes it."""
@@ -53,7 +66,14 @@ class Tokens:
         self.lock = threading.Lock()
         self.looked = time.monotonic()
         self.stamp = stamp(path)
-        self.clients = read_tokens(path)
+        self.clients = self.read()
+
+    def read(self) -> dict[str, Client]:
+        """The clients of the file; its bad lines are logged. Raises MalformedTokenFile if it cannot be read."""
+        found, bad = read_tokens(self.path)
+        for error in bad:
+            log.error("a line of the token file is not used: %s", error.describe().replace("\n", ";"))
+        return found
 
     def client(self, token: str) -> Client | None:
         """Whoever the token belongs to."""
@@ -61,7 +81,7 @@ class Tokens:
         return self.clients.get(digest(token))
 
     def look_again(self) -> None:
-        """Read the file again if it changed. One that is broken or gone lets nobody in."""
+        """Read the file again if it changed. One that cannot be read or is gone lets nobody in."""
         with self.lock:
             if time.monotonic() - self.looked < LOOK_AGAIN:
                 return
@@ -71,8 +91,9 @@ class Tokens:
                 return
             self.stamp = now
             try:
-                self.clients = read_tokens(self.path)
-            except MalformedTokenFile:
+                self.clients = self.read()
+            except MalformedTokenFile as error:
+                log.error("nobody is let in: %s", error.describe().replace("\n", ";"))
                 self.clients = {}
 
 
@@ -90,22 +111,35 @@ def stamp(path: Path) -> tuple[int, int, int]:
     return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def read_tokens(path: Path) -> dict[str, Client]:
-    """Clients by the hash of their token."""
+def read_tokens(path: Path) -> tuple[dict[str, Client], tuple[MalformedTokenFile, ...]]:
+    """Clients by the hash of their token, and what is wrong with the lines that are none. Raises MalformedTokenFile."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise MalformedTokenFile(f"cannot be read: {reason}", file=str(path), hint=GRAMMAR) from None
     found: dict[str, Client] = {}
+    bad: list[MalformedTokenFile] = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if len(words) != 3 or not NAME.fullmatch(words[0]) or not re.fullmatch(r"[0-9a-f]{64}", words[2]):
-            raise MalformedTokenFile("not a token's line", file=str(path), line=number, hint=GRAMMAR)
-        found[words[2]] = Client(words[0], scopes_of(words[1].split(","), str(path), number))
-    return found
+        try:
+            found[words[2] if len(words) > 2 else ""] = client_of(words, str(path), number)
+        except MalformedTokenFile as error:
+            bad.append(error)
+    return found, tuple(bad)
+
+
+def client_of(words: Sequence[str], file: str, line: int) -> Client:
+    """The client of a line's words; raises MalformedTokenFile."""
+    if not 3 <= len(words) <= 4 or not NAME.fullmatch(words[0]) or not re.fullmatch(r"[0-9a-f]{64}", words[2]):
+        raise MalformedTokenFile("not a token's line", file=file, line=line, hint=GRAMMAR)
+    try:
+        last_day = date.fromisoformat(words[3]) if len(words) > 3 else None
+    except ValueError:
+        raise MalformedTokenFile(f"{words[3]!r} is no day", file=file, line=line, hint="a day as 2027-01-31") from None
+    return Client(words[0], scopes_of(words[1].split(","), file, line), last_day)
 
 
 def scopes_of(words: Iterable[str], file: str = "", line: int = 0) -> frozenset[Scope]:
@@ -120,16 +154,22 @@ def scopes_of(words: Iterable[str], file: str = "", line: int = 0) -> frozenset[
     return frozenset(found)
 
 
-def add_token(path: Path, name: str, scopes: frozenset[Scope]) -> str:
-    """Append a new token to the file (made if need be, readable by its owner only), and return it: it is told once."""
+def add_token(path: Path, name: str, scopes: frozenset[Scope], days: int | None = None) -> str:
+    """Append a new token to the file (made if need be, readable by its owner only), and return it: it is told once.
+
+    days: for which it counts, today not among them (None: for good).
+    """
     if not NAME.fullmatch(name):
         hint = "1 to 64 letters, digits, dots, dashes and underscores"
         raise MalformedTokenFile(f"{name!r} is no name for a token", hint=hint)
+    start = ""
     if path.exists():
-        read_tokens(path)
+        read_tokens(path)  # a file of something else is not written to
+        start = "" if path.read_bytes()[-1:] in (b"", b"\n") else "\n"
+    until = "" if days is None else f" {datetime.now(UTC).date() + timedelta(days=days)}"
     token = PREFIX + secrets.token_urlsafe(32)
     granted = ",".join(scope for scope in SCOPES if scope in scopes)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"{name} {granted} {digest(token)}\n")
+        file.write(f"{start}{name} {granted} {digest(token)}{until}\n")
     return token

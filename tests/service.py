@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
-from server.app import create_app
 from server.pool import SolveLimits
 from server.queue_sqlite import SqliteQueue
-from server.run import Server
+from server.run import Server, configuration
 from server.service import Service
 from server.settings import Settings
 from tests.kernels import H100
@@ -64,6 +62,10 @@ class MemoryStore:
         )
         with self.lock:
             return self.entries.setdefault(schedule.key, entry)
+
+    def keep(self, entry: Entry, machine: Machine) -> Entry:
+        with self.lock:
+            return self.entries.setdefault(entry.key, entry)
 
     def find(
         self, kernel: str | None = None, machine: str | None = None, limit: int = 50, before: int | None = None
@@ -132,6 +134,7 @@ class Client(httpx.Client):
     """Speaks to `service` over loopback, from the same process."""
 
     service: Service
+    server: Server
 
 
 @contextmanager
@@ -141,14 +144,13 @@ def running(directory: Path, store: MemoryStore | None = None, **settings: Any) 
         data=directory, **{"workers": 1, "rate": 0, "solve": SolveLimits(seconds=60.0, megabytes=4096), **settings}
     )
     service = Service(chosen, store or MemoryStore(), SqliteQueue(directory / "jobs.sqlite"))
-    config = uvicorn.Config(create_app(service), log_config=None, access_log=False, timeout_graceful_shutdown=5)
-    server = Server(config, service)
+    server = Server(configuration(service), service)
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="server")
         thread.start()
         try:
             with Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=60) as client:
-                client.service = service
+                client.service, client.server = service, server
                 yield client
         finally:
             service.stopping.set()

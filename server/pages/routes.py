@@ -15,6 +15,7 @@ from twill.show.html import resource
 from twill.store.api import ENDED
 
 from ..access import COOKIE, allow, client_of, not_too_often, service_of
+from ..queue import QueueUnavailable
 from ..refusals import Refused
 from ..tokens import Client, Scope
 from . import views
@@ -46,6 +47,8 @@ class PageRoute(APIRoute):
                 return refused_page(refused)
             except StoreUnavailable as error:
                 return refused_page(Refused(503, "StoreUnavailable", error.message, error.hint))
+            except QueueUnavailable as error:
+                return refused_page(Refused(503, "QueueUnavailable", str(error)))
 
         return handle
 
@@ -96,7 +99,7 @@ async def submit(request: Request) -> Response:
             body = await submission_of(form)
         finally:
             await form.close()
-        submitted = await asyncio.to_thread(service.submit, body, client.name)
+        submitted = await service.submitted(body, client.name)
     except Refused as refused:
         content = views.submit_page(service.machines, (refused.message, refused.hint))
         found = page("Submit", content, status=refused.status)
@@ -163,7 +166,8 @@ async def login(request: Request) -> Response:
     not_too_often(request, None)
     form = await read_form(request, service_of(request).settings.input)
     token = words(form, "token")
-    if client_of(request, token) is None:
+    client = client_of(request, token)
+    if client is None or client.expired():
         return page("Sign in", views.login_page(wrong=True), status=403)
     answer = RedirectResponse("/", 303)
     secure = request.url.scheme == "https"

@@ -14,6 +14,7 @@ from server.admission import Admitted, InputLimits, admit, read_body, read_submi
 from server.refusals import Refused
 from tests.kernels import H100
 from tests.service import body, graph
+from twill.machine.description import Machine
 from twill.solve.pipeline import SolveOptions, solve
 from twill.store.api import Submission
 
@@ -163,11 +164,13 @@ def test_a_good_submission_has_the_key_of_its_solve() -> None:
     assert (found.request.kernel, found.request.machine, found.request.client) == ("scale", "h100", "me")
 
 
-def test_the_job_carries_the_whole_machine_and_a_budget_that_the_service_grants() -> None:
+def test_the_job_names_its_machine_and_carries_a_budget_that_the_service_grants() -> None:
     for asked, granted in ((None, 60.0), (10.0, 10.0), (1000.0, 60.0)):
         value = {**body(), "options": {} if asked is None else {"budget": asked}}
-        document = Submission.parse(admitted(value).request.document)
-        assert document.machine == H100 and document.options.budget == granted
+        request = admitted(value).request
+        document = Submission.parse(request.document)
+        assert document.machine == request.machine_digest == H100.digest() and document.options.budget == granted
+        assert Machine.parse(request.machine_document) == H100
 
 
 def test_a_machine_is_looked_up_by_name_only_among_those_described() -> None:
@@ -188,3 +191,72 @@ def test_an_operation_without_a_price_is_refused_with_the_kernels_line() -> None
     found = refused(changed("graph.regions.0.nodes.1.counts.0.operation", "frob.f32"))
     assert (found.status, found.kind) == (422, "UnpricedOperation")
     assert "scale.py:11" in found.message and "'frob.f32'" in found.message
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("graph.regions.0.nodes.1.dims", "axes"),
+        ("graph.regions.0.nodes.0.result.shape", "axes"),
+        ("graph.regions.0.nodes.1.counts", "counts"),
+        ("graph.regions.0.nodes.1.operations", "operations"),
+        ("graph.regions.0.inputs.0.readers", "readers"),
+        ("graph.regions.0.inputs", "inputs"),
+        ("graph.regions.0.carried", "carried"),
+    ],
+)
+def test_every_list_of_a_graph_has_a_limit(path: str, what: str) -> None:
+    value = body()
+    value["graph"]["regions"][0]["inputs"] = [{"readers": []}]
+    found = refused(changed_in(value, path, [0] * 5000))
+    assert (found.status, found.kind) == (413, "TooLarge") and f" {what}; " in found.message
+
+
+def changed_in(value: dict[str, Any], path: str, to: object) -> bytes:
+    """A submission with another value at a path."""
+    *way, last = path.split(".")
+    at: Any = value
+    for step in way:
+        at = at[int(step)] if isinstance(at, list) else at[step]
+    at[last] = to
+    return json.dumps(value).encode()
+
+
+NAMES = [
+    "graph.kernel", "graph.spec", "graph.dims.0.name", "graph.regions.0.nodes.0.name", "graph.regions.0.nodes.0.tensor",
+    "graph.regions.0.nodes.0.result.dtype", "graph.regions.0.edges.0.operand",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_no_name_is_long_or_hidden(path: str) -> None:
+    for name in ("n" * 201, "n" * 3_900_000):
+        found = refused(changed_in(body(), path, name))
+        assert (found.status, found.kind) == (413, "TooLarge") and len(found.message) < 200
+    for name in ("a\nb", "\x1b[2J", "\u202e"):
+        assert refused(changed_in(body(), path, name)).status == 422
+
+
+def test_texts_for_people_and_a_machines_sources_have_their_own_limit() -> None:
+    machine = json.loads(H100.canonical())
+    for path in ("graph.file", "graph.regions.0.trip.text", "graph.regions.0.nodes.0.transport_reason"):
+        assert admitted(json.loads(changed_in(body(), path, "n" * 2000))).request.kernel == "scale"
+        assert refused(changed_in(body(), path, "n" * 2001)).status == 413
+    assert refused(changed_in(body(machine=machine), "machine.name", "n" * 201)).status == 413
+    assert refused(changed_in(body(machine=machine), "machine.sms.source", "n" * 2001)).status == 413
+
+
+@pytest.mark.parametrize("path", ["graph.regions.0.line", "graph.regions.0.nodes.0.line", "graph.dims.0.id"])
+def test_no_number_is_beyond_reason(path: str) -> None:
+    found = refused(changed_in(body(), path, 10**300))
+    assert (found.status, found.kind) == (422, "BadSubmission") and len(found.message) < 200
+
+
+def test_what_is_stored_has_no_name_or_path_of_the_submitter() -> None:
+    value = json.loads(changed_in(body(), "graph.regions.0.nodes.1.name", "mine"))
+    value["graph"]["file"] = "/home/me/scale.py"
+    document = admitted(value).request.document
+    assert "mine" not in document and "/home" not in document and "x_ptr" not in document
+    value["options"] = {"pins": ["mine.0=g0"]}  # which name operations
+    pinned = admitted(value).request.document
+    assert '"name":"mine"' in pinned and "/home" not in pinned

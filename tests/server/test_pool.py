@@ -25,6 +25,7 @@ from tests.served import children_of
 from tests.service import MemoryStore, body, graph
 from twill.exc import InvalidSchedule, StoreUnavailable
 from twill.graph.dependence import DependenceGraph
+from twill.graph.neutral import neutral
 from twill.schedule.checker.check import check
 from twill.store.api import ENDED, Job
 from twill.store.interface import Entry
@@ -87,7 +88,7 @@ def test_a_job_is_solved_checked_and_stored_with_what_was_asked(
     start()
     assert until(queue, job, ENDED).state == "done"
     entry = store.get(job.key)
-    assert entry is not None and entry.graph == graph() and entry.asked is not None and entry.asked.seed == 5
+    assert entry is not None and entry.graph == neutral(graph()) and entry.asked is not None and entry.asked.seed == 5
     assert check(entry.schedule, H100) == () and entry.schedule.certificate.optimal
 
 
@@ -108,7 +109,7 @@ def test_a_solve_that_takes_too_long_is_ended_and_the_next_one_runs(
 ) -> None:
     slow, _ = queue.submit(request(endless()), 10)
     quick, _ = queue.submit(request(graph()), 10)
-    start(limits=SolveLimits(seconds=1.0, megabytes=4096))
+    start(limits=SolveLimits(seconds=4.0, megabytes=4096))
     problem = until(queue, slow, ENDED).problem
     assert problem is not None and problem.kind == "TimeLimit" and problem.exit_code == 4
     assert until(queue, quick, ENDED).state == "done"
@@ -166,8 +167,8 @@ def test_a_solve_whose_process_is_killed_is_tried_again_until_that_is_no_acciden
     begin = solver_process.start
     left = [2]
 
-    def killing(document: str, megabytes: int) -> object:
-        process, pipe = begin(document, megabytes)
+    def killing(document: str, machine: str, megabytes: int) -> object:
+        process, pipe = begin(document, machine, megabytes)
         if left[0]:
             left[0] -= 1
             os.kill(process.pid or 0, signal.SIGKILL)
@@ -222,7 +223,7 @@ def test_a_schedule_that_the_store_refuses_is_a_failed_job(
     def refuse(*_: object, **__: object) -> Entry:
         raise InvalidSchedule("it breaks a rule")
 
-    monkeypatch.setattr(store, "put", refuse)
+    monkeypatch.setattr(store, "keep", refuse)
     job, _ = queue.submit(request(graph()), 10)
     start()
     problem = until(queue, job, ENDED).problem
@@ -233,15 +234,15 @@ def test_a_store_that_cannot_be_reached_delays_a_job_and_does_not_lose_it(
     queue: SqliteQueue, store: MemoryStore, start: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pools, "RETRY", 0.01)
-    good = store.put
+    good = store.keep
     failures = iter([StoreUnavailable("here", "disk full")] * 2)
 
-    def put(*given: Any, **named: Any) -> Entry:
+    def keep(*given: Any, **named: Any) -> Entry:
         for failure in failures:
             raise failure
         return good(*given, **named)
 
-    monkeypatch.setattr(store, "put", put)
+    monkeypatch.setattr(store, "keep", keep)
     job, _ = queue.submit(request(graph()), 10)
     start()
     found = until(queue, job, ENDED)
@@ -286,3 +287,35 @@ def test_jobs_of_a_killed_service_wait_again_when_the_next_one_starts(
     start()
     found = until(queue, job, ENDED)
     assert (found.state, found.attempts) == ("done", 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "said"),
+    [(signal.SIGSEGV, "Internal", "crashed: its process was ended by SIGSEGV"), (signal.SIGABRT, "MemoryLimit", "MB")],
+)
+def test_a_solver_that_crashes_is_not_out_of_memory(
+    number: signal.Signals, kind: str, said: str, queue: SqliteQueue, start: Callable[..., Pool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    begin = solver_process.start
+
+    def crashing(*given: Any) -> object:
+        process, pipe = begin(*given)
+        os.kill(process.pid or 0, number)
+        return process, pipe
+
+    monkeypatch.setattr(solver_process, "start", crashing)
+    job, _ = queue.submit(request(graph()), 10)
+    start()
+    problem = until(queue, job, ENDED).problem
+    assert problem is not None and problem.kind == kind and said in problem.message
+
+
+def test_a_schedule_that_no_client_would_read_is_not_stored(
+    queue: SqliteQueue, store: MemoryStore, start: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "BODY", 1000)
+    job, _ = queue.submit(request(graph()), 10)
+    start()
+    problem = until(queue, job, ENDED).problem
+    assert problem is not None and problem.kind == "TooLarge" and store.get(job.key) is None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from server.queue import JobQueue, QueueFull, Request
-from server.queue_sqlite import MOST_ATTEMPTS, MOST_EVENTS, SqliteQueue
+from server.queue import JobQueue, QueueFull, QueueUnavailable, Request
+from server.queue_sqlite import FIRST, MOST_ATTEMPTS, MOST_EVENTS, SqliteQueue
 from twill.store.api import Job, JobBounds, JobProblem
 
 MANY = 1000
@@ -40,7 +42,8 @@ def queue(tmp_path: Path, clock: Clock) -> Iterator[SqliteQueue]:
 
 
 def request(key: str = "a", client: str = "me") -> Request:
-    return Request(key * 64, f'{{"asked":"{key}"}}', "kernel", "default", "h100", client)
+    document = f'{{"asked":"{key}"}}'
+    return Request(key * 64, document, "kernel", "default", "h100", client, "digest", "the machine")
 
 
 def bounds(lower: int) -> JobBounds:
@@ -257,11 +260,32 @@ def test_counts_and_recent_jobs(queue: SqliteQueue) -> None:
     assert [job.id for job in queue.recent(9, "cancelled")] == [jobs[0].id]
 
 
-def test_a_document_takes_room_until_its_job_has_ended(queue: SqliteQueue) -> None:
-    jobs = [submit(queue, "a"), queue.submit(request("b"), MANY, solved=True)[0]]
-    queue.cancel(jobs[0].id)
+def test_a_document_takes_room_until_its_job_is_done(queue: SqliteQueue) -> None:
+    done, failed = submit(queue, "a"), submit(queue, "b")
+    for state in ("done", "failed"):
+        claim = queue.claim("worker", LEASE)
+        assert claim is not None and queue.finish(claim, state)
+    known = queue.submit(request("c"), MANY, solved=True)[0]
+    kept = [queue.request(job.id) for job in (done, failed, known)]
+    assert [one and (one.document, one.machine_document) for one in kept] == [
+        ("", ""), (request("b").document, "the machine"), ("", ""),
+    ]  # fmt: skip
+
+
+def test_only_so_many_that_can_be_tried_again_are_remembered(
+    queue: SqliteQueue, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.queue_sqlite.MOST_KEPT", 2)
+    jobs = []
+    for key in "abcd":
+        clock.now += 1
+        jobs.append(submit(queue, key))
+        queue.cancel(jobs[-1].id)
     kept = [queue.request(job.id) for job in jobs]
-    assert [one and (one.document, one.client) for one in kept] == [("", "me"), ("", "me")]
+    assert [bool(one and one.document) for one in kept] == [False, False, True, True]
+    queue.forget(clock.now - 100)
+    again = queue.request(jobs[-1].id)
+    assert again is not None and again.machine_document == "the machine"
 
 
 def test_only_ended_jobs_are_forgotten(queue: SqliteQueue, clock: Clock) -> None:
@@ -280,4 +304,108 @@ def test_a_transaction_that_fails_leaves_nothing(queue: SqliteQueue) -> None:
     with pytest.raises(RuntimeError), queue.database.write() as db:
         queue.add(db, request(), "queued")
         raise RuntimeError
-    assert queue.recent(9) == () and queue.ready()
+    assert queue.recent(9) == () and queue.trouble() == ""
+
+
+def test_a_claim_reads_one_job_and_no_documents_of_others(queue: SqliteQueue) -> None:
+    """The statements of a claim look into an index, whatever waits and has ended."""
+    for number in range(50):
+        ended = queue.submit(request(f"e{number}"), MANY)[0]
+        queue.cancel(ended.id)
+        submit(queue, f"w{number}")
+    read: list[str] = []
+    connection = queue.database.connection()
+    connection.set_trace_callback(read.append)
+    claim = queue.claim("worker", 60)
+    connection.set_trace_callback(None)
+    assert claim is not None and claim.job.key == "w0" * 64
+    questions = [statement for statement in read if statement.startswith("SELECT") and "FROM jobs" in statement]
+    assert len(questions) <= 8
+    for question in questions:
+        plan = " ".join(row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {question}").fetchall())
+        assert "SEARCH" in plan and "SCAN" not in plan, (question, plan)
+
+
+def test_a_machine_is_kept_once_for_all_jobs_and_goes_with_the_last(queue: SqliteQueue, clock: Clock) -> None:
+    def machines() -> int:
+        return int(queue.database.connection().execute("SELECT count(*) FROM machines").fetchone()[0])
+
+    jobs = [submit(queue, key) for key in "abc"]
+    assert machines() == 1
+    claim = queue.claim("worker", 60)
+    assert claim is not None and (claim.document, claim.machine) == (request("a").document, "the machine")
+    for job in jobs[1:]:
+        queue.cancel(job.id)
+    queue.forget(clock.now + 1)
+    assert machines() == 1
+    clock.now += 1
+    queue.finish(claim, "done")
+    queue.forget(clock.now + 1)
+    assert machines() == 0
+
+
+def test_a_file_of_the_first_edition_is_brought_up_to_date_with_its_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    connection = sqlite3.connect(path)
+    connection.executescript(FIRST)
+    connection.execute(
+        "INSERT INTO jobs (id, key, state, kernel, spec, machine, client, document, created) VALUES"
+        " ('i', 'k', 'queued', 'kernel', 's', 'h100', 'me', '{}', 1.0)"
+    )
+    connection.commit()
+    connection.close()
+    for _ in range(2):
+        queue = SqliteQueue(path)
+        (job,) = queue.recent(9)
+        assert job.id == "i"
+        queue.close()
+    queue = SqliteQueue(path)
+    claim = queue.claim("worker", 60)
+    assert claim is not None and (claim.document, claim.machine) == ("{}", "")
+    queue.close()
+
+
+def test_a_file_of_a_later_edition_is_refused(queue: SqliteQueue) -> None:
+    queue.database.connection().execute("PRAGMA user_version = 99")
+    with pytest.raises(QueueUnavailable, match="newer Twill"):
+        SqliteQueue(queue.database.path)
+
+
+def test_a_full_disk_is_told_and_what_was_accepted_stays(queue: SqliteQueue) -> None:
+    kept = submit(queue)
+    connection = queue.database.connection()
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says what it says of a full disk
+    with pytest.raises(QueueUnavailable, match="full"):
+        queue.submit(dataclasses.replace(request("b"), document="x" * 10**6), MANY)
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert queue.trouble() == "" and queue.recent(9) == (kept,)
+
+
+def test_a_queue_that_cannot_be_written_says_why(queue: SqliteQueue) -> None:
+    queue.database.connection().execute("PRAGMA query_only = 1")
+    assert "readonly" in queue.trouble()
+
+
+def test_a_damaged_file_is_told(queue: SqliteQueue) -> None:
+    for number in range(200):
+        submit(queue, f"k{number}")
+    assert queue.damage() == ""
+    path = queue.database.path
+    queue.database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(8192)
+        file.write(b"\xa5" * (size - 8192))
+    queue.close()
+    queue.database._local = threading.local()
+    assert "job queue" in queue.damage()
+    with pytest.raises(QueueUnavailable):
+        for number in range(200):
+            queue.submit(request(f"n{number}"), MANY)
+
+
+def test_the_file_is_its_owners_alone(queue: SqliteQueue) -> None:
+    submit(queue)
+    for path in queue.database.path.parent.glob("jobs.sqlite*"):
+        assert path.stat().st_mode & 0o077 == 0, path

@@ -12,9 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
+from server.queue import QueueUnavailable
 from server.tokens import add_token, scopes_of
 from tests.kernels import H100, example
 from tests.service import Client, body, ended, graph, running
+from twill.graph.neutral import neutral
 from twill.machine.description import Machine
 from twill.machine.names import list_machines
 from twill.store.api import Job, MachineList, Refusal, ScheduleList
@@ -154,11 +156,11 @@ def test_event_streams_are_bounded_and_given_back(tmp_path: Path) -> None:
 # -- schedules
 
 
-def test_a_schedule_is_immutable_and_has_the_hash_of_its_bytes_as_etag(client: Client, solved: Job) -> None:
+def test_a_schedule_may_be_kept_a_while_and_has_the_hash_of_its_bytes_as_etag(client: Client, solved: Job) -> None:
     answer = client.get(f"/v1/schedules/{solved.key}")
     entry = Entry.parse(answer.content)
-    assert entry.key == solved.key and entry.schedule.kernel == "scale" and entry.graph == graph()
-    assert "immutable" in answer.headers["cache-control"]
+    assert entry.key == solved.key and entry.schedule.kernel == "scale" and entry.graph == neutral(graph())
+    assert answer.headers["cache-control"] == "public, max-age=300"
     etag = answer.headers["etag"]
     for names in (etag, f"W/{etag}", f'"x", {etag}', "*"):
         again = client.get(f"/v1/schedules/{solved.key}", headers={"If-None-Match": names})
@@ -184,6 +186,17 @@ def test_a_long_list_comes_in_pages(client: Client, solved: Job) -> None:
     assert [one.key for one in (*first.schedules, *second.schedules)] == [other["key"], solved.key]
 
 
+def test_an_entry_is_deleted_by_who_may_do_all_and_can_be_solved_again(client: Client) -> None:
+    job = client.post("/v1/jobs", json=body(graph(4096))).json()
+    ended(client, job["id"])
+    assert client.get(f"/v1/schedules/{job['key']}").status_code == 200
+    assert client.delete(f"/v1/schedules/{job['key']}").status_code == 204
+    refusal(client.get(f"/v1/schedules/{job['key']}"), 404, "NotFound")
+    refusal(client.delete(f"/v1/schedules/{job['key']}"), 404, "NotFound")
+    again = client.post("/v1/jobs", json=body(graph(4096)))
+    assert again.status_code == 202 and ended(client, again.json()["id"])["state"] == "done"
+
+
 # -- machines, operators
 
 
@@ -199,6 +212,7 @@ def test_machines_are_listed_and_given_whole(client: Client) -> None:
 def test_health_and_readiness(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ready"}
+    monkeypatch.setattr("server.service.LOOK_AGAIN", 0.0)
     monkeypatch.setattr(client.service.pool, "alive", lambda: False)
     answer = client.get("/readyz")
     refusal(answer, 503, "NotReady")
@@ -237,7 +251,7 @@ def test_parameters_of_another_form_are_refused(client: Client, path: str) -> No
 def test_methods_and_types_that_mean_nothing_are_refused(client: Client) -> None:
     answer = client.put("/v1/jobs", json=body())
     refusal(answer, 405, "NoSuchMethod")
-    assert answer.headers["allow"] == "POST"
+    assert answer.headers["allow"] == "GET, POST"
     refusal(client.post("/v1/jobs", content=b"{}", headers={"Content-Type": "text/plain"}), 415, "NotJson")
     refusal(client.post("/v1/jobs", content=b"{", headers={"Content-Type": "application/json"}), 400, "NotJson")
     assert "UnknownMachine" in client.post("/v1/jobs", json=body(machine="h1")).text
@@ -382,3 +396,57 @@ def test_a_real_kernel_goes_through(client: Client) -> None:
     answer = client.post("/v1/jobs", json=body(example("layer_norm", None)))
     assert ended(client, answer.json()["id"])["state"] == "done"
     assert Entry.parse(client.get(f"/v1/schedules/{answer.json()['key']}").content).schedule.certificate.optimal
+
+
+def test_an_expired_token_is_told_so(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    token = add_token(file, "ci", scopes_of(["read"]))
+    file.write_text(file.read_text(encoding="utf-8").strip() + " 2020-01-01\n", encoding="utf-8")
+    with running(tmp_path, workers=0, tokens=file) as client:
+        answer = client.get("/v1/machines", headers={"Authorization": f"Bearer {token}"})
+        assert "ci has expired, on 2020-01-01" in refusal(answer, 401, "TokenExpired").message
+        assert client.post("/login", data={"token": token}).status_code == 403
+
+
+def test_a_full_disk_is_no_mistake_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.service.LOOK_AGAIN", 0.0)
+    with running(tmp_path, workers=0) as client:
+        assert client.get("/readyz").status_code == 200
+
+        def full(*_: object) -> None:
+            raise QueueUnavailable("the job queue: database or disk is full")
+
+        monkeypatch.setattr(client.service.queue, "add", full)
+        answer = client.post("/v1/jobs", json=body())
+        assert refusal(answer, 503, "QueueUnavailable").message.endswith("disk is full")
+        assert answer.headers["retry-after"]
+        monkeypatch.setattr(client.service.queue, "trouble", lambda: "the job queue: database or disk is full")
+        refusal(client.get("/readyz"), 503, "NotReady")
+        monkeypatch.undo()
+    with running(tmp_path, workers=0, free=2**62) as client:
+        assert "the disk is full" in refusal(client.get("/readyz"), 503, "NotReady").message
+
+
+def test_a_damaged_queue_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.queue_sqlite.SqliteQueue.damage", lambda queue: "the job queue: it is damaged: page 7")
+    with running(tmp_path, workers=0) as client:
+        client.service.looked = -1e9
+        while not client.service.damage:
+            time.sleep(0.01)
+        assert "page 7" in refusal(client.get("/readyz"), 503, "NotReady").message
+
+
+def test_metrics_tell_readiness_also_when_the_queue_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.service.LOOK_AGAIN", 0.0)
+    with running(tmp_path, workers=0) as client:
+        assert "\ntwill_ready 1.0\n" in client.get("/metrics").text
+
+        def broken() -> None:
+            raise QueueUnavailable("the job queue: database disk image is malformed")
+
+        monkeypatch.setattr(client.service.queue, "counts", broken)
+        monkeypatch.setattr(client.service.queue, "trouble", lambda: "it is damaged")
+        answer = client.get("/metrics")
+        assert answer.status_code == 200 and "\ntwill_ready 0.0\n" in answer.text and "twill_jobs{" not in answer.text

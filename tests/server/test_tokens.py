@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -52,13 +53,40 @@ def test_comments_and_empty_lines_are_skipped(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["ci read", "ci read 12ab", f"ci everything {'0' * 64}", f"c:i read {'0' * 64}", f"ci read {'0' * 64} more"],
-)
-def test_a_line_that_is_none_is_refused_with_its_number(path: Path, line: str) -> None:
-    path.write_text(f"# tokens\n{line}\n", encoding="utf-8")
-    with pytest.raises(MalformedTokenFile) as refused:
-        read_tokens(path)
-    assert refused.value.line == 2 and refused.value.file == str(path) and refused.value.hint
+    [
+        "ci read", "ci read 12ab", f"ci everything {'0' * 64}", f"c:i read {'0' * 64}", f"ci read {'0' * 64} more",
+        f"ci read {'0' * 64} 2027-13-01", f"ci read {'0' * 64} 2027-01-01 x", "x",
+    ],
+)  # fmt: skip
+def test_a_line_that_is_none_is_said_with_its_number_and_the_others_count(
+    path: Path, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = add_token(path, "ci", scopes_of(["read"]))
+    good = path.read_text(encoding="utf-8")
+    path.write_text(f"# tokens\n{line}\n{good}", encoding="utf-8")
+    _, (bad,) = read_tokens(path)
+    assert bad.line == 2 and bad.file == str(path) and bad.hint
+    assert Tokens(path).client(token) is not None
+    assert f"{path}:2: " in caplog.text
+    later = add_token(path, "later", scopes_of(["read"]))
+    assert Tokens(path).client(later) is not None
+
+
+def test_a_token_is_added_on_a_line_of_its_own(path: Path) -> None:
+    first = add_token(path, "ci", scopes_of(["read"]))
+    path.write_text(path.read_text(encoding="utf-8").strip(), encoding="utf-8")
+    second = add_token(path, "other", scopes_of(["read"]))
+    assert None not in (Tokens(path).client(first), Tokens(path).client(second))
+
+
+def test_a_token_counts_to_the_end_of_its_last_day(path: Path) -> None:
+    tokens = [add_token(path, f"t{days}", scopes_of(["read"]), days) for days in (0, 1)]
+    path.write_text(path.read_text(encoding="utf-8") + f"old read {'0' * 64} 2020-01-01\n", encoding="utf-8")
+    known = Tokens(path)
+    found = [known.client(token) for token in tokens]
+    assert [one is not None and one.expired() for one in found] == [False, False]
+    assert known.clients["0" * 64].expired()
+    assert found[1] is not None and found[1].last_day == datetime.now(UTC).date() + timedelta(days=1)
 
 
 def test_a_file_that_cannot_be_read_is_refused(path: Path) -> None:
@@ -87,7 +115,7 @@ def test_a_changed_file_is_read_again(path: Path, monkeypatch: pytest.MonkeyPatc
     assert known.client(new) is None
 
 
-@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("nonsense", "utf-8")])
+@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_bytes(b"\xff\xfe")])
 def test_a_file_that_is_broken_later_lets_nobody_in(path: Path, spoil: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "LOOK_AGAIN", 0.0)
     token = add_token(path, "ci", scopes_of(["read"]))

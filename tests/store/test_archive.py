@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from pathlib import Path
@@ -13,9 +14,13 @@ from tests.kernels import H100
 from tests.store.test_http import mine
 from tests.stores import entry_of, poisons
 from twill.exc import FileMissing, MalformedArchive
-from twill.store.archive import export_lines, import_archive
+from twill.store.archive import UNTRUSTED, export_lines, homeless, import_archive
 from twill.store.care import keys
+from twill.store.rows import sha256
+from twill.store.signing import SigningKeys
 from twill.store.sqlite import SqliteStore
+
+MINE = SigningKeys((b"m" * 32,))
 
 
 @pytest.fixture
@@ -50,8 +55,8 @@ def test_everything_comes_back(store: SqliteStore, exported: list[str], tmp_path
     done = import_archive(store, path)
     assert (done.kept, done.known, done.artifacts, done.refused) == (2, 0, 1, ())
     entry, machine = mine()
-    assert store.get(entry_of().key) == entry_of()
-    assert store.get(entry.key) == entry
+    assert store.get(entry_of().key) == homeless(entry_of())
+    assert store.get(entry.key) == homeless(entry)
     assert store.machine("mine", machine.digest()) == machine
     assert store.get_artifact(entry_of().key, "a.cubin") == bytes(range(256))
     again = import_archive(store, path)
@@ -133,3 +138,72 @@ def test_an_entry_for_a_machine_that_is_not_there_is_refused(store: SqliteStore,
 def test_a_line_of_an_unknown_kind_is_refused(store: SqliteStore, tmp_path: Path) -> None:
     with pytest.raises(MalformedArchive, match="unknown kind"):
         import_archive(store, sealed(tmp_path, [{"archive": "twill.archive/1"}, {"later": 1}]))
+
+
+# -- artifacts that run
+
+
+def with_code(path: Path, data: bytes = b"genuine") -> SqliteStore:
+    """A store with an entry and the emitted kernel of its key."""
+    one = SqliteStore(path)
+    one.keep(entry_of(), H100)
+    one.put_artifact(entry_of().key, "launch", data)
+    return one
+
+
+def artifact_of(data: bytes, key: str = "k1", name: str = "launch", **more: Any) -> dict[str, Any]:
+    """The line of an artifact with the hash that it has."""
+    text = base64.b64encode(data).decode()
+    return {"artifact": {"key": key, "name": name, "digest": sha256(data), "data": text, **more}}
+
+
+@pytest.mark.parametrize("name", ["launch", "a.cubin", "", "Tuning.json"])
+@pytest.mark.parametrize("signature", [{}, {"signature": 3}, {"signature": ""}, {"signature": "\udcff"}, "another's"])
+def test_an_artifact_that_runs_is_not_kept_unless_a_trusted_key_signed_it(
+    name: str, signature: Any, store: SqliteStore, tmp_path: Path
+) -> None:
+    if signature == "another's":
+        signature = {"signature": SigningKeys((b"x" * 32,)).sign("k1", name, sha256(b"planted"))}
+    objects = [{"archive": "twill.archive/1"}, artifact_of(b"planted", name=name, **signature)]
+    (refused,) = import_archive(store, sealed(tmp_path, objects), MINE).refused
+    assert refused.reason == UNTRUSTED and store.get_artifact("k1", name) is None
+
+
+@pytest.mark.parametrize("changed", [{"key": "k2"}, {"name": "a.cubin"}, {"data": b"other"}])
+def test_a_signature_is_of_one_artifact_under_one_key(
+    changed: dict[str, Any], store: SqliteStore, tmp_path: Path
+) -> None:
+    said = MINE.sign("k1", "launch", sha256(b"code"))
+    good = artifact_of(b"code", signature=said)
+    other = artifact_of(**{"data": b"code", **changed}, signature=said)
+    done = import_archive(store, sealed(tmp_path, [{"archive": "twill.archive/1"}, other, good]), MINE)
+    assert ([one.reason for one in done.refused], done.artifacts) == ([UNTRUSTED], 1)
+
+
+def test_an_artifact_that_is_there_is_never_replaced(store: SqliteStore, tmp_path: Path) -> None:
+    key = entry_of().key
+    path = write(tmp_path, list(export_lines(with_code(tmp_path / "other", b"older"), [key], MINE)))
+    store.put_artifact(key, "launch", b"genuine")
+    done = import_archive(store, path, MINE)
+    assert (done.kept, done.artifacts, done.refused) == (1, 0, ())
+    assert store.get_artifact(key, "launch") == b"genuine"
+
+
+def test_signed_code_goes_to_every_machine_that_trusts_the_key_also_after_another_signs(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    key = entry_of().key
+    path = write(tmp_path, list(export_lines(with_code(tmp_path / "other"), [key], MINE)))
+    assert import_archive(store, path, SigningKeys((b"new" * 11, *MINE.secrets))).artifacts == 1
+    assert store.get_artifact(key, "launch") == b"genuine"
+
+
+def test_documents_need_no_signature(store: SqliteStore, tmp_path: Path) -> None:
+    objects = [{"archive": "twill.archive/1"}, artifact_of(b"{}", name="tuning.json")]
+    assert import_archive(store, sealed(tmp_path, objects), SigningKeys(())).artifacts == 1
+
+
+def test_an_archive_has_no_directory_of_the_machine_that_wrote_it(exported: list[str]) -> None:
+    graph = entry_of().graph
+    assert graph is not None and graph.file.startswith("/")
+    assert str(Path(graph.file).parent) not in "".join(exported) and '"file":"gemm.py"' in "".join(exported)

@@ -57,7 +57,7 @@ def test_every_call_sends_and_reads_its_document() -> None:
         ("DELETE", "/v1/jobs/j1"),
     ]
     sent = Submission.parse(service.seen[3].body)
-    assert (sent.graph, sent.machine, sent.options.budget) == (graph_of(), "h100", 5)
+    assert (sent.graph, sent.machine, sent.options.budget) == (graph_of().homeless(), "h100", 5)
     assert sent.options.asked() == Asked()
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.kernels import H100
+from tests.stores import entry_of
 from twill.exc import StoreUnavailable
 from twill.store.database import APPLICATION, Database, number
 from twill.store.sqlite import SqliteStore
@@ -93,7 +99,7 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="store .*/file/d: "):
         SqliteStore(tmp_path / "file" / "d")
-    with pytest.raises(StoreUnavailable, match="unable to open"):
+    with pytest.raises(StoreUnavailable, match="Is a directory"):
         SqliteStore(tmp_path)
 
 
@@ -144,3 +150,84 @@ def test_threads_that_open_the_same_new_file_all_get_it(tmp_path: Path) -> None:
     assert len(MIGRATIONS) >= 1
     for store in stores:
         store.close()
+
+
+# -- a file that may only be read
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """As a user whom permissions bind."""
+    user = os.geteuid()
+    if not user:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.fixture
+def shelf() -> Iterator[Path]:
+    """A directory that everybody may read, and its owner alone write."""
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    yield place
+    place.chmod(0o755)
+    shutil.rmtree(place)
+
+
+def read_only(path: Path) -> None:
+    """Let nobody write a file or its directory."""
+    for part in path.parent.glob("*"):
+        part.chmod(0o444)
+    path.parent.chmod(0o555)
+
+
+def test_a_store_that_may_only_be_read_is_read(shelf: Path) -> None:
+    path = shelf / "s # %41?.sqlite3"
+    store = SqliteStore(path)
+    store.keep(entry_of(), H100)
+    store.put_artifact(entry_of().key, "launch", b"code")
+    store.close()
+    before = path.read_bytes()
+    read_only(path)
+    with unprivileged():
+        only = SqliteStore(path)
+        assert only.get(entry_of().key) == entry_of()
+        assert only.get_artifact(entry_of().key, "launch") == b"code"
+        assert [one.key for one in only.find()] == [entry_of().key]
+        with pytest.raises(StoreUnavailable, match="readonly"):
+            only.put_artifact("k", "a", b"1")
+        with pytest.raises(StoreUnavailable, match="readonly"):
+            only.delete(entry_of().key)
+        only.close()
+    assert path.read_bytes() == before and [one.name for one in shelf.iterdir()] == [path.name]
+
+
+def test_a_store_that_another_user_writes_is_read_beside_it(shelf: Path) -> None:
+    path = shelf / "s"
+    writer = SqliteStore(path)
+    writer.keep(entry_of(), H100)
+    read_only(path)
+    with unprivileged():
+        only = SqliteStore(path)
+        assert only.get(entry_of().key) == entry_of()
+        only.close()
+    shelf.chmod(0o755)
+    writer.close()
+
+
+def test_what_may_only_be_read_and_is_of_an_older_edition_is_refused(shelf: Path) -> None:
+    path = shelf / "s"
+    Database(path, MIGRATIONS, 1.0).close()
+    read_only(path)
+    with unprivileged(), pytest.raises(StoreUnavailable, match="older schema"):
+        Database(path, (*MIGRATIONS, ("SELECT 1",)), 1.0)
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "deep" / "s")
+    store.keep(entry_of(), H100)
+    assert all(one.stat().st_mode & 0o077 == 0 for one in (tmp_path / "deep").glob("s*"))
+    store.close()

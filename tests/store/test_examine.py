@@ -107,3 +107,15 @@ def test_a_normalized_graph_that_is_not_the_exact_one_in_units_is_found_out(monk
     ]
     for update in changes:
         assert not same_graph(exact, given.model_copy(update=update)), update
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\n::error::b", "a\u202eb", "a\u2028b", "a\u0085b"])
+def test_an_entry_from_elsewhere_has_no_characters_that_cannot_be_seen(name: str) -> None:
+    entry = entry_of()
+    assert entry.graph is not None
+    graph = entry.graph.model_copy(update={"file": name})
+    assert (
+        examine(entry.model_copy(update={"graph": graph}), H100, proof=True) == "it has characters that cannot be seen"
+    )
+    plain = entry.graph.model_copy(update={"file": 'a "b" \\ \u00e9 \\n'})
+    assert examine(entry.model_copy(update={"graph": plain}), H100, proof=True) == ""

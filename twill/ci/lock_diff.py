@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
 from twill.ci.lock_file import Locked
 
-Verdict = Literal["same", "changed", "better", "new", "worse", "missing", "failed"]
+Verdict = Literal["same", "changed", "better", "new", "worse", "missing", "failed", "excluded"]
 BAD: frozenset[Verdict] = frozenset({"worse", "missing", "failed"})
+FROZEN: frozenset[Verdict] = BAD | {"new"}
+"""What makes a run fail whose lock file has to have everything."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Left:
+    """A specialization that the lock file excludes. reason: as it says."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Change:
     """One schedule, then and now. before: None if it is new; now: None if there is none."""
 
@@ -41,11 +50,12 @@ class Change:
     before: Locked | None
     now: Found | None
     problem: Problem | None = None
+    bad_ones: frozenset[Verdict] = BAD
 
     @property
     def bad(self) -> bool:
         """Whether it makes the run fail."""
-        return self.verdict in BAD
+        return self.verdict in self.bad_ones
 
     @property
     def title(self) -> str:
@@ -60,17 +70,23 @@ class Change:
         return known or 1
 
 
-Results = Mapping[tuple[str, str, str, str], Found | Problem]
+Results = Mapping[tuple[str, str, str, str], Found | Problem | Left]
 
 
-def changes(past: Iterable[Locked], results: Results) -> tuple[Change, ...]:
-    """What became of every schedule of the lock file that was asked about, and of every one of today, by name."""
+def changes(past: Iterable[Locked], results: Results, frozen: bool = False) -> tuple[Change, ...]:
+    """What became of every schedule of the lock file that was asked about, and of every one of today, by name.
+
+    frozen: one that the lock file does not have is bad, too.
+    """
     before = {one.name: one for one in past}
-    return tuple(change(name, before.get(name), results.get(name)) for name in sorted(before.keys() | set(results)))
+    found = (change(name, before.get(name), results.get(name)) for name in sorted(before.keys() | set(results)))
+    return tuple(replace(one, bad_ones=FROZEN if frozen else BAD) for one in found)
 
 
-def change(name: tuple[str, str, str, str], before: Locked | None, now: Found | Problem | None) -> Change:
+def change(name: tuple[str, str, str, str], before: Locked | None, now: Found | Problem | Left | None) -> Change:
     """What became of one."""
+    if isinstance(now, Left):
+        return Change(name, "excluded", before, None, Problem(now.reason))
     if now is None:
         return Change(name, "missing", before, None, Problem("it is in the lock file, but no longer in the repository"))
     if isinstance(now, Problem):
@@ -88,6 +104,11 @@ def judged(before: Locked, now: Locked) -> Verdict:
     return "same" if before == now else "changed"
 
 
+def proof(figures: Locked) -> str:
+    """What is proven of I."""
+    return "optimal" if figures.bound is None else f"I >= {figures.bound:,}"
+
+
 def rank(figures: Locked) -> tuple[Fraction, int, int]:
     """Smaller is better."""
     return Fraction(figures.ii, figures.fuse), figures.copies, figures.registers
@@ -99,6 +120,8 @@ def differences(before: Locked, now: Locked) -> Iterator[str]:
         yield f"key        {before.key[:12]} -> {now.key[:12]} (the kernel, the machine or Twill changed)"
     names = {"ii": "I", "fuse": "instances fused", "copies": "copies", "registers": "registers"}
     names |= {"crossing": "crossing", "length": "L"}
+    if before.bound != now.bound:
+        yield f"proof      {proof(before)} -> {proof(now)}"
     for field, name in names.items():
         old, new = getattr(before, field), getattr(now, field)
         if old != new:

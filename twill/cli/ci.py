@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from twill.cli import codes, storing
 
 if TYPE_CHECKING:
-    from twill.ci.lock_diff import Change, Found, Problem
+    from twill.ci.lock_diff import Change, Found, Left, Problem
     from twill.ci.lock_file import Lock
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from twill.store.layered import LayeredStore
 
 DEFAULT_MACHINE = "h100"
+UNPROVEN = ("BudgetExhausted", "TimeLimit")  # a service's job that proves nothing of the kernel
+
+Name = tuple[str, str, str, str]
+"""File, kernel, specialization and machine of a schedule."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,13 @@ class Wanted:
 
 
 def ci(arguments: Namespace) -> int:
-    """Solve or fetch everything, compare, report; exit code NOT_GOOD if a schedule is worse or missing."""
+    """Solve or fetch everything, compare, report; exit code NOT_GOOD if a schedule is worse or missing (or new,
+    where the lock file is frozen)."""
     from twill.ci.lock_diff import changes
     from twill.ci.lock_file import load_lock
     from twill.cli.ci_report import junit, report, workflow_commands
     from twill.cli.output import refuse_file, write_all
+    from twill.exc import MalformedLock
 
     path = Path(arguments.lock)
     for file in (path, *([Path(arguments.junit)] if arguments.junit else [])):
@@ -52,10 +58,12 @@ def ci(arguments: Namespace) -> int:
     lock = load_lock(path)
     machines = machines_of(arguments, lock)
     wanted = kernels(arguments.paths)
+    if arguments.frozen and lock is None:
+        raise MalformedLock("there is no lock file", file=str(path), hint="`twill ci` without --frozen writes one")
     with storing.opened(arguments) as store:
         results = Run(arguments, path.parent, machines, store, lock).results(wanted)
     past = tuple(one for one in lock.schedules if inside(path.parent / one.file, arguments.paths)) if lock else ()
-    found = changes(tuple(one for one in past if one.machine in machines), results)
+    found = changes(tuple(one for one in past if one.machine in machines), results, arguments.frozen)
     for line in report(found):
         print(line)
     if annotated(arguments):
@@ -76,13 +84,14 @@ def conclude(arguments: Namespace, lock: Lock | None, found: Sequence[Change], p
         here = {change.name for change in found}
         others = tuple(one for one in lock.schedules if one.name not in here) if lock else ()
         now = tuple(change.now.figures for change in found if change.now is not None)
-        text = Lock(schedules=tuple(sorted((*others, *now), key=lambda one: one.name))).text()
+        excluded = lock.excluded if lock else ()
+        text = Lock(schedules=tuple(sorted((*others, *now), key=lambda one: one.name)), excluded=excluded).text()
         write_all({path: text})
         print(f"{path}: {len(others) + len(now)} schedules written")
         return codes.SOLVED
     if any(change.bad for change in found):
         return codes.NOT_GOOD
-    if any(change.verdict != "same" for change in found):
+    if any(change.verdict not in ("same", "excluded") for change in found):
         print(f"{path} is not up to date; `twill ci --update` writes it")
     return codes.SOLVED
 
@@ -147,26 +156,37 @@ class Run:
     store: LayeredStore | None
     lock: Lock | None = None
 
-    def results(self, wanted: Sequence[Wanted]) -> dict[tuple[str, str, str, str], Found | Problem]:
+    def results(self, wanted: Sequence[Wanted]) -> dict[Name, Found | Problem | Left]:
         """A schedule, or why there is none, for every kernel and machine."""
-        from twill.ci.lock_diff import Problem
+        from twill.ci.lock_diff import Left, Problem
         from twill.exc import TwillError
 
         graphs: dict[Wanted, DependenceGraph] = {}
-        found: dict[tuple[str, str, str, str], Found | Problem] = {}
+        found: dict[Name, Found | Problem | Left] = {}
         for one in wanted:
+            left = {name: self.excluded(one, name) for name in self.machines}
+            names = {name: (self.file(one), self.kernel(one), one.spec, name) for name in self.machines}
+            found |= {names[name]: Left(reason) for name, reason in left.items() if reason}
+            if all(left.values()):
+                continue
             begun = time.perf_counter()
             try:
                 graphs[one] = self.graph(one)
             except TwillError as error:
                 problem = Problem(error.message + hinted(error), error.line, time.perf_counter() - begun)
-                found |= {(self.file(one), self.kernel(one), one.spec, name): problem for name in self.machines}
+                found |= {names[name]: problem for name, reason in left.items() if not reason}
         self.announce(graphs)
         for one, graph in graphs.items():
             for machine in self.machines.values():
+                if self.excluded(one, machine.name):
+                    continue
                 self.progress(f"{one.path} {graph.kernel}[{graph.spec}] on {machine.name}")
                 found[self.file(one), graph.kernel, graph.spec, machine.name] = self.result(one, graph, machine)
         return found
+
+    def excluded(self, one: Wanted, machine: str) -> str:
+        """Why the lock file leaves a specialization out on a machine; "" if it does not."""
+        return self.lock.why_excluded(self.file(one), one.spec, machine) if self.lock else ""
 
     def graph(self, one: Wanted) -> DependenceGraph:
         """The dependence graph of a specialization."""
@@ -182,9 +202,11 @@ class Run:
         if self.store is None or self.store.http is None:
             return
         options = self.options()
-        for graph in graphs.values():
+        for one, graph in graphs.items():
             for machine in self.machines.values():
                 self.store.know(machine)
+                if self.excluded(one, machine.name):
+                    continue
                 if self.store.get(schedule_key(graph, machine.digest(), options.asked)) is None:
                     try:
                         self.store.http.client.submit(graph, machine, storing.request_of(options))
@@ -207,16 +229,29 @@ class Run:
 
     def schedule(self, graph: DependenceGraph, machine: Machine) -> tuple[Schedule, str]:
         """The schedule, and where it is from."""
+        from twill.exc import BudgetExhausted, JobFailed
+        from twill.schedule.document import Schedule
         from twill.solve import pipeline
 
         options = self.options()
         notes: list[str] = []
-        schedule = storing.answer(self.store, graph, machine, options, notes.append)
+        try:
+            schedule = storing.answer(self.store, graph, machine, options, notes.append)
+        except JobFailed as error:
+            if error.kind not in UNPROVEN:
+                raise
+            notes.append(f"{error.message}; the kernel is solved here")
+            schedule = None
         if schedule is not None:
             return schedule, "service" if any("the service" in note for note in notes) else "store"
         for note in notes:
             storing.say(note)
-        schedule = pipeline.solve(graph, machine, options)
+        try:
+            schedule = pipeline.solve(graph, machine, options)
+        except BudgetExhausted as ended:
+            if not isinstance(ended.schedule, Schedule):
+                raise
+            return ended.schedule, "best known"
         storing.keep(self.store, schedule, graph, machine, options, storing.say)
         return schedule, "solved"
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from twill.ci.lock_diff import Change, differences
+from twill.ci.lock_file import Locked
+from twill.exc.foreign import printable
 
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # no characters of XML 1.0
 MARK = {"same": "ok", "changed": "ok", "better": "better", "new": "new"}
@@ -19,8 +21,8 @@ def report(changes: Sequence[Change]) -> Iterator[str]:
     for change in changes:
         file = change.name[0]
         where = f"{file}:{change.line}" if change.line > 1 else file
-        yield f"{MARK.get(change.verdict, change.verdict):<8} {where} {change.title}{figures(change)}"
-        yield from (f"           {line}" for line in details(change))
+        yield printable(f"{MARK.get(change.verdict, change.verdict):<8} {where} {change.title}{figures(change)}")
+        yield from (printable(f"           {line}") for line in details(change))
     counts = Counter(change.verdict for change in changes)
     yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) + f" of {len(changes)} schedules"
 
@@ -31,8 +33,14 @@ def figures(change: Change) -> str:
         return ""
     f = change.now.figures
     return (
-        f": I {f.ii:,}, copies {f.copies}, registers {f.registers:,} ({change.now.origin}, {change.now.seconds:.1f} s)"
+        f": I {f.ii:,}{bound(f)}, copies {f.copies}, registers {f.registers:,}"
+        f" ({change.now.origin}, {change.now.seconds:.1f} s)"
     )
+
+
+def bound(figures: Locked) -> str:
+    """What is proven of an I that is only the best known."""
+    return "" if figures.bound is None else f" (I >= {figures.bound:,} is proven)"
 
 
 def details(change: Change) -> Iterator[str]:
@@ -49,7 +57,7 @@ def workflow_commands(changes: Sequence[Change], lock: Path) -> Iterator[str]:
     Files are named relative to where the command runs, which is the repository's root in a workflow.
     """
     for change in changes:
-        if change.verdict == "same":
+        if change.verdict in ("same", "excluded"):
             continue
         level = "error" if change.bad else "notice"
         file = (lock.parent / change.name[0]).as_posix()

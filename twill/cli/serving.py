@@ -13,7 +13,7 @@ from twill.cli import codes
 from twill.exc import CannotListen, MalformedTokenFile, ServerNotInstalled
 
 PLACES = ("twill.server", "server")  # installed, or beside `twill` in a checkout
-LIBRARIES = frozenset({"fastapi", "multipart", "prometheus_client", "python_multipart", "starlette", "uvicorn"})
+LIBRARIES = frozenset({"fastapi", "h11", "multipart", "prometheus_client", "python_multipart", "starlette", "uvicorn"})
 
 
 def serve(arguments: Namespace) -> int:
@@ -31,6 +31,8 @@ def serve(arguments: Namespace) -> int:
         rate=arguments.rate,
         seconds=arguments.time_limit,
         megabytes=arguments.memory_limit,
+        proxies=tuple(arguments.proxy),
+        connections=arguments.connections,
     )
     with listen(arguments.host, arguments.port) as listening:
         run.run(settings, listening, arguments.log_level)
@@ -44,7 +46,8 @@ def add_token(arguments: Namespace) -> int:
         hint = "--token-file FILE --add-token NAME:SCOPES, as in --add-token ci:read,solve"
         raise MalformedTokenFile("a token needs a file, a name and scopes", hint=hint)
     tokens = part("tokens")
-    print(tokens.add_token(Path(arguments.token_file), name, tokens.scopes_of(scopes.split(","))))
+    given = tokens.scopes_of(scopes.split(","))
+    print(tokens.add_token(Path(arguments.token_file), name, given, arguments.days))
     return codes.SOLVED
 
 

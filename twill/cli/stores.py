@@ -1,17 +1,19 @@
-"""`twill store ls | show | export | import | gc | verify`."""
+"""`twill store ls | show | rm | export | import | keys | gc | verify`."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.cli import codes
+from twill.exc.foreign import printable
 
 if TYPE_CHECKING:
+    from twill.store.archive import Refused
     from twill.store.interface import Summary
     from twill.store.sqlite import SqliteStore
 
@@ -45,14 +47,14 @@ def ls(arguments: Namespace) -> int:
     with opened(arguments) as store:
         if arguments.quarantine:
             for bad in quarantined(store):
-                print(f"{bad.found[:19]}Z  {bad.key[:SHORT]}  {bad.what}: {bad.reason}")
+                print(printable(f"{bad.found[:19]}Z  {bad.key[:SHORT]}  {bad.what}: {bad.reason}"))
             return codes.SOLVED
         found = store.find(arguments.kernel, arguments.machine, arguments.limit)
         if arguments.json:
             print(ScheduleList(schedules=found).canonical())
             return codes.SOLVED
         for line in table(found):
-            print(line)
+            print(printable(line))
         total = size(store)
         things = f"{total.schedules} schedules, {total.artifacts} artifacts, {total.quarantined} in quarantine"
         print(f"{store.path}: {things}, {mib(total.bytes)}", file=sys.stderr)
@@ -98,10 +100,10 @@ def show(arguments: Namespace) -> int:
             print(entry.canonical())
             return codes.SOLVED
         print(f"key       {entry.key}")
-        print(f"stored    {entry.created[:19]}Z")
-        print(f"machine   {entry.machine} (digest {entry.machine_digest[:SHORT]})")
+        print(printable(f"stored    {entry.created[:19]}Z"))
+        print(printable(f"machine   {entry.machine} (digest {entry.machine_digest[:SHORT]})"))
         names = artifact_names(store, key)
-        print(f"artifacts {', '.join(names) or 'none'}")
+        print(printable(f"artifacts {', '.join(names) or 'none'}"))
         sys.stdout.flush()
         print_schedule(entry.schedule)
     return codes.SOLVED
@@ -134,9 +136,40 @@ def bring_in(arguments: Namespace) -> int:
     with opened(arguments, make=True) as store:
         done = import_archive(store, arguments.file)
         print(f"{store.path}: {done.kept} schedules kept, {done.known} known already, {done.artifacts} artifacts kept")
-    for refused in done.refused:
-        print(f"{arguments.file}: {refused.what} {refused.key[:SHORT]} is not kept: {refused.reason}", file=sys.stderr)
+    for line in unkept(done.refused):
+        print(f"{arguments.file}: {line}", file=sys.stderr)
     return codes.NOT_GOOD if done.refused else codes.SOLVED
+
+
+def unkept(refused: Sequence[Refused]) -> Iterator[str]:
+    """A line for each reason why something of an archive was not kept, with what it was first said of."""
+    reasons: dict[str, list[Refused]] = {}
+    for one in refused:
+        reasons.setdefault(one.reason, []).append(one)
+    for reason, (first, *others) in reasons.items():
+        what, more = f"{first.what} {first.key[:SHORT]}".strip(), f", nor are {len(others)} more" if others else ""
+        yield printable(f"{what} is not kept{more}: {reason}")
+
+
+def remove(arguments: Namespace) -> int:
+    """Remove entries, with their artifacts."""
+    with opened(arguments) as store:
+        chosen = [key_of(store, key) for key in arguments.keys]
+        gone = sum(store.delete(key) for key in chosen)
+        print(f"{store.path}: {gone} schedules removed")
+    return codes.SOLVED
+
+
+def keys(arguments: Namespace) -> int:
+    """The keys that sign, and are trusted to have signed, artifacts that run; --new: with another in front."""
+    from twill.store.signing import key_name, keys_path, new_key, read_keys
+
+    path = keys_path()
+    found = new_key(path) if arguments.new else read_keys(path)
+    for number, secret in enumerate(found.secrets):
+        print(f"{key_name(secret)}  {'signs, trusted' if number == 0 else 'trusted'}")
+    print(f"{path}: {len(found.secrets)} keys", file=sys.stderr)
+    return codes.SOLVED
 
 
 def gc(arguments: Namespace) -> int:
@@ -161,7 +194,7 @@ def verify(arguments: Namespace) -> int:
             good += not finding.reason
             bad += bool(finding.reason)
             if finding.reason:
-                print(f"{finding.what} {finding.key[:SHORT]}: {finding.reason}")
+                print(printable(f"{finding.what} {finding.key[:SHORT]}: {finding.reason}"))
         print(f"{store.path}: {good} good, {bad} bad" + (" (twill store ls --quarantine)" if bad else ""))
     return codes.NOT_GOOD if bad else codes.SOLVED
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from twill.cli.complaint import complain
+
 if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from twill.solve.pipeline import SolveOptions
     from twill.store.api import Job, SolveRequest
     from twill.store.http import HttpStore
-    from twill.store.interface import Entry
     from twill.store.layered import LayeredStore
 
 Say = Callable[[str], None]
@@ -91,7 +92,7 @@ def solved_elsewhere(
     except ServiceUnavailable as error:
         say(f"{error.message}; the kernel is solved here")
         return None
-    keep_entry(store, entry, machine)
+    store.keep(entry, machine)
     schedule = spelled(entry, graph, machine)
     if schedule is None:
         say(f"the service has key {entry.key[:12]} for another spelling of this kernel; it is solved here")
@@ -117,12 +118,6 @@ def keep(
         store.put(schedule, graph, asked=options.asked, machine=machine)
     except InvalidSchedule as error:
         say(error.message)
-
-
-def keep_entry(store: LayeredStore, entry: Entry, machine: Machine) -> None:
-    """Store what the service solved."""
-    store.memory.hold(entry)
-    store.quietly(lambda sqlite: sqlite.keep(entry, machine))
 
 
 def storable(options: SolveOptions) -> bool:
@@ -170,4 +165,4 @@ class Follower:
 
 def say(text: str) -> None:
     """A line for people, on the error stream: standard output is the answer's."""
-    print(f"twill: {text}", file=sys.stderr, flush=True)
+    complain(f"twill: {text}")

@@ -1,9 +1,12 @@
 """The service's HTTP API, version 1: every document that passes between client and server.
 
-    GET    /v1/schedules/{key}       Entry, ETag: "<SHA-256 of the body>", immutable; 404
+    GET    /v1/schedules/{key}       Entry, ETag: "<SHA-256 of the body>"; 404
+    DELETE /v1/schedules/{key}       204; 404
     GET    /v1/schedules             ScheduleList; ?kernel= &machine= &limit= &before=
     POST   /v1/jobs                  Submission -> 202 Job (Location); 200 if the answer is there already
+    GET    /v1/jobs                  JobList, newest first; ?state= &limit=
     GET    /v1/jobs/{id}             Job
+    POST   /v1/jobs/{id}/retry       what failed or was cancelled, once more -> 202 Job (Location); 409
     GET    /v1/jobs/{id}/events      server-sent events: `event: job`, `data: Job`, `id: N`; the last has an ended state
     DELETE /v1/jobs/{id}             Job (cancellation asked for)
     GET    /v1/machines              MachineList
@@ -111,6 +114,12 @@ class Job(Document):
     attempts: int = 0
     bounds: JobBounds | None = None
     problem: JobProblem | None = None
+
+
+class JobList(Document):
+    """The last jobs, newest first."""
+
+    jobs: tuple[Job, ...]
 
 
 class ScheduleList(Document):

@@ -5,10 +5,12 @@ One JSON object a line::
     {"archive": "twill.archive/1"}
     {"machine": Machine}          before the first entry that names it
     {"entry": Entry}
-    {"artifact": {"key", "name", "digest", "data" (base64)}}
+    {"artifact": {"key", "name", "digest", "data" (base64), "signature"}}
     {"end": {"lines": N, "digest": SHA-256 of all lines before}}
 
-The last line shows that nothing is cut. Every entry is examined before it is kept, as one from a service.
+The last line shows that nothing is cut. Every entry is examined before it is kept, as one from a service. An artifact
+that runs cannot be examined: it is kept if a key that this machine trusts has signed it (`twill.store.signing`), and
+never in the place of one that is there.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from twill.store.examine import examine
 from twill.store.filing import described
 from twill.store.interface import Entry
 from twill.store.rows import sha256
+from twill.store.signing import SigningKeys, keys_path, own_keys, read_keys, runs
 from twill.store.sqlite import SqliteStore
 
 ARCHIVE = "twill.archive/1"
@@ -57,11 +60,14 @@ class Imported:
     refused: tuple[Refused, ...]
 
 
-def export_lines(store: SqliteStore, keys: Iterable[str]) -> Iterator[str]:
-    """The lines of an archive of these keys; what is bad is left out (and put into quarantine)."""
+def export_lines(store: SqliteStore, keys: Iterable[str], signing: SigningKeys | None = None) -> Iterator[str]:
+    """The lines of an archive of these keys; what is bad is left out (and put into quarantine).
+
+    signing: what artifacts that run are signed with (None: this user's). Raises BadSigningKeys.
+    """
     digest = hashlib.sha256()
     count = 0
-    for line in contents(store, keys):
+    for line in contents(store, keys, signing):
         text = json.dumps(line, separators=(",", ":")) + "\n"
         digest.update(text.encode())
         count += 1
@@ -69,7 +75,7 @@ def export_lines(store: SqliteStore, keys: Iterable[str]) -> Iterator[str]:
     yield json.dumps({"end": {"lines": count, "digest": digest.hexdigest()}}, separators=(",", ":")) + "\n"
 
 
-def contents(store: SqliteStore, keys: Iterable[str]) -> Iterator[dict[str, Any]]:
+def contents(store: SqliteStore, keys: Iterable[str], signing: SigningKeys | None) -> Iterator[dict[str, Any]]:
     """Every line but the last."""
     yield {"archive": ARCHIVE}
     machines: set[str] = set()
@@ -81,19 +87,33 @@ def contents(store: SqliteStore, keys: Iterable[str]) -> Iterator[dict[str, Any]
         if entry.machine_digest not in machines:
             machines.add(entry.machine_digest)
             yield {"machine": json.loads(machine.canonical())}
-        yield {"entry": json.loads(entry.canonical())}
+        yield {"entry": json.loads(homeless(entry).canonical())}
         for name in artifact_names(store, key):
             data = store.get_artifact(key, name)
-            if data is not None:
-                text = base64.b64encode(data).decode()
-                yield {"artifact": {"key": key, "name": name, "digest": sha256(data), "data": text}}
+            if data is None:
+                continue
+            digest, text = sha256(data), base64.b64encode(data).decode()
+            artifact = {"key": key, "name": name, "digest": digest, "data": text}
+            if runs(name):
+                signing = signing or own_keys()
+                artifact["signature"] = signing.sign(key, name, digest)
+            yield {"artifact": artifact}
 
 
-def import_archive(store: SqliteStore, path: str | Path) -> Imported:
-    """Keep everything in an archive that is good. Raises FileMissing, MalformedArchive, StoreUnavailable.
+def homeless(entry: Entry) -> Entry:
+    """The entry without the directory of its kernel's file, which is nobody else's business."""
+    return entry if entry.graph is None else entry.model_copy(update={"graph": entry.graph.homeless()})
 
-    The whole file is read once to see that it is whole before anything of it is kept.
+
+def import_archive(store: SqliteStore, path: str | Path, trusted: SigningKeys | None = None) -> Imported:
+    """Keep everything in an archive that is good.
+
+    Raises FileMissing, MalformedArchive, StoreUnavailable, BadSigningKeys.
+
+    The whole file is read once to see that it is whole before anything of it is kept. trusted: whose signatures count
+    (None: this user's keys').
     """
+    trusted = read_keys(keys_path()) if trusted is None else trusted
     for _ in checked_lines(path):
         pass
     machines: dict[str, Machine] = {}
@@ -112,9 +132,9 @@ def import_archive(store: SqliteStore, path: str | Path) -> Imported:
                 if reason not in ("", KNOWN):
                     refused.append(Refused(entry.key, "schedule", reason))
             elif "artifact" in line:
-                key, name, reason = import_artifact(store, line["artifact"])
+                key, name, reason = import_artifact(store, line["artifact"], trusted)
                 artifacts += not reason
-                if reason:
+                if reason not in ("", KNOWN):
                     refused.append(Refused(key, f"artifact {name}", reason))
             else:
                 raise MalformedArchive("a line of an unknown kind", file=str(path), line=number, hint=AGAIN)
@@ -126,6 +146,7 @@ def import_archive(store: SqliteStore, path: str | Path) -> Imported:
 
 
 KNOWN = "it is there already"
+UNTRUSTED = 'it is code that runs, and no key that this machine trusts has signed it (docs/store.md, "Signatures")'
 
 
 def import_entry(store: SqliteStore, entry: Entry, machines: dict[str, Machine]) -> str:
@@ -143,8 +164,8 @@ def import_entry(store: SqliteStore, entry: Entry, machines: dict[str, Machine])
     return ""
 
 
-def import_artifact(store: SqliteStore, artifact: Any) -> tuple[str, str, str]:
-    """Keep an artifact that has the hash it says; its key, its name, and why it was not kept or ""."""
+def import_artifact(store: SqliteStore, artifact: Any, trusted: SigningKeys) -> tuple[str, str, str]:
+    """Keep an artifact that has the hash it says and, if it runs, a signature; its key, its name, why not or ""."""
     fields = ("key", "name", "digest", "data")
     if not isinstance(artifact, dict) or not all(isinstance(artifact.get(field), str) for field in fields):
         return "", "", "it has not the fields of an artifact"
@@ -155,6 +176,11 @@ def import_artifact(store: SqliteStore, artifact: Any) -> tuple[str, str, str]:
         return key, name, "its data is not base64"
     if sha256(data) != digest:
         return key, name, "its bytes do not have the hash they were exported with"
+    said = artifact.get("signature")
+    if runs(name) and not (isinstance(said, str) and trusted.trusts(said, key, name, digest)):
+        return key, name, UNTRUSTED
+    if store.get_artifact(key, name) is not None:
+        return key, name, KNOWN
     store.put_artifact(key, name, data)
     return key, name, ""
 

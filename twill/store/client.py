@@ -35,10 +35,12 @@ from twill.store.api import (
     PREFIX,
     REQUEST_ID,
     Job,
+    JobList,
     MachineList,
     Refusal,
     ScheduleList,
     SolveRequest,
+    State,
     Submission,
 )
 from twill.store.breaker import Breaker
@@ -97,6 +99,16 @@ class Client:
         words = urlencode({name: value for name, value in asked.items() if value is not None})
         return self.document(self.call("GET", f"/schedules?{words}"), ScheduleList)
 
+    def delete(self, key: str) -> bool:
+        """Remove the entry of a key from the service; whether there was one."""
+        answer = self.call("DELETE", f"/schedules/{quote(key, safe='')}")
+        with self.lock:
+            self.known.pop(f"/schedules/{quote(key, safe='')}", None)
+        if answer.status not in (204, 404):
+            raise self.refused(answer)
+        self.breaker.succeeded()
+        return answer.status == 204
+
     def machines(self) -> MachineList:
         """The machines that the service describes."""
         return self.document(self.call("GET", "/machines"), MachineList)
@@ -107,12 +119,21 @@ class Client:
 
     def submit(self, graph: DependenceGraph, machine: str | Machine, options: SolveRequest | None = None) -> Job:
         """Ask for a solve. The same question asked again is the same job."""
-        body = Submission(graph=graph, machine=machine, options=options or SolveRequest())
+        body = Submission(graph=graph.homeless(), machine=machine, options=options or SolveRequest())
         return self.document(self.call("POST", "/jobs", body.canonical().encode()), Job)
 
     def job(self, job: str) -> Job:
         """A job as far as it has come."""
         return self.document(self.call("GET", f"/jobs/{quote(job, safe='')}"), Job)
+
+    def jobs(self, state: State | None = None, limit: int = 50) -> tuple[Job, ...]:
+        """The last jobs, newest first; state: only those."""
+        asked = {"limit": str(limit)} | ({"state": state} if state else {})
+        return self.document(self.call("GET", f"/jobs?{urlencode(asked)}"), JobList).jobs
+
+    def retry(self, job: str) -> Job:
+        """Ask for a solve that failed or was cancelled once more; the job that it is now."""
+        return self.document(self.call("POST", f"/jobs/{quote(job, safe='')}/retry", b"{}"), Job)
 
     def cancel(self, job: str) -> Job:
         """Ask for a job's end."""

@@ -14,11 +14,13 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from twill.exc import StoreUnavailable
 
 APPLICATION = 0x5477696C  # "Twil", so that no other program's database is taken for a store
+OWNERS = 0o600  # mode of the file; what SQLite puts beside it has the same
 PAUSE = 0.01  # seconds between attempts to change the journal mode, for which SQLite does not wait itself
 
 Migration = Sequence[str]
@@ -28,6 +30,7 @@ Migration = Sequence[str]
 class Database:
     """A file at `path` of the newest edition of `migrations`. wait: seconds to wait for another writer.
 
+    It is made for its owner alone. One that this process may only read is read, and every write raises.
     Raises StoreUnavailable, here and in every transaction.
     """
 
@@ -41,10 +44,17 @@ class Database:
         self.strangers: list[sqlite3.Connection] = []  # of the process that this one was forked from: never touched
         self.closed = False
         weakref.finalize(self, close_all, self.idle, self.process)
+        self.access = ""  # how the file is opened, as SQLite's URIs say it; "": to read and write
         with self.reporting():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with self.connection() as connection:
-                self.prepare(connection)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, OWNERS))
+                with self.connection() as connection:
+                    self.prepare(connection)
+            except (sqlite3.OperationalError, OSError):
+                if not self.only_readable():
+                    raise
+                self.open_to_read()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -69,6 +79,38 @@ class Database:
         with self.lock:
             self.closed = True
             close_all(self.idle, self.process)
+
+    # -- a file that may only be read
+
+    def only_readable(self) -> bool:
+        """Whether the file is there, and may be read but not written by this process."""
+        may = partial(os.access, effective_ids=os.access in os.supports_effective_ids)
+        writable = may(self.path, os.W_OK) and may(self.path.parent, os.W_OK)
+        return self.path.is_file() and may(self.path, os.R_OK) and not writable
+
+    def open_to_read(self) -> None:
+        """Open it as it is; raises StoreUnavailable if that is of another edition.
+
+        SQLite reads a file in WAL mode with the help of two files beside it. Where these are not there and cannot be
+        made either, nobody writes the file (who wrote it last has put everything into it), and it is read as one that
+        does not change.
+        """
+        for access in ("mode=ro", "immutable=1"):
+            self.access = access
+            log = self.path.with_name(f"{self.path.name}-wal")
+            if access == "immutable=1" and log.exists() and log.stat().st_size:
+                raise StoreUnavailable(str(self.path), "it can only be read, and somebody else is writing it")
+            try:
+                with self.connection() as connection:
+                    edition = self.edition(connection)
+            except sqlite3.OperationalError:
+                if access == "immutable=1":
+                    raise
+                continue
+            if edition != len(self.migrations):
+                why = f"it can only be read, and has the older schema {edition}"
+                raise StoreUnavailable(str(self.path), why, "a copy that can be written")
+            return
 
     # -- connections
 
@@ -95,7 +137,10 @@ class Database:
                 weakref.finalize(self, close_all, self.idle, self.process)
             if self.idle:
                 return self.idle.pop()
-        connection = sqlite3.connect(self.path, timeout=self.wait, isolation_level=None, check_same_thread=False)
+        place = f"{self.path.resolve().as_uri()}?{self.access}" if self.access else str(self.path)
+        connection = sqlite3.connect(
+            place, timeout=self.wait, isolation_level=None, check_same_thread=False, uri=bool(self.access)
+        )
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 

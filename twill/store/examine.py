@@ -7,6 +7,7 @@ a store can keep a mark "this content passed this checker" and need not run it a
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,7 @@ RUNS = (
     "tile/trip.py",
 )
 
+ESCAPED = re.compile(r'\\[^"/]')  # how JSON writes a control character
 LARGEST = 20_000  # of what `size` counts; a loop of twenty instructions has about two hundred
 
 
@@ -60,6 +62,8 @@ def faults(entry: Entry, machine: Machine, proof: bool) -> Iterator[str]:
     parts = size(entry)
     if parts > LARGEST:
         yield f"it has {parts} nodes, edges and ops, more than any kernel"
+    if proof and not seen(entry.canonical()):
+        yield "it has characters that cannot be seen"
     if entry.graph is not None and entry.asked is not None:
         yield from unbound(schedule, entry.graph, entry.asked, machine)
     elif proof:
@@ -68,6 +72,11 @@ def faults(entry: Entry, machine: Machine, proof: bool) -> Iterator[str]:
     if broken:
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         yield f"its schedule breaks the rules: {broken[0].describe()}{more}"
+
+
+def seen(text: str) -> bool:
+    """Whether every character in the texts of a JSON document can be printed: a terminal or a log obeys others."""
+    return text.isprintable() and ESCAPED.search(text.replace(r"\\", "")) is None
 
 
 def size(entry: Entry) -> int:

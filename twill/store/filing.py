@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from twill.exc import InvalidSchedule, UnknownMachine
+from twill.exc.foreign import one_line
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -80,4 +81,4 @@ class Told:
             if reason in self.seen or len(self.seen) >= TOLD_AT_MOST:
                 return
             self.seen.add(reason)
-        LOG.warning("%s", reason)
+        LOG.warning("%s", one_line(reason))

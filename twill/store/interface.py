@@ -98,6 +98,9 @@ class ScheduleStore(Protocol):
         machine is not known.
         """
 
+    def keep(self, entry: Entry, machine: Machine) -> Entry:
+        """Store an entry that was examined (`twill.store.filing.file`), and return the entry that is now there."""
+
     def find(
         self,
         kernel: str | None = None,

@@ -96,6 +96,12 @@ class LayeredStore:
         self.memory.hold(entry)
         return entry
 
+    def keep(self, entry: Entry, machine: Machine) -> Entry:
+        """See `ScheduleStore.keep`; if SQLite cannot be written, memory still keeps it."""
+        there = self.quietly(lambda store: store.keep(entry, machine)) or entry
+        self.memory.hold(there)
+        return there
+
     def find(
         self, kernel: str | None = None, machine: str | None = None, limit: int = 50, before: int | None = None
     ) -> tuple[Summary, ...]:

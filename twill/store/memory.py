@@ -63,6 +63,13 @@ class MemoryStore:
         self.hold(entry)
         return entry
 
+    def keep(self, entry: Entry, machine: Machine) -> Entry:
+        """See `ScheduleStore.keep`."""
+        there = self.get(entry.key)
+        if there is None or (there.graph is None and entry.graph is not None):
+            self.hold(entry)
+        return self.get(entry.key) or entry
+
     def hold(self, entry: Entry, whole: bool = True) -> None:
         """Keep an entry that another level has examined. whole: it was read with its graph."""
         with self.lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twill import exc
 from twill.exc import JobFailed, ServiceUnavailable
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
@@ -13,7 +14,16 @@ from twill.store.http import HttpStore
 from twill.store.interface import Entry
 
 LONGEST = 86_400.0  # seconds to wait for a job without a budget
+LIMITS = {"TimeLimit": 4, "MemoryLimit": 4}  # a service's, beyond which nothing is known of the kernel
 SPARE = 600.0  # seconds that a job may wait in the queue, beyond its budget
+
+
+def exit_code_of(kind: str) -> int:
+    """The exit code of a problem of that kind, as if it had been met here: a service decides none."""
+    known = getattr(exc, kind, None) if kind in exc.__all__ else None
+    if isinstance(known, type) and issubclass(known, exc.TwillError):
+        return known.exit_code
+    return LIMITS.get(kind, JobFailed.exit_code)
 
 
 def solve_at(
@@ -40,7 +50,7 @@ def solve_at(
             job = seen
     if job.state == "failed" and job.problem is not None:
         problem = job.problem
-        raise JobFailed(client.address, problem.kind, problem.message, problem.hint, problem.exit_code)
+        raise JobFailed(client.address, problem.kind, problem.message, problem.hint, exit_code_of(problem.kind))
     if job.state != "done":
         raise JobFailed(client.address, job.state, f"the job was {job.state}")
     found = http.get(key)
