@@ -1,0 +1,79 @@
+"""Triton kernels that Twill never emitted: their own PTX is run by the executor of PTX."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        x = tl.load(a + rows[:, None] * K + k[None, :], mask=(rows[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + k[:, None] * N + columns[None, :], mask=(k[:, None] < K) & (columns[None, :] < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+    mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(c + rows[:, None] * N + columns[None, :], acc.to(tl.bfloat16), mask=mask)
+
+
+@triton.jit
+def gemm_by_descriptors(a, b, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a.load([row, k]), b.load([k, column]), acc)
+    c.store([row, column], acc.to(tl.bfloat16))
+
+
+@triton.jit
+def attention(q, k, v, o, N, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    d = tl.arange(0, D)
+    queries = tl.load(q + rows[:, None] * D + d[None, :], mask=rows[:, None] < N, other=0.0)
+    highest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32)
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    for start in range(0, N, BLOCK_N):
+        keys = start + tl.arange(0, BLOCK_N)
+        scores = tl.dot(queries, tl.load(k + keys[None, :] * D + d[:, None], mask=keys[None, :] < N, other=0.0)) * scale
+        scores = tl.where(keys[None, :] < N, scores, float("-inf"))
+        higher = tl.maximum(highest, tl.max(scores, 1))
+        weights, alpha = tl.exp2(scores - higher[:, None]), tl.exp2(highest - higher)
+        values = tl.load(v + keys[:, None] * D + d[None, :], mask=keys[:, None] < N, other=0.0)
+        total = total * alpha + tl.sum(weights, 1)
+        acc = tl.dot(weights.to(tl.bfloat16), values, acc * alpha[:, None])
+        highest = higher
+    tl.store(o + rows[:, None] * D + d[None, :], (acc / total[:, None]).to(tl.bfloat16), mask=rows[:, None] < N)
+
+
+@triton.jit
+def softmax(x, y, N, BLOCK: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BLOCK)
+    values = tl.load(x + row * N + columns, mask=columns < N, other=-float("inf"))
+    weights = tl.exp(values - tl.max(values, 0))
+    tl.store(y + row * N + columns, weights / tl.sum(weights, 0), mask=columns < N)
+
+
+@triton.jit
+def layer_norm(x, w, b, y, N, eps, BLOCK: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = columns < N
+    values = tl.load(x + row * N + columns, mask=inside, other=0.0).to(tl.float32)
+    centred = tl.where(inside, values - tl.sum(values, 0) / N, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(centred * centred, 0) / N + eps)
+    weight, bias = tl.load(w + columns, mask=inside), tl.load(b + columns, mask=inside)
+    tl.store(y + row * N + columns, (centred * scale * weight + bias).to(tl.bfloat16), mask=inside)
+
+
+@triton.jit
+def totals(x, total, most, counts, N, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < N
+    values = tl.load(x + places, mask=inside, other=0.0)
+    tl.atomic_add(total, tl.sum(values, 0))
+    tl.atomic_max(most, tl.max((values * 1000).to(tl.int32), 0))
+    tl.atomic_add(counts + (places & 7), 1, mask=inside)

@@ -1,0 +1,119 @@
+"""What NVRTC makes of every emitted kernel, executed on the CPU, computes what its tile program computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.golden_schedules import Example, compiled, examples, kernel
+from twill import exc
+from twill.codegen.emit import Emission
+from twill.codegen.verify.abstract.inputs import Launch, launches, most_iterations
+from twill.kernel.specialization import problem_of
+from twill.trial import execute
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+EXAMPLES = tuple(examples())
+BY_NAME = {example.name: example for example in EXAMPLES}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=list(BY_NAME))
+def test_the_machine_code_of_every_example_computes_its_tile_program_and_nothing_is_found(example: Example) -> None:
+    execute.checked(compiled(example), problem_of(kernel(example).specialization))
+
+
+def longest(emission: Emission) -> Launch:
+    """The launch in which rings come round most often."""
+    tile, fused = emission.program.program, emission.program.fused
+    made = [one for one in launches(emission.program) if one.ctas == 1]
+    return max(made, key=lambda one: most_iterations(tile, one, fused))
+
+
+@pytest.mark.parametrize("name", ["gemm_bf16", "gemm_bf16-wide", "gemm_fp8_e4m3", "dual_gemm_bf16", "layer_norm_bf16"])
+def test_rings_that_come_round_are_right_for_one_cta_and_for_several(name: str) -> None:
+    emission = compiled(BY_NAME[name])
+    for ctas in (1, 3):
+        launch = longest(emission)
+        assert not said(emission, emission.build.ptx, launch, ctas)
+
+
+def said(emission: Emission, text: str, launch: Launch, ctas: int = 2) -> list[str]:
+    return execute.verified(text, emission.manifest, emission.program, launch, ctas).said()
+
+
+# ---------------------------------------------------------------- what is wrong is found
+
+Change = Callable[[str], str]
+
+
+def without(pattern: str, number: int | None = None) -> Change:
+    """Takes away the instructions that begin so, or one of them."""
+
+    def change(text: str) -> str:
+        found = list(re.finditer(rf"^\s*{pattern}[^;]*;", text, re.M))
+        assert found
+        for match in reversed(found if number is None else [found[number]]):
+            text = text[: match.start()] + text[match.end() :]
+        return text
+
+    return change
+
+
+def instead(pattern: str, new: str, count: int = 0) -> Change:
+    """Writes something else."""
+
+    def change(text: str) -> str:
+        changed = re.sub(pattern, new, text, count=count)
+        assert changed != text
+        return changed
+
+    return change
+
+
+WRONG: dict[str, tuple[str, Change, str]] = {
+    "no proxy fence before stores": ("gemm_bf16", without(r"fence\.proxy\.async"), "[proxy-fence]"),
+    "no wgmma fence": ("gemm_bf16", without(r"wgmma\.fence"), "[wgmma-fence]"),
+    "products read before their wait": ("gemm_bf16", without(r"wgmma\.wait_group\.sync\.aligned 0"), "[wgmma-wait]"),
+    "slots given back before their products": (
+        "gemm_bf16", instead(r"(wgmma\.wait_group\.sync\.aligned) 1;", r"\1 7;"), "[in-flight]"),
+    "no wait for bulk stores": ("gemm_bf16", without(r"cp\.async\.bulk\.wait_group"), "[bulk-wait]"),
+    "waits that are not repeated": ("gemm_bf16", without(r"@!p bra WAIT"), "[mbarrier]"),
+    "slots that are never given back": ("gemm_bf16", without(r"mbarrier\.arrive\.shared::cta"), "[deadlock]"),
+    "bytes that never come": (
+        "gemm_bf16", instead(r"(arrive\.expect_tx\.shared::cta\.b64 _, \[%r\d+\]), %r\d+", r"\1, 49168"),
+        "[deadlock]"),
+    "a barrier of the warp group less": ("gemm_bf16", without(r"bar\.sync", 1), "[order]"),
+    "registers taken that nobody gave back": (
+        "gemm_bf16", without(r"setmaxnreg\.dec"), "[deadlock]"),
+    "registers given back by growing": ("gemm_bf16", instead(r"setmaxnreg\.dec", "setmaxnreg.inc"), "[registers]"),
+    "descriptors of another swizzle": ("attention_full-d64", instead("46116862933", "92233720368", 4), ""),
+    "halves of pairs exchanged": (
+        "gemm_bf16", instead(r"(cvt\.rn\.bf16x2\.f32 \s*%r\d+), (%f\d+), (%f\d+)", r"\1, \3, \2"), "[values]"),
+    "another base of the exponential": (
+        "attention_full-d64", instead("0f3FB8AA3B|0f3E38AA3B", "0f3E384000"), "[values]"),
+    "one summand less": ("layer_norm_bf16", without(r"add\.f32", 3), "[values]"),
+    "a shuffle to other lanes": (
+        "layer_norm_bf16", instead(r"mov\.u32 (\s*%r\d+), 16;", r"mov.u32 \1, 8;"), "[values]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_was_printed_wrongly_is_found(what: str) -> None:
+    name, change, rule = WRONG[what]
+    emission = compiled(BY_NAME[name])
+    launch = execute.smallest(emission.program) if "attention" in name else longest(emission)
+    found = said(emission, change(emission.build.ptx), launch)
+    assert found and any(rule in text for text in found)
+
+
+def test_an_emission_that_is_wrong_is_refused_with_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    emission = compiled(BY_NAME["gemm_bf16"])
+    text = without(r"fence\.proxy\.async")(emission.build.ptx)
+    broken = replace(emission, build=replace(emission.build, ptx=text))
+    with pytest.raises(exc.ExecutionDiffers) as refused:
+        execute.checked(broken)
+    assert refused.value.exit_code == 5 and "[proxy-fence]" in str(refused.value)

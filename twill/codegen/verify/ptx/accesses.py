@@ -1,0 +1,386 @@
+"""Loads, stores and atomic operations by threads: PTX ISA, "ld", "st", "atom", "red", "ldmatrix", "stmatrix".
+
+Caches, scopes and orders of single accesses make no difference here: threads see memory as it is. What barriers order
+is kept beside it (`twill.codegen.verify.ptx.order`), for shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from twill.codegen.verify.ptx.code import Step
+from twill.codegen.verify.ptx.findings import Stopped
+from twill.codegen.verify.ptx.floats import on_halves
+from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RESERVED, SHARED, WINDOW
+from twill.codegen.verify.ptx.program import Address, Instruction, Operand, Place, Symbol, Vector, width
+from twill.codegen.verify.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
+from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.codegen.verify.ptx.units.matrix import ldmatrix, stmatrix
+
+_SPACES = {"global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "param": "param",
+           "shared::cluster": "shared", "local": "local", "param::entry": "param"}  # fmt: skip
+_WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def build(operands: Operands, instruction: Instruction) -> Step | None:
+    """The step of an access; None if it is none."""
+    maker = _TABLE.get(instruction.name)
+    return maker(operands, instruction) if maker else None
+
+
+def address_of(operands: Operands, instruction: Instruction, operand: Operand) -> Fetch:
+    """Reads an address operand: uint64, offset included."""
+    if not isinstance(operand, Address):
+        raise unsupported(instruction, f"operand {operand} is no address")
+    wide = isinstance(operand.base, Symbol) or operands.types.get(getattr(operand.base, "name", ""), "b64")[1:] == "64"
+    base = operands.fetch(instruction, operand.base, "u64" if wide else "u32")
+    offset = np.array([operand.offset & (1 << 64) - 1], np.uint64)
+    if not operand.offset:
+        return base if wide else lambda g: base(g).astype(np.uint64)
+    if wide:
+        return lambda g: base(g) + offset
+    return lambda g: (base(g).astype(np.uint64) + offset) & np.uint64(0xFFFFFFFF)
+
+
+def space_of(instruction: Instruction) -> str:
+    """Of an access; "" for generic addresses."""
+    return next((_SPACES[m] for m in instruction.modifiers if m in _SPACES), "")
+
+
+def shared_place(g: Gang, addresses: Array, size: int) -> tuple[Cta, Array]:
+    """The CTA and the offsets of accesses of `size` bytes to shared memory. Stopped: bounds, alignment."""
+    offsets = addresses.astype(np.int64)
+    ranks = offsets >> RANK & 0xFF
+    cta = g.cta
+    if ranks.any():
+        if (ranks != ranks[0]).any():
+            raise Stopped("form", "one access of several CTAs' shared memory")
+        cta = other_cta(g, int(ranks[0]) - 1)
+    offsets = offsets & (1 << RANK) - 1
+    low, high = int(offsets.min()), int(offsets.max()) + size
+    if low < RESERVED or high > len(cta.shared):
+        raise Stopped(
+            "bounds", f"shared addresses {low:#x} to {high:#x} are not inside {RESERVED:#x} to {len(cta.shared):#x}"
+        )
+    if size > 1 and (offsets % size).any():
+        raise Stopped("alignment", f"shared address {int(offsets[offsets % size != 0][0]):#x} is no multiple of {size}")
+    return cta, offsets
+
+
+def other_cta(g: Gang, rank: int) -> Cta:
+    """Of the cluster. Stopped: bounds."""
+    if rank >= len(g.cta.world.ctas):
+        raise Stopped("bounds", f"CTA {rank} of a cluster of {len(g.cta.world.ctas)}")
+    return g.cta.world.ctas[rank]
+
+
+def into_space(addresses: Array) -> tuple[str, Array]:
+    """The space of generic addresses, and the addresses there. Stopped: several spaces."""
+    high = addresses >= np.uint64(SHARED)
+    if not high.any():
+        return "global", addresses
+    for space, start in (("shared", SHARED), ("param", PARAMETERS), ("local", LOCAL)):
+        if ((addresses >= np.uint64(start)) & (addresses < np.uint64(start + WINDOW))).all():
+            return space, addresses - np.uint64(start)
+    raise Stopped("form", "one generic access of several state spaces")
+
+
+def noted(g: Gang, said: str, place: Place) -> None:
+    """What the order of accesses says, as a finding."""
+    if said:
+        rule, _, message = said.partition(":")
+        g.cta.world.findings.add(rule, message, place, g.who())
+
+
+def _bytes(offsets: Array, size: int) -> Array:
+    return offsets[:, None] + np.arange(size)
+
+
+# ---------------------------------------------------------------- loads and stores
+
+
+def _load(operands: Operands, instruction: Instruction) -> Step:
+    type = types_of(instruction)[-1]
+    if type == "b128":
+        raise unsupported(instruction)
+    target = instruction.operands[0]
+    parts = target.parts if isinstance(target, Vector) else (target,)
+    puts = [operands.put(instruction, part, type) for part in parts]
+    fetch = address_of(operands, instruction, instruction.operands[1])
+    size, count, space, dtype = width(type), len(parts), space_of(instruction), TYPES[type]
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        given = fetch(g)
+        lanes = g.lanes()
+        uniform = len(given) == 1
+        addresses = given if uniform else g.of_lanes(given, lanes)
+        where, addresses = (space, addresses) if space else into_space(addresses)
+        if where == "local" and uniform:  # one address, and a memory for each lane
+            uniform, addresses = False, g.of_lanes(addresses, lanes)
+        words = _read(g, where, addresses, size, count, lanes, place)
+        for number, put in enumerate(puts):
+            values = words[number].view(dtype)
+            if not uniform and len(lanes) != g.size:
+                whole = np.zeros(g.size, dtype)
+                whole[lanes] = values
+                values = whole
+            put(g, values)
+
+    return step
+
+
+def _read(g: Gang, space: str, addresses: Array, size: int, count: int, lanes: Array, place: Place) -> list[Array]:
+    """The words of each lane's address (or of one address for all lanes), one array for each of `count`."""
+    if space == "shared":
+        cta, offsets = shared_place(g, addresses, size * count)
+        warps = g.warps[lanes]
+        at = _bytes(offsets, size * count)
+        if len(offsets) != len(lanes):
+            warps = np.array(g.warps_of(g.running()))
+            at = np.broadcast_to(at, (len(warps), at.shape[1]))
+        noted(g, cta.shadow.read(at, warps), place)
+        words = cta.shared.view(_WORDS[size])
+        return [words[offsets // size + number] for number in range(count)]
+    if space == "global":
+        if (addresses % np.uint64(size * count)).any():
+            raise Stopped("alignment", f"a global address is no multiple of {size * count}")
+        memory = g.cta.world.memory
+        return [memory.load(addresses + np.uint64(size * number), size) for number in range(count)]
+    rows = (
+        _param_bytes(g, addresses, size * count)
+        if space == "param"
+        else _local_bytes(g, addresses, size * count, lanes)
+    )
+    words = np.ascontiguousarray(rows).view(_WORDS[size])
+    return [np.ascontiguousarray(words[:, number]) for number in range(count)]
+
+
+def _param_bytes(g: Gang, addresses: Array, size: int) -> Array:
+    parameters = g.cta.world.parameters
+    if int(addresses.max()) + size > len(parameters):
+        raise Stopped("bounds", f"parameter bytes up to {int(addresses.max()) + size} of {len(parameters)}")
+    return parameters[_bytes(addresses.astype(np.int64), size)]
+
+
+def _local_bytes(g: Gang, addresses: Array, size: int, lanes: Array) -> Array:
+    local = _local(g, addresses, size)
+    found: Array = local[lanes[:, None], _bytes(addresses.astype(np.int64), size)]
+    return found
+
+
+def _local(g: Gang, addresses: Array, size: int) -> Array:
+    have = g.code.layout.local
+    if int(addresses.max()) + size > have:
+        raise Stopped("bounds", f"local bytes up to {int(addresses.max()) + size} of {have}")
+    return g.cta.local.setdefault(g.first, np.zeros((g.size, have), np.uint8))
+
+
+def _store(operands: Operands, instruction: Instruction) -> Step:
+    type = types_of(instruction)[-1]
+    if type == "b128" or "async" in instruction.modifiers:
+        raise unsupported(instruction)
+    source = instruction.operands[1]
+    parts = source.parts if isinstance(source, Vector) else (source,)
+    bits = f"b{8 * width(type)}"
+    fetches = [operands.fetch(instruction, part, bits) for part in parts]
+    fetch = address_of(operands, instruction, instruction.operands[0])
+    size, count, space = width(type), len(parts), space_of(instruction)
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        lanes = g.lanes()
+        addresses = g.of_lanes(fetch(g), lanes)
+        where, addresses = (space, addresses) if space else into_space(addresses)
+        values = [g.of_lanes(one(g), lanes) for one in fetches]
+        g.cta.world.progress += 1
+        if where == "shared":
+            cta, offsets = shared_place(g, addresses, size * count)
+            written(g, cta, _bytes(offsets, size * count), lanes, place)
+            words = cta.shared.view(_WORDS[size])
+            for number, value in enumerate(values):
+                words[offsets // size + number] = value
+        elif where == "global":
+            if (addresses % np.uint64(size * count)).any():
+                raise Stopped("alignment", f"a global address is no multiple of {size * count}")
+            for number, value in enumerate(values):
+                g.cta.world.memory.store(addresses + np.uint64(size * number), size, value)
+        elif where == "local":
+            local = _local(g, addresses, size * count)
+            for number, value in enumerate(values):
+                at = _bytes(addresses.astype(np.int64) + size * number, size)
+                local[lanes[:, None], at] = np.ascontiguousarray(value).view(np.uint8).reshape(-1, size)
+        else:
+            raise Stopped("form", f"a store to {where} memory")
+
+    return step
+
+
+def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: Place) -> None:
+    """Threads write bytes of shared memory: what is wrong with it."""
+    noted(g, cta.shadow.write(at, g.warps[lanes], lanes % WARP), place)
+    for address in cta.barriers.objects:
+        if ((at >= address) & (at < address + 8)).any():
+            raise Stopped("mbarrier", f"a store to the mbarrier at {address:#x}")
+
+
+# ---------------------------------------------------------------- atomic operations
+
+Combine = Callable[[Array, Array, Array], Array]
+
+
+def _atomic(operands: Operands, instruction: Instruction) -> Step:
+    """Lane after lane."""
+    returns = instruction.name == "atom"
+    type = types_of(instruction)[-1]
+    given = instruction.operands if returns else (None, *instruction.operands)
+    name = next((m for m in instruction.modifiers if m in _COMBINE), None)
+    if name is None or "async" in instruction.modifiers or isinstance(given[2], Vector):
+        raise unsupported(instruction)
+    combine = _combine(name, type)
+    put = operands.put(instruction, given[0], type) if given[0] is not None else None
+    if not isinstance(given[1], Address):
+        raise unsupported(instruction)
+    fetch = address_of(operands, instruction, given[1])
+    values = [operands.fetch(instruction, operand, type) for operand in given[2:4] if operand is not None]
+    size, space, dtype = width(type), space_of(instruction), np.dtype(TYPES[type])
+    bits = _WORDS[size]
+
+    def step(g: Gang) -> None:
+        lanes = g.lanes()
+        addresses = g.of_lanes(fetch(g), lanes)
+        where, addresses = (space, addresses) if space else into_space(addresses)
+        arguments = [g.of_lanes(value(g), lanes) for value in values]
+        before = np.zeros(g.size, bits)
+        words = _words_at(g, where, addresses, size, lanes)
+        for i, (memory, at) in enumerate(words):
+            old = memory[at : at + 1].view(dtype)
+            before[lanes[i]] = memory[at]
+            memory[at : at + 1] = combine(old, *(a[i : i + 1] for a in arguments)).astype(dtype).view(bits)
+        g.cta.world.progress += 1
+        if put is not None:
+            put(g, before.view(dtype))
+
+    return step
+
+
+def _words_at(g: Gang, space: str, addresses: Array, size: int, lanes: Array) -> list[tuple[Array, int]]:
+    """Of each lane the memory as words, and its word."""
+    if space == "shared":
+        cta, offsets = shared_place(g, addresses, size)
+        shadow, at = cta.shadow, _bytes(offsets, size)
+        shadow.writer[at] = g.warps[lanes][:, None]
+        shadow.written[at] = shadow.clocks.known[g.warps[lanes], g.warps[lanes]][:, None]
+        shadow.generic[at] = True
+        words = cta.shared.view(_WORDS[size])
+        return [(words, int(offset) // size) for offset in offsets]
+    if space != "global":
+        raise Stopped("form", f"an atomic operation on {space} memory")
+    if (addresses % np.uint64(size)).any():
+        raise Stopped("alignment", f"a global address is no multiple of {size}")
+    found = []
+    for address in addresses.tolist():
+        buffer = g.cta.world.memory.holding(address)
+        if address + size > buffer.start + buffer.size:
+            raise Stopped("bounds", f"{address:#x} is beyond `{buffer.name}`")
+        found.append((buffer.words(size), (address - buffer.start) // size))
+    return found
+
+
+def _increment(old: Array, limit: Array) -> Array:
+    return np.where(old >= limit, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def _decrement(old: Array, limit: Array) -> Array:
+    return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
+
+
+_COMBINE: dict[str, Callable[..., Array]] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "exch": lambda old, new: new,
+    "cas": lambda old, wanted, new: np.where(old == wanted, new, old),
+    "inc": _increment, "dec": _decrement,
+}  # fmt: skip
+
+
+def _combine(name: str, type: str) -> Callable[..., Array]:
+    function = _COMBINE[name]
+    if type in ("f16", "bf16", "f16x2", "bf16x2") and name not in ("exch", "cas"):
+        return on_halves(function, type.removesuffix("x2"), type.endswith("x2"))
+    if type[0] == "b" and name in ("min", "max", "add"):
+        raise ValueError(f"no atomic {name} of {type}")
+    return function
+
+
+# ---------------------------------------------------------------- matrices of 8 x 8
+
+
+def _matrix(operands: Operands, instruction: Instruction) -> Step:
+    if "b16" not in instruction.modifiers or "m8n8" not in instruction.modifiers:
+        raise unsupported(instruction)
+    count = next(int(m[1]) for m in instruction.modifiers if m in ("x1", "x2", "x4"))
+    trans, place = "trans" in instruction.modifiers, instruction.place
+    loads = instruction.name == "ldmatrix"
+    vector, address = instruction.operands if loads else instruction.operands[::-1]
+    if not isinstance(vector, Vector):
+        raise unsupported(instruction)
+    fetch = address_of(operands, instruction, address)
+    space = space_of(instruction)
+
+    def rows(g: Gang, lanes: Array) -> tuple[Cta, Array]:
+        given = g.of_lanes(fetch(g), lanes)
+        where, given = (space, given) if space else into_space(given)
+        used = np.tile(np.arange(WARP) < 8 * count, len(lanes) // WARP)
+        if where != "shared":
+            raise Stopped("form", f"a matrix in {where} memory")
+        cta, offsets = shared_place(g, given[used], 16)
+        whole = np.zeros(len(lanes), np.int64)
+        whole[used] = offsets
+        return cta, whole.reshape(-1, WARP)
+
+    if loads:
+        puts = [operands.put(instruction, part, "b32") for part in vector.parts]
+
+        def load(g: Gang) -> None:
+            lanes = _whole_warps(g)
+            cta, at = rows(g, lanes)
+            bytes_at = (at[:, : 8 * count, None] + np.arange(16)).reshape(-1, 16)
+            noted(g, cta.shadow.read(bytes_at, np.repeat(g.warps[lanes].reshape(-1, WARP)[:, 0], 8 * count)), place)
+            found = ldmatrix(count, at, cta.shared, trans).reshape(-1, count)
+            for number, put in enumerate(puts):
+                whole = np.zeros(g.size, np.uint32)
+                whole[lanes] = found[:, number]
+                put(g, whole)
+
+        return load
+    fetches = [operands.fetch(instruction, part, "b32") for part in vector.parts]
+
+    def store(g: Gang) -> None:
+        lanes = _whole_warps(g)
+        cta, at = rows(g, lanes)
+        registers = np.stack([g.of_lanes(one(g), lanes) for one in fetches], axis=-1).reshape(-1, WARP, count)
+        places, values = stmatrix(count, at, np.ascontiguousarray(registers), trans)
+        places, values = places.reshape(-1, 16), values.reshape(-1, 16)
+        warps = np.repeat(g.warps[lanes].reshape(-1, WARP)[:, 0], 8 * count)
+        # Every lane has a part of every row: all of them must fence.
+        noted(g, cta.shadow.write(places, warps, np.zeros(len(places), np.int64)), place)
+        cta.shadow.clocks.unfenced[warps[:, None], np.arange(WARP)] = True
+        cta.shared[places] = values
+        g.cta.world.progress += 1
+
+    return store
+
+
+def _whole_warps(g: Gang) -> Array:
+    lanes = g.lanes()
+    if len(lanes) % WARP:
+        raise Stopped("form", "an aligned instruction by a part of a warp")
+    return lanes
+
+
+_TABLE: dict[str, Callable[[Operands, Instruction], Step]] = {
+    "ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "ldmatrix": _matrix, "stmatrix": _matrix,
+}  # fmt: skip

@@ -1,0 +1,263 @@
+"""A function and its module's variables -> code that runs: where variables lie, registers by number, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from twill.codegen.verify.ptx import (
+    accesses,
+    control,
+    convert,
+    copies,
+    exchange,
+    floats,
+    integers,
+    moves,
+    products,
+    synchronize,
+)
+from twill.codegen.verify.ptx.code import Block, Code, End, Layout, Step
+from twill.codegen.verify.ptx.findings import Stopped
+from twill.codegen.verify.ptx.memory import RESERVED, Global
+from twill.codegen.verify.ptx.program import (
+    Address,
+    Function,
+    Instruction,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Place,
+    Register,
+    Variable,
+    Vector,
+)
+from twill.codegen.verify.ptx.registers import Operands, constant, held, unsupported
+from twill.codegen.verify.ptx.threads import Array, Gang, Strand
+
+_ROOMS: tuple[Callable[[Operands, Instruction], Step | None], ...] = (
+    moves.build, convert.build, floats.build, integers.build, accesses.build, copies.build, synchronize.build,
+    exchange.build,
+)  # fmt: skip
+_SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
+_LONGEST = 256  # steps of a block: gangs take turns between blocks
+
+
+class Failed(Exception):
+    """`Stopped` at an instruction."""
+
+    def __init__(self, stopped: Stopped, place: Place, threads: str) -> None:
+        super().__init__(stopped.message)
+        self.stopped, self.place, self.threads = stopped, place, threads
+
+
+def build(module: Module, function: Function, memory: Global) -> Code:
+    """The code of an entry. memory: gets the module's global variables. Errors: UnsupportedPtx."""
+    layout = _layout(module, function, memory)
+    registers = {name: number for number, name in enumerate(function.registers)}
+    registers[""] = len(registers)  # what no register is
+    operands = Operands(registers, function.registers, layout.addresses)
+    initial = [_undefined(type) for type in function.registers.values()]
+    starts = _starts(function)
+    block_at = {start: number for number, start in enumerate(starts)}
+    labels = {name: block_at[at] for name, at in function.labels.items() if at in block_at}
+    related = _related(function, operands)
+    blocks = [
+        _block(operands, function.instructions[start:end], number + 1, labels, related)
+        for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(function.instructions)], strict=True))
+    ]
+    return Code(function, layout, registers, (*initial, constant(0, np.uint32)), tuple(blocks))
+
+
+@cache
+def _undefined(type: str) -> Array:
+    """All ones: a NaN, a large number, true."""
+    if type == "pred":
+        return constant(True, np.bool_)
+    dtype = np.dtype(held(type))
+    made = np.full(1, 0xFF, np.uint8).repeat(dtype.itemsize).view(dtype)
+    made.flags.writeable = False
+    return made
+
+
+# ---------------------------------------------------------------- variables
+
+
+def _layout(module: Module, function: Function, memory: Global) -> Layout:
+    addresses: dict[str, int] = {}
+    spaces: dict[str, str] = {}
+    shared, local, parameter, dynamic, alignment = RESERVED, 0, 0, [], 1
+    for variable in (*module.variables, *function.variables, *function.parameters):
+        spaces[variable.name] = variable.space
+        if variable.space == "shared" and not variable.size:
+            dynamic.append(variable.name)
+            alignment = max(alignment, variable.alignment)
+        elif variable.space == "shared":
+            shared = addresses[variable.name] = _up(shared, variable.alignment)
+            shared += variable.size
+        elif variable.space == "local":
+            local = addresses[variable.name] = _up(local, variable.alignment)
+            local += variable.size
+        elif variable.space == "param":
+            parameter = addresses[variable.name] = _up(parameter, variable.alignment)
+            parameter += variable.size
+        else:
+            addresses[variable.name] = memory.add(variable.name, variable.initial.ljust(variable.size, b"\0"))
+    start = _up(shared, alignment)
+    addresses.update(dict.fromkeys(dynamic, start))
+    return Layout(addresses, spaces, start, local)
+
+
+def _up(at: int, alignment: int) -> int:
+    return -(-at // alignment) * alignment
+
+
+def parameter_offset(layout: Layout, parameter: Variable) -> int:
+    """Where a parameter lies among the bytes of all."""
+    return layout.addresses[parameter.name]
+
+
+# ---------------------------------------------------------------- blocks
+
+
+def _starts(function: Function) -> list[int]:
+    """Of the blocks: labels, and what follows an end."""
+    starts = {0, *function.labels.values()}
+    for number, instruction in enumerate(function.instructions):
+        if control.ends_block(instruction):
+            starts.add(number + 1)
+    count = len(function.instructions)
+    found = sorted(start for start in starts if start < count)
+    return [at for start, end in zip(found, [*found[1:], count], strict=True) for at in range(start, end, _LONGEST)]
+
+
+def _block(
+    operands: Operands, given: Sequence[Instruction], following: int, labels: dict[str, int], related: set[int]
+) -> Block:
+    last = given[-1] if control.ends_block(given[-1]) else None
+    body = given[:-1] if last else given
+    end = control.falls_through(following) if last is None else control.build(operands, last, following, labels)
+    each = tuple(_touched(operands, instruction) for instruction in body)
+    return Block(
+        steps=tuple(_step(operands, instruction) for instruction in body),
+        instructions=tuple(body),
+        end=end if last is None else _placed_end(end, last),
+        last=last,
+        touched=frozenset().union(*(reads | writes for reads, writes, _ in each)),
+        each=each,
+        written=tuple((w, m) for _, writes, m in (*each, *_of_end(operands, last)) for w in writes if w in related),
+    )
+
+
+def _of_end(operands: Operands, last: Instruction | None) -> tuple[tuple[frozenset[int], frozenset[int], int], ...]:
+    """What the end itself touches. A multiply's accumulators are its own business."""
+    return () if last is None or last.name == "wgmma" else (_touched(operands, last),)
+
+
+def _step(operands: Operands, instruction: Instruction) -> Step:
+    found = (build(operands, instruction) for build in _ROOMS)
+    step = next((step for step in found if step is not None), None)
+    if step is None:
+        raise unsupported(instruction)
+    if instruction.guard is not None:
+        step = _guarded(step, operands, instruction)
+    if instruction.name in ("ld", "ldu", "st", "atom", "red", "mbarrier", "cp", "fence"):
+        return _placed(step, instruction)
+    return step
+
+
+def _guarded(step: Step, operands: Operands, instruction: Instruction) -> Step:
+    assert instruction.guard is not None
+    holds = control.predicate(operands, instruction.guard)
+
+    def run(g: Gang) -> None:
+        taken = holds(g)
+        if len(taken) == 1:
+            if taken[0]:
+                step(g)
+            return
+        outer = g.mask
+        lanes = taken & g.running()
+        if not lanes.any():
+            return
+        g.mask = lanes
+        step(g)
+        g.mask = outer
+
+    return run
+
+
+def _placed(step: Step, instruction: Instruction) -> Step:
+    def run(g: Gang) -> None:
+        try:
+            step(g)
+        except Stopped as stopped:
+            raise Failed(stopped, instruction.place, g.who()) from None
+        except ValueError as error:
+            raise Failed(Stopped("form", str(error)), instruction.place, g.who()) from error
+
+    return run
+
+
+def _placed_end(end: End, instruction: Instruction) -> End:
+    def run(g: Gang, strand: Strand) -> None:
+        try:
+            end(g, strand)
+        except Stopped as stopped:
+            raise Failed(stopped, instruction.place, g.who(strand.lanes)) from None
+        except ValueError as error:
+            raise Failed(Stopped("form", str(error)), instruction.place, g.who(strand.lanes)) from error
+
+    return run
+
+
+# ---------------------------------------------------------------- registers
+
+
+def _numbers(operands: Operands, operand: Operand | None) -> set[int]:
+    match operand:
+        case Register(name):
+            return {operands.registers[name]} if name in operands.registers else set()
+        case Negated(of):
+            return _numbers(operands, of)
+        case Vector(parts):
+            return set().union(*(_numbers(operands, part) for part in parts))
+        case Pair(first, second):
+            return _numbers(operands, first) | _numbers(operands, second)
+        case Address(base, _, coordinates):
+            return _numbers(operands, base).union(*(_numbers(operands, part) for part in coordinates))
+    return set()
+
+
+def _touched(operands: Operands, instruction: Instruction) -> tuple[frozenset[int], frozenset[int], int]:
+    given = instruction.operands
+    stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], Address))
+    writes = set() if stores or not given else _numbers(operands, given[0])
+    reads = set().union(*(_numbers(operands, operand) for operand in (given if stores else given[1:])))
+    reads |= _numbers(operands, instruction.guard)
+    plain = instruction.name == "mov" and instruction.guard is None and len(given) == 2
+    moved = next(iter(reads)) if plain and isinstance(given[1], Register) and isinstance(given[0], Register) else -1
+    return frozenset(reads), frozenset(writes), moved
+
+
+def _related(function: Function, operands: Operands) -> set[int]:
+    """Registers of multiplies, and those that are moved into them, however often."""
+    related: set[int] = set()
+    sources: dict[int, set[int]] = {}
+    for instruction in function.instructions:
+        if instruction.name == "wgmma" and "mma_async" in instruction.modifiers:
+            related |= products.registers_used(operands, instruction)
+        elif instruction.name == "mov":
+            _, writes, moved = _touched(operands, instruction)
+            for target in writes if moved >= 0 else ():
+                sources.setdefault(target, set()).add(moved)
+    ahead = list(related)
+    while ahead:
+        for source in sources.get(ahead.pop(), ()):
+            if source not in related:
+                related.add(source)
+                ahead.append(source)
+    return related

@@ -1,0 +1,324 @@
+"""What ends a block: branches, barriers, waits, and instructions that lanes execute together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from twill.codegen.verify.ptx import accesses, exchange, mma, products
+from twill.codegen.verify.ptx.accesses import address_of, space_of
+from twill.codegen.verify.ptx.barriers import unfinished
+from twill.codegen.verify.ptx.code import End, Step
+from twill.codegen.verify.ptx.findings import Stopped
+from twill.codegen.verify.ptx.program import Immediate, Instruction, Negated, Pair, Register, Symbol
+from twill.codegen.verify.ptx.registers import Operands, unsupported
+from twill.codegen.verify.ptx.synchronize import barriers_of
+from twill.codegen.verify.ptx.threads import WARP, Array, Gang, Strand, Wait
+
+LEAST, MOST, GRANULE = 24, 256, 8  # of setmaxnreg
+ENDS = {
+    "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "wgmma", "setmaxnreg", "shfl", "vote", "redux", "elect",
+    "match", "ldmatrix", "stmatrix", "movmatrix", "mma", "call",
+}  # fmt: skip
+
+
+def ends_block(instruction: Instruction) -> bool:
+    """Whether it must be the last of its block."""
+    if instruction.name == "mbarrier":
+        return instruction.modifiers[0] in ("try_wait", "test_wait")
+    return instruction.name in ENDS
+
+
+def build(operands: Operands, instruction: Instruction, following: int, labels: dict[str, int]) -> End:
+    """The end that an instruction makes. following, labels: blocks."""
+    name = instruction.name
+    if name == "bra":
+        return _branch(operands, instruction, following, labels)
+    if name in ("ret", "exit"):
+        inner: End = _leave
+    elif name in ("bar", "barrier"):
+        inner = _barrier(operands, instruction, following)
+    elif name == "mbarrier":
+        inner = _wait(operands, instruction, following)
+    elif name == "wgmma":
+        inner = _together(_group_step(operands, instruction), following, whole_gang=True)
+    elif name == "setmaxnreg":
+        inner = _budget(instruction, following)
+    else:
+        step = None
+        for room in (exchange, accesses, mma):
+            step = step or room.build(operands, instruction)
+        if step is None:
+            raise unsupported(instruction)
+        inner = _together(step, following, whole_gang=False)
+    if instruction.guard is None:
+        return inner
+    return _guarded(operands, instruction, inner, following)
+
+
+def falls_through(following: int) -> End:
+    """The next block."""
+    return lambda g, strand: g.go(strand, following)
+
+
+# ---------------------------------------------------------------- ways
+
+
+def predicate(operands: Operands, guard: Register | Negated) -> Callable[[Gang], Array]:
+    """A guard's value."""
+    number = operands.registers[guard.of.name if isinstance(guard, Negated) else guard.name]
+    if isinstance(guard, Negated):
+        return lambda g: ~g.registers[number]
+    return lambda g: g.registers[number]
+
+
+def _branch(operands: Operands, instruction: Instruction, following: int, labels: dict[str, int]) -> End:
+    (target,) = instruction.operands
+    if not isinstance(target, Symbol) or target.name not in labels:
+        raise unsupported(instruction, "a branch to what is no label")
+    there = labels[target.name]
+    if instruction.guard is None:
+        return falls_through(there)
+    holds = predicate(operands, instruction.guard)
+
+    def end(g: Gang, strand: Strand) -> None:
+        taken = holds(g)
+        if len(taken) == 1:
+            g.go(strand, there if taken[0] else following)
+            return
+        lanes = taken & strand.lanes
+        if not lanes.any():
+            g.go(strand, following)
+        elif (lanes == strand.lanes).all():
+            g.go(strand, there)
+        else:
+            strand.block = following
+            g.part(strand, lanes, there)
+            g.go(strand, following)
+
+    return end
+
+
+def _leave(g: Gang, strand: Strand) -> None:
+    g.cta.copies.leave(g, strand.lanes)
+    for product in (*g.products.open, *(one for group in g.products.groups for one in group)):
+        g.cta.world.findings.add("leftover", "nobody waits for a multiply", product.place, g.who(strand.lanes))
+    g.leave(strand)
+
+
+def _guarded(operands: Operands, instruction: Instruction, inner: End, following: int) -> End:
+    """Lanes for which the guard does not hold go on."""
+    assert instruction.guard is not None
+    holds = predicate(operands, instruction.guard)
+
+    def end(g: Gang, strand: Strand) -> None:
+        lanes = g.full(holds(g)) & strand.lanes
+        if not lanes.any():
+            g.go(strand, following)
+            return
+        if not (lanes == strand.lanes).all():
+            g.part(strand, strand.lanes & ~lanes, following)
+            g.mask = strand.lanes
+        inner(g, strand)
+
+    return end
+
+
+def _met(g: Gang, strand: Strand, whole_gang: bool) -> bool:
+    """Whether all lanes that an instruction needs are here; those of complete warps go on without the others."""
+    if len(g.strands) == 1:
+        return True
+    lanes = strand.lanes
+    if whole_gang:
+        strand.meeting = not (lanes == g.alive).all()
+        return not strand.meeting
+    complete = np.zeros(g.size, bool)
+    for warp in g.warps_of(lanes):
+        own = (g.warps == warp) & g.alive
+        if (lanes[own]).all():
+            complete |= own
+    if not complete.any():
+        strand.meeting = True
+        return False
+    rest = lanes & ~complete
+    if rest.any():
+        strand.lanes = complete
+        g.strands.append(Strand(strand.block, rest, meeting=True))
+        g.mask = complete
+    return True
+
+
+def _together(step: Step, following: int, whole_gang: bool) -> End:
+    def end(g: Gang, strand: Strand) -> None:
+        if _met(g, strand, whole_gang):
+            step(g)
+            g.go(strand, following)
+
+    return end
+
+
+# ---------------------------------------------------------------- barriers
+
+
+def _barrier(operands: Operands, instruction: Instruction, following: int) -> End:
+    modifiers = instruction.modifiers
+    if "warp" in modifiers:
+        return _together(lambda g: None, following, whole_gang=False)
+    if "cluster" in modifiers:
+        return _cluster(instruction, following)
+    if "red" in modifiers:
+        raise unsupported(instruction, "reductions at barriers")
+    waits = "arrive" not in modifiers
+    given = instruction.operands
+    number = operands.fetch(instruction, given[0], "u32")
+    threads = operands.fetch(instruction, given[1] if len(given) > 1 else Immediate(0), "u32")
+
+    def end(g: Gang, strand: Strand) -> None:
+        if not _met(g, strand, whole_gang=False):
+            return
+        lanes = strand.lanes
+        which = _one(g, number(g), lanes, "number of a barrier")
+        count = _one(g, threads(g), lanes, "count of a barrier")
+        warps = g.warps_of(lanes)
+        barrier = g.cta.barriers.sync(which, count, _whole(g), warps, WARP * len(warps), waits)
+        phase = barrier.phase
+        done = barrier.arrived == barrier.expected
+        g.cta.world.progress += 1
+        if not waits or done:
+            g.go(strand, following)
+            return
+        strand.block = following
+        said = f"barrier {which}, where {barrier.arrived} of {barrier.expected} threads are"
+        strand.wait = Wait(lambda: not unfinished(barrier, phase), said)
+
+    return end
+
+
+def _whole(g: Gang) -> int:
+    return -(-g.cta.threads // WARP) * WARP
+
+
+def _one(g: Gang, value: Array, lanes: Array, what: str) -> int:
+    if len(value) == 1:
+        return int(value[0])
+    of = value[lanes]
+    if (of != of[0]).any():
+        raise Stopped("form", f"the {what} differs between threads that run together")
+    return int(of[0])
+
+
+def _cluster(instruction: Instruction, following: int) -> End:
+    """`barrier.cluster`: of all threads of the cluster that have not ended."""
+    arrives = "arrive" in instruction.modifiers
+
+    def end(g: Gang, strand: Strand) -> None:
+        if not _met(g, strand, whole_gang=False):
+            return
+        barrier = g.cta.world.cluster
+        warps = g.warps_of(strand.lanes)
+        if arrives:
+            for warp in warps:
+                barrier.arrive(warp, g.cta.world.clocks.release(warp))
+            g.cta.world.progress += 1
+            g.go(strand, following)
+            return
+        waiting = [warp for warp in warps if not barrier.passed(warp)]
+        if waiting:
+            strand.wait = Wait(lambda: all(map(barrier.passed, warps)), "the barrier of the cluster")
+            return
+        for warp in warps:
+            g.cta.world.clocks.acquire(warp, barrier.done)
+        g.go(strand, following)
+
+    return end
+
+
+def _wait(operands: Operands, instruction: Instruction, following: int) -> End:
+    """try_wait and test_wait; the token of an arrival is its phase, whose lowest bit is its parity.
+
+    Both may fail although the phase will be over at once, so the first time they do. One that is repeated before
+    anything else happened waits until it can hold, or nothing else can happen.
+    """
+    target, address, state = instruction.operands[:3]
+    put = operands.put(instruction, target.first if isinstance(target, Pair) else target, "pred")
+    at = address_of(operands, instruction, address)
+    parity = operands.fetch(instruction, state, "u32" if "parity" in instruction.modifiers else "b64")
+    space = space_of(instruction)
+
+    def end(g: Gang, strand: Strand) -> None:
+        lanes = g.lanes()
+        given = g.of_lanes(parity(g), lanes).tolist()
+        wanted = []
+        for lane, value, (cta, offset) in zip(lanes.tolist(), given, barriers_of(g, at(g), lanes, space), strict=True):
+            wanted.append((lane, value, cta.barriers.at(offset, int(g.warps[lane]))))
+        distinct = list({(id(b), value): (value, b) for _, value, b in wanted}.values())
+        done = {(id(b), value): b.passed(value & 1) for value, b in distinct}
+        world = g.cta.world
+        state = (strand.block, world.progress)
+        if all(done.values()) or strand.gave_up or strand.refused != state:
+            strand.gave_up = False
+            strand.refused = state
+            result = np.zeros(g.size, bool)
+            for lane, value, barrier in wanted:
+                result[lane] = done[id(barrier), value]
+            for warp, barrier in {
+                (int(g.warps[lane]), id(b)): (int(g.warps[lane]), b) for lane, v, b in wanted if done[id(b), v]
+            }.values():
+                world.clocks.acquire(warp, barrier.done)
+            put(g, result)
+            g.go(strand, following)
+            return
+        waits = [(value & 1, b) for value, b in distinct if not done[id(b), value]]
+        said = "; ".join(f"{barrier.state()}, awaited with parity {value}" for value, barrier in waits)
+        strand.wait = Wait(lambda: all(b.passed(v) for v, b in waits), said, tuple(b for _, b in waits), polls=True)
+
+    return end
+
+
+# ---------------------------------------------------------------- warp groups
+
+
+def _group_step(operands: Operands, instruction: Instruction) -> Step:
+    kind = instruction.modifiers[0]
+    if kind == "mma_async":
+        return products.issue(operands, instruction)
+    if kind == "fence":
+        return lambda g: g.products.fence()
+    if kind == "commit_group":
+        return lambda g: g.products.commit()
+    (count,) = instruction.operands
+    if kind != "wait_group" or not isinstance(count, Immediate):
+        raise unsupported(instruction)
+    left = count.value
+    return lambda g: g.products.wait(g, left)
+
+
+def _budget(instruction: Instruction, following: int) -> End:
+    (operand,) = instruction.operands
+    if not isinstance(operand, Immediate):
+        raise unsupported(instruction)
+    wanted, grows, place = operand.value, "inc" in instruction.modifiers, instruction.place
+
+    def end(g: Gang, strand: Strand) -> None:
+        if not _met(g, strand, whole_gang=True):
+            return
+        cta = g.cta
+        had = g.budget
+        if not LEAST <= wanted <= MOST or wanted % GRANULE:
+            raise Stopped("registers", f"{wanted} registers, no multiple of {GRANULE} from {LEAST} to {MOST}")
+        if wanted < had if grows else wanted > had:
+            way = "inc" if grows else "dec"
+            cta.world.findings.add(
+                "registers", f"setmaxnreg.{way} to {wanted} of a thread that has {had}", place, g.who()
+            )
+        more = (wanted - had) * g.size
+        if more > cta.pool:
+            strand.wait = Wait(lambda: more <= cta.pool, f"{more} registers, of which the CTA has {cta.pool} left")
+            return
+        cta.pool -= more
+        g.budget = wanted
+        cta.world.progress += 1
+        g.go(strand, following)
+
+    return end

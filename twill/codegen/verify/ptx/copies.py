@@ -1,0 +1,418 @@
+"""Asynchronous copies: TMA loads and stores, `cp.async`. They do their work as late as somebody's wait allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place
+from twill.codegen.verify.ptx.findings import Stopped
+from twill.codegen.verify.ptx.memory import PARAMETERS, SHARED
+from twill.codegen.verify.ptx.program import Address, Immediate, Instruction, Place
+from twill.codegen.verify.ptx.registers import Fetch, Operands, unsupported
+from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
+from twill.codegen.verify.ptx.units import tensor_map
+from twill.codegen.verify.ptx.units.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from twill.codegen.verify.ptx.barriers import MBarrier
+    from twill.codegen.verify.ptx.code import Step
+
+_REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+
+@dataclass
+class Load:
+    """A copy into shared memory that completes on an mbarrier. write: puts the bytes there."""
+
+    barrier: MBarrier
+    size: int
+    write: Callable[[], None]
+    place: Place
+
+
+@dataclass
+class Store:
+    """A copy out of shared memory. read: takes the bytes, and returns what puts them into global memory."""
+
+    read: Callable[[], Callable[[], None]]
+    at: slice
+    cta: Cta
+    place: Place
+    write: Callable[[], None] | None = None
+
+
+@dataclass
+class Thread:
+    """Copies of one thread in groups. open: since its last commit."""
+
+    open: list[Any] = field(default_factory=list)
+    groups: list[list[Any]] = field(default_factory=list)
+
+
+@dataclass
+class Copies:
+    """Those of one CTA. loads: in flight, in order. stores, small: groups of bulk stores, of `cp.async`, by thread."""
+
+    loads: list[Load] = field(default_factory=list)
+    stores: dict[int, Thread] = field(default_factory=dict)
+    small: dict[int, Thread] = field(default_factory=dict)
+
+    def land(self, load: Load, world: World) -> None:
+        """A load is over."""
+        self.loads.remove(load)
+        load.write()
+        load.barrier.land(load.size, world.clocks)
+        world.progress += 1
+
+    def read_stores(self, thread: int, warp: int, left: int) -> None:
+        """All but the last `left` groups of a thread have read shared memory."""
+        groups = self.stores[thread].groups if thread in self.stores else []
+        for group in groups[: len(groups) - left if left else None]:
+            for store in group:
+                _take(store, warp)
+
+    def finish_stores(self, thread: int, warp: int, left: int) -> None:
+        """All but the last `left` groups of a thread are over."""
+        groups = self.stores[thread].groups if thread in self.stores else []
+        while len(groups) > left:
+            for store in groups.pop(0):
+                _take(store, warp)
+                store.write()
+
+    def leave(self, g: Gang, lanes: Array) -> None:
+        """Threads end: what is in flight completes."""
+        for thread in (g.first + np.flatnonzero(lanes)).tolist():
+            mine = self.stores.get(thread)
+            if mine is None:
+                continue
+            mine.groups.append(mine.open)
+            mine.open = []
+            for group in mine.groups:
+                for store in group:
+                    if store.write is None:
+                        message = "a thread ends before its bulk stores are known to have read shared memory"
+                        g.cta.world.findings.add("bulk-wait", message, store.place, f"thread {thread}")
+            self.finish_stores(thread, int(g.warps[thread - g.first]), 0)
+
+
+def _take(store: Store, warp: int) -> None:
+    if store.write is None:
+        store.write = store.read()
+        store.cta.shadow.end(store.at, [warp])
+
+
+def build(operands: Operands, instruction: Instruction) -> Step | None:
+    """The step of a copy, of its commit, or of a wait for one (which never has to wait here); None if it is none."""
+    if instruction.name == "cp":
+        return _copy(operands, instruction)
+    return None
+
+
+def _copy(operands: Operands, instruction: Instruction) -> Step:
+    modifiers = instruction.modifiers
+    if modifiers[:1] == ("reduce",):
+        if "tensor" not in modifiers:
+            raise unsupported(instruction)
+        return _tensor_store(operands, instruction, next(m for m in modifiers if m in _REDUCTIONS))
+    if "bulk" not in modifiers:
+        return _small(operands, instruction)
+    if "commit_group" in modifiers:
+        return lambda g: _commit(g, g.cta.copies.stores)
+    if "wait_group" in modifiers:
+        return _wait_stores(instruction)
+    if "prefetch" in modifiers:
+        return lambda g: None
+    if "im2col" in modifiers or any("im2col" in m for m in modifiers):
+        raise unsupported(instruction)
+    loads = any(m.startswith("mbarrier") for m in modifiers)
+    if "tensor" in modifiers:
+        return _tensor_load(operands, instruction) if loads else _tensor_store(operands, instruction, "")
+    return _bulk_load(operands, instruction) if loads else _bulk_store(operands, instruction)
+
+
+def _commit(g: Gang, threads: dict[int, Thread]) -> None:
+    for thread in (g.first + g.lanes()).tolist():
+        mine = threads.setdefault(thread, Thread())
+        mine.groups.append(mine.open)
+        mine.open = []
+
+
+def _wait_stores(instruction: Instruction) -> Step:
+    (count,) = instruction.operands
+    if not isinstance(count, Immediate):
+        raise unsupported(instruction)
+    reads, left = "read" in instruction.modifiers, count.value
+
+    def step(g: Gang) -> None:
+        for lane in g.lanes().tolist():
+            wait = g.cta.copies.read_stores if reads else g.cta.copies.finish_stores
+            wait(g.first + lane, int(g.warps[lane]), left)
+        g.cta.world.progress += 1
+
+    return step
+
+
+# ---------------------------------------------------------------- tensor maps
+
+
+def _map_and_coordinates(
+    operands: Operands, instruction: Instruction, operand: Any
+) -> Callable[[Gang, int], tuple[TensorMap, tuple[int, ...]]]:
+    if not isinstance(operand, Address):
+        raise unsupported(instruction)
+    fetch = address_of(operands, instruction, operand)
+    coordinates = [operands.fetch(instruction, one, "s32") for one in operand.coordinates]
+
+    def read(g: Gang, lane: int) -> tuple[TensorMap, tuple[int, ...]]:
+        address = _of(fetch, g, lane)
+        offset = address - PARAMETERS if address >= PARAMETERS else address
+        found = g.cta.world.maps.get(offset)
+        if found is None:
+            raise Stopped("form", f"no tensor map lies at {address:#x}")
+        return found, tuple(_of(one, g, lane) for one in coordinates)
+
+    return read
+
+
+def _of(fetch: Fetch, g: Gang, lane: int) -> int:
+    value = fetch(g)
+    return int(value[0] if len(value) == 1 else value[lane])
+
+
+def _shared_of(g: Gang, address: int) -> tuple[Cta, int]:
+    """CTA and offset of one address in shared memory."""
+    given = np.array([address], np.uint64)
+    if address >= SHARED:
+        _, given = into_space(given)
+    cta, offsets = shared_place(g, given, 1)
+    return cta, int(offsets[0])
+
+
+def _tensor_load(operands: Operands, instruction: Instruction) -> Step:
+    target, source, barrier, *rest = instruction.operands
+    to, at = (address_of(operands, instruction, operand) for operand in (target, barrier))
+    described = _map_and_coordinates(operands, instruction, source)
+    several = operands.fetch(instruction, rest[0], "u16") if "multicast::cluster" in instruction.modifiers else None
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        for lane in g.lanes().tolist():
+            tensor, coordinates = described(g, lane)
+            cta, address = _shared_of(g, _of(to, g, lane))
+            _, signal = _shared_of(g, _of(at, g, lane))
+            targets = [cta] if several is None else _in_mask(g, _of(several, g, lane))
+            for one in targets:
+                _start(
+                    g,
+                    lane,
+                    one,
+                    address,
+                    signal,
+                    tensor.extent,
+                    tensor.bytes,
+                    place,
+                    _loading(one, tensor, coordinates, address),
+                )
+
+    return step
+
+
+def _loading(cta: Cta, tensor: TensorMap, coordinates: tuple[int, ...], address: int) -> Callable[[], None]:
+    if address % 128:
+        raise Stopped("alignment", f"a tensor copy to shared address {address:#x}, no multiple of 128")
+
+    def write() -> None:
+        offsets, rows = tensor_map.load(tensor, coordinates, address, cta.world.memory.read_rows)
+        cta.shared[(offsets + address)[:, None] + np.arange(rows.shape[1])] = rows
+
+    return write
+
+
+def _in_mask(g: Gang, mask: int) -> list[Cta]:
+    return [cta for cta in g.cta.world.ctas if mask >> cta.rank & 1]
+
+
+def _start(
+    g: Gang,
+    lane: int,
+    cta: Cta,
+    address: int,
+    signal: int,
+    extent: int,
+    size: int,
+    place: Place,
+    write: Callable[[], None],
+) -> None:
+    """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier."""
+    warp = int(g.warps[lane])
+    if address + extent > len(cta.shared):
+        raise Stopped(
+            "bounds", f"a copy to shared addresses {address:#x} to {address + extent:#x} of {len(cta.shared):#x}"
+        )
+    barrier = cta.barriers.at(signal, warp)
+    at = slice(address, address + extent)
+    noted(g, cta.shadow.copied_to(at, warp, barrier.agent, barrier.phase + 1), place)
+    for other in cta.barriers.objects:
+        if address - 8 < other < address + extent:
+            raise Stopped("mbarrier", f"a copy to the mbarrier at {other:#x}")
+    cta.copies.loads.append(Load(barrier, size, write, place))
+
+
+def _tensor_store(operands: Operands, instruction: Instruction, reduction: str) -> Step:
+    target, source, *_ = instruction.operands
+    described = _map_and_coordinates(operands, instruction, target)
+    come = address_of(operands, instruction, source)
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        for lane in g.lanes().tolist():
+            tensor, coordinates = described(g, lane)
+            cta, address = _shared_of(g, _of(come, g, lane))
+            if address % 128:
+                raise Stopped("alignment", f"a tensor copy from shared address {address:#x}, no multiple of 128")
+            _begin(g, lane, cta, address, tensor.extent, place, _storing(cta, tensor, coordinates, address, reduction))
+
+    return step
+
+
+def _storing(
+    cta: Cta, tensor: TensorMap, coordinates: tuple[int, ...], address: int, reduction: str
+) -> Callable[[], Callable[[], None]]:
+    memory = cta.world.memory
+
+    def read() -> Callable[[], None]:
+        seen = cta.shared[: address + tensor.extent].copy()
+        if reduction:
+            return lambda: tensor_map.reduce(
+                tensor, reduction, coordinates, seen, address, memory.read_rows, memory.write_rows
+            )
+        return lambda: tensor_map.store(tensor, coordinates, seen, address, memory.write_rows)
+
+    return read
+
+
+def _begin(
+    g: Gang, lane: int, cta: Cta, address: int, extent: int, place: Place, read: Callable[[], Callable[[], None]]
+) -> None:
+    """A store of `extent` bytes of shared memory is on its way."""
+    if address + extent > len(cta.shared):
+        raise Stopped(
+            "bounds", f"a copy of shared addresses {address:#x} to {address + extent:#x} of {len(cta.shared):#x}"
+        )
+    at = slice(address, address + extent)
+    noted(g, cta.shadow.begin(at, [int(g.warps[lane])]), place)
+    g.cta.copies.stores.setdefault(g.first + lane, Thread()).open.append(Store(read, at, cta, place))
+
+
+# ---------------------------------------------------------------- plain bytes
+
+
+def _bulk_load(operands: Operands, instruction: Instruction) -> Step:
+    target, source, count, barrier = instruction.operands[:4]
+    if "global" not in instruction.modifiers or "multicast::cluster" in instruction.modifiers:
+        raise unsupported(instruction)
+    to, come, at = (address_of(operands, instruction, operand) for operand in (target, source, barrier))
+    size = operands.fetch(instruction, count, "u32")
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        for lane in g.lanes().tolist():
+            cta, address = _shared_of(g, _of(to, g, lane))
+            _, signal = _shared_of(g, _of(at, g, lane))
+            start, bytes = _of(come, g, lane), _of(size, g, lane)
+            _aligned(address, start, bytes)
+            _start(g, lane, cta, address, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
+
+    return step
+
+
+def _copying(cta: Cta, address: int, start: int, size: int) -> Callable[[], None]:
+    def write() -> None:
+        cta.shared[address : address + size] = cta.world.memory.read_rows(np.array([start]), size)[0]
+
+    return write
+
+
+def _bulk_store(operands: Operands, instruction: Instruction) -> Step:
+    target, source, count = instruction.operands[:3]
+    to, come = (address_of(operands, instruction, operand) for operand in (target, source))
+    size = operands.fetch(instruction, count, "u32")
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        for lane in g.lanes().tolist():
+            cta, address = _shared_of(g, _of(come, g, lane))
+            start, bytes = _of(to, g, lane), _of(size, g, lane)
+            _aligned(address, start, bytes)
+
+            def read(
+                cta: Cta = cta, address: int = address, start: int = start, bytes: int = bytes
+            ) -> Callable[[], None]:
+                seen = cta.shared[address : address + bytes].copy()
+                return lambda: cta.world.memory.write_rows(np.array([start]), seen[None])
+
+            _begin(g, lane, cta, address, bytes, place, read)
+
+    return step
+
+
+def _aligned(*numbers: int) -> None:
+    for number in numbers:
+        if number % 16:
+            raise Stopped("alignment", f"a bulk copy with {number:#x}, no multiple of 16")
+
+
+# ---------------------------------------------------------------- cp.async of threads
+
+
+def _small(operands: Operands, instruction: Instruction) -> Step:
+    modifiers = instruction.modifiers
+    if "commit_group" in modifiers:
+        return lambda g: _commit(g, g.cta.copies.small)
+    if "wait_group" in modifiers or "wait_all" in modifiers:
+        count = instruction.operands[0] if instruction.operands else Immediate(0)
+        if not isinstance(count, Immediate):
+            raise unsupported(instruction)
+        every, left = "wait_all" in modifiers, count.value
+        return lambda g: _wait_small(g, left, every)
+    if "mbarrier" in modifiers:
+        raise unsupported(instruction)
+    target, source, count, *rest = instruction.operands
+    if not isinstance(count, Immediate):
+        raise unsupported(instruction)
+    to, come = (address_of(operands, instruction, operand) for operand in (target, source))
+    given = operands.fetch(instruction, rest[0], "u32") if rest and "L2::cache_hint" not in modifiers else None
+    size, place = count.value, instruction.place
+
+    def step(g: Gang) -> None:
+        lanes = g.lanes()
+        cta, offsets = shared_place(g, g.of_lanes(to(g), lanes), size)
+        noted(g, cta.shadow.write(offsets[:, None] + np.arange(size), g.warps[lanes], lanes % WARP), place)
+        sources = g.of_lanes(come(g), lanes)
+        present = g.of_lanes(given(g), lanes) if given is not None else np.full(len(lanes), size)
+        for lane, offset, start, bytes in zip(
+            lanes.tolist(), offsets.tolist(), sources.tolist(), present.tolist(), strict=True
+        ):
+            mine = g.cta.copies.small.setdefault(g.first + lane, Thread())
+            mine.open.append((cta, offset, start, min(bytes, size), size))
+
+    return step
+
+
+def _wait_small(g: Gang, left: int, every: bool) -> None:
+    for thread in (g.first + g.lanes()).tolist():
+        mine = g.cta.copies.small.get(thread)
+        if mine is None:
+            continue
+        if every:
+            mine.groups.append(mine.open)
+            mine.open = []
+        while len(mine.groups) > (0 if every else left):
+            for cta, offset, start, bytes, size in mine.groups.pop(0):
+                cta.shared[offset : offset + size] = 0
+                if bytes:
+                    cta.shared[offset : offset + bytes] = g.cta.world.memory.read_rows(np.array([start]), bytes)[0]

@@ -1,0 +1,65 @@
+"""What the executor finds wrong beside the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twill.codegen.verify.ptx.program import Place
+
+RULES: dict[str, str] = {
+    "bounds": "an access outside of every buffer, or of shared memory that the launch has not",
+    "alignment": "an address that is no multiple of what the access needs",
+    "order": "two accesses of one place in shared memory, one of them a write, that no barrier orders",
+    "proxy-fence": "an asynchronous read of what threads wrote, or a copy over what they read, without a proxy fence",
+    "in-flight": "shared memory is written while a multiply or a bulk store may still read it",
+    "wgmma-wait": "a register of a multiply is touched before a wait_group that covers it",
+    "wgmma-fence": "a register that threads wrote is used by a multiply without a wgmma.fence in between",
+    "bulk-wait": "a thread ends before bulk stores have read their shared memory",
+    "mbarrier": "an mbarrier that is not initialized, counts below zero, or is used as memory",
+    "barrier": "a named barrier whose participants contradict one another",
+    "registers": "setmaxnreg in the wrong direction, out of range, or beyond the register file",
+    "deadlock": "threads that wait for each other for ever",
+    "endless": "more is executed than a launch of this size should need",
+    "leftover": "copies or multiplies that nobody waits for at the end",
+    "form": "operands that an instruction cannot have",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One broken rule. threads: who did it, in words."""
+
+    rule: str
+    message: str
+    place: Place
+    threads: str = ""
+
+    def describe(self) -> str:
+        """One line for people."""
+        who = f" by {self.threads}" if self.threads else ""
+        return f"{self.place}: [{self.rule}] {self.message}{who}"
+
+
+@dataclass
+class Findings:
+    """Collects them, each rule once for each instruction."""
+
+    found: dict[tuple[str, int], Finding] = field(default_factory=dict)
+
+    def add(self, rule: str, message: str, place: Place, threads: str = "") -> None:
+        """Note one."""
+        assert rule in RULES, rule
+        self.found.setdefault((rule, place.line), Finding(rule, message, place, threads))
+
+    def all(self) -> tuple[Finding, ...]:
+        """In the order in which they were found."""
+        return tuple(self.found.values())
+
+
+class Stopped(Exception):
+    """The program cannot be run further: the finding says why."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message

@@ -1,0 +1,171 @@
+"""Who knows of what: vector clocks of warps, and the last accesses of every byte of shared memory.
+
+A clock says of every agent up to which of its epochs one knows what it did. Agents are the warps of a cluster and, for
+copies that land on them, the mbarriers. A warp's epoch ends when it arrives somewhere. `visible` says the same of
+accesses that asynchronous operations come after: those behind which a `fence.proxy.async` is on the way to whoever
+starts the operation, of the thread itself or of one who has synchronized with it (PTX ISA, "Causality Order":
+proxy-preserved base causality order). A multiply or a bulk store must see what threads wrote; a copy must not
+overwrite what they still read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = Any  # np.ndarray
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a warp knew when it arrived."""
+
+    known: Array
+    visible: Array
+
+    def join(self, other: Snapshot | None) -> Snapshot:
+        """What one knows who knows both."""
+        if other is None:
+            return self
+        size = max(len(self.known), len(other.known))
+        return Snapshot(
+            np.maximum(_long(self.known, size), _long(other.known, size)),
+            np.maximum(_long(self.visible, size), _long(other.visible, size)),
+        )
+
+
+class Clocks:
+    """The clocks of all warps that run together. lanes: threads of each warp that wrote and have not fenced."""
+
+    def __init__(self, warps: int) -> None:
+        self.warps = warps
+        self.agents = warps
+        size = warps + 64
+        self.known = np.zeros((warps, size), np.int32)
+        self.visible = np.zeros((warps, size), np.int32)
+        self.known[np.arange(warps), np.arange(warps)] = 1
+        self.unfenced = np.zeros((warps, 32), bool)
+
+    def agent(self) -> int:
+        """A new one."""
+        self.agents += 1
+        if self.agents > self.known.shape[1]:
+            wider = ((0, 0), (0, self.known.shape[1]))
+            self.known, self.visible = np.pad(self.known, wider), np.pad(self.visible, wider)
+        return self.agents - 1
+
+    def release(self, warp: int) -> Snapshot:
+        """What others learn of a warp that arrives; its next epoch begins."""
+        snapshot = Snapshot(self.known[warp].copy(), self.visible[warp].copy())
+        self.known[warp, warp] += 1
+        return snapshot
+
+    def acquire(self, warp: int, snapshot: Snapshot | None) -> None:
+        """A warp has waited for something."""
+        if snapshot is None:
+            return
+        size = len(snapshot.known)
+        np.maximum(self.known[warp, :size], snapshot.known, out=self.known[warp, :size])
+        np.maximum(self.visible[warp, :size], snapshot.visible, out=self.visible[warp, :size])
+
+    def fence(self, warp: int, lanes: Array) -> None:
+        """A proxy fence of some lanes: it covers what they wrote, and what the warp has learnt of others. What other
+        lanes of the warp wrote stays unfenced, and with it the warp."""
+        self.unfenced[warp] &= ~lanes
+        own = self.visible[warp, warp]
+        np.maximum(self.visible[warp], self.known[warp], out=self.visible[warp])
+        if self.unfenced[warp].any():
+            self.visible[warp, warp] = own
+        else:
+            self.known[warp, warp] += 1
+
+
+class Shadow:
+    """The shared memory of one CTA as clocks see it. busy: reads in flight of each byte."""
+
+    def __init__(self, size: int, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self.writer = np.zeros(size, np.int16)
+        self.written = np.zeros(size, np.int32)
+        self.generic = np.zeros(size, bool)
+        self.readers = np.zeros((size, clocks.warps), np.int32)
+        self.loads = np.zeros((size, clocks.warps), np.int32)  # of threads, which go through the generic proxy
+        self.busy = np.zeros(size, np.int16)
+
+    def read(self, at: Array, warps: Array) -> str:
+        """Threads read bytes at `at` [n, k], of warps [n]. Says what is wrong with it, rule first ("" if nothing)."""
+        stamp = self.written[at]
+        late = stamp > self.clocks.known[warps[:, None], self.writer[at]]
+        self.readers[at, warps[:, None]] = self.clocks.known[warps, warps][:, None]
+        self.loads[at, warps[:, None]] = self.clocks.known[warps, warps][:, None]
+        return f"order:reads what {self._writer(at, late)} wrote" if late.any() else ""
+
+    def write(self, at: Array, warps: Array, lanes: Array) -> str:
+        """Threads write bytes; lanes: their numbers in their warps."""
+        clocks = self.clocks
+        wrong = self._overwritten(at, clocks.known[warps][:, None, :])
+        self.writer[at] = warps[:, None]
+        self.written[at] = clocks.known[warps, warps][:, None]
+        self.generic[at] = True
+        clocks.unfenced[warps, lanes] = True
+        return wrong
+
+    def copied_to(self, at: Array | slice, warp: int, agent: int, epoch: int) -> str:
+        """A copy that `warp` starts writes bytes; it is over when epoch `epoch` of `agent` is known."""
+        wrong = self._overwritten(at, self.clocks.known[warp])
+        unfenced = self.loads[at] > self.clocks.visible[warp][: self.clocks.warps]
+        if not wrong and unfenced.any():
+            late = int(np.argwhere(unfenced)[0][-1])
+            wrong = f"proxy-fence:a copy overwrites what warp {late} read without a fence.proxy.async behind it"
+        self.writer[at] = agent
+        self.written[at] = epoch
+        self.generic[at] = False
+        return wrong
+
+    def begin(self, at: Array | slice, warps: list[int]) -> str:
+        """Asynchronous reads of bytes, started by warps together, of which each must know that the bytes are there."""
+        known = self.clocks.known[warps].min(axis=0)
+        visible = self.clocks.visible[warps].min(axis=0)
+        writer, stamp = self.writer[at], self.written[at]
+        late = stamp > known[writer]
+        self.busy[at] += 1
+        if late.any():
+            return f"order:reads what {self._writer(at, late)} wrote"
+        unfenced = self.generic[at] & (stamp > visible[writer])
+        if unfenced.any():
+            return f"proxy-fence:reads what {self._writer(at, unfenced)} wrote without a fence.proxy.async"
+        return ""
+
+    def end(self, at: Array | slice, warps: list[int]) -> None:
+        """These reads are over, and the warps know it."""
+        self.busy[at] -= 1
+        for warp in warps:
+            self.readers[at, warp] = self.clocks.known[warp, warp]
+
+    def _overwritten(self, at: Array | slice, known: Array) -> str:
+        """Whether one who knows `known` (broadcast over bytes) may overwrite bytes."""
+        if self.busy[at].any():
+            return "in-flight:overwrites what a multiply or a bulk store may still read"
+        writer = self.writer[at]
+        if known.ndim == 1:
+            late = self.written[at] > known[writer]
+        else:
+            late = self.written[at] > np.take_along_axis(
+                known[:, 0, :], writer.reshape(len(known), -1).astype(np.intp), 1
+            )
+        if late.any():
+            return f"order:overwrites what {self._writer(at, late)} wrote"
+        read = self.readers[at] > known[..., : self.clocks.warps]
+        if read.any():
+            return f"order:overwrites what warp {int(np.argwhere(read)[0][-1])} reads"
+        return ""
+
+    def _writer(self, at: Array | slice, wrong: Array) -> str:
+        agent = int(self.writer[at][wrong].flat[0])
+        return f"warp {agent}" if agent < self.clocks.warps else "a copy"
+
+
+def _long(clock: Array, size: int) -> Array:
+    return clock if len(clock) == size else np.pad(clock, (0, size - len(clock)))

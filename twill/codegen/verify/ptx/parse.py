@@ -1,0 +1,385 @@
+"""PTX text -> module.
+
+The grammar is that of the PTX ISA, "Syntax"; what compilers print of it: one entry or several, variables, scopes of
+inline assembly with registers and labels of their own, line information. Debugging sections are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+
+from twill.codegen.verify.ptx.program import (
+    Address,
+    FloatImmediate,
+    Function,
+    Immediate,
+    Instruction,
+    Module,
+    Negated,
+    Nothing,
+    Operand,
+    Pair,
+    Place,
+    Register,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+    width,
+)
+from twill.exc import MalformedPtx, UnsupportedPtx
+
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_SPACE = re.compile(r"\s*")
+_LABEL = re.compile(r"([$\w]+)\s*:(?!:)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_FILE = re.compile(r"\.file\s+(\d+)\s+\"([^\"]*)\"[^\n]*")
+_HEADER = re.compile(r"\.(version|target|address_size)\s+([^\n]*)")
+_SECTION = re.compile(r"\.section\s+[.\w]+\s*\{")
+_LINKING = re.compile(r"\.(visible|weak|common|extern)\b\s*")
+_FUNCTION = re.compile(r"\.(entry|func)\b")
+_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([^;]*);")
+_COUNTED = re.compile(r"(%?[$\w]+)<(\d+)>")
+_VARIABLE = re.compile(r"\.(shared|global|const|local|param)\b([^;=]*)(?:=\s*(\{[^}]*\}|[^;]*))?;")
+_DECLARED = re.compile(r"([$%\w]+)((?:\[\d*\])*)\s*$")
+_STATEMENT = re.compile(r"[^;]*;")
+_TUNING = re.compile(
+    r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg|noreturn|pragma|reqnctapercluster|explicitcluster|maxclusterrank)\b([^\n{;]*);?"
+)
+_TOP = re.compile(r"[\[\]{},]")
+
+
+def parse(text: str) -> Module:
+    """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
+    return _Parser(_without_comments(text)).module()
+
+
+def _without_comments(text: str) -> str:
+    """Comments become nothing but their line ends; strings keep theirs out of it as compilers print none with `//`."""
+    return _COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
+
+
+@dataclass
+class _Scope:
+    """Braces: names that are declared in them, as the function calls them."""
+
+    names: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Body:
+    """A function while it is read."""
+
+    registers: dict[str, str] = field(default_factory=dict)
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+    scopes: list[_Scope] = field(default_factory=list)
+    opened: int = 0
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.counted = 0  # characters of which line ends are counted
+        self.line = 1
+        self.files: dict[int, str] = {int(m.group(1)): m.group(2) for m in _FILE.finditer(text)}
+        self.place = (0, 0)  # file and line of the source, of what follows
+        self.outer: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # what was inlined where
+
+    def module(self) -> Module:
+        target = ""
+        variables: list[Variable] = []
+        functions: list[Function] = []
+        while self._more():
+            if match := self._take(_HEADER):
+                target = match.group(2).split(",")[0].strip() if match.group(1) == "target" else target
+            elif self._take(_FILE) or self._take(_LOC) or self._take(_LINKING) or self._take(_TUNING):
+                continue
+            elif self._take(_SECTION):
+                self.at = self._closing(self.at)
+            elif match := self._take(_FUNCTION):
+                function = self._function(match.group(1))
+                if function is not None:
+                    functions.append(function)
+            elif match := self._take(_VARIABLE):
+                variables.append(self._variable(match))
+            else:
+                raise self._error("no declaration that is known")
+        return Module(target, tuple(variables), tuple(functions))
+
+    # ------------------------------------------------------------ functions
+
+    def _function(self, kind: str) -> Function | None:
+        head = re.compile(r"\s*(\([^)]*\))?\s*([$\w]+)\s*").match(self.text, self.at)
+        if head is None:
+            raise self._error("a function without a name")
+        if kind == "func":
+            raise UnsupportedPtx(f"function `{head.group(2)}`: calls are not executed", line=self._line())
+        self.at = head.end()
+        parameters: list[Variable] = []
+        if self.text.startswith("(", self.at):
+            end = self.text.index(")", self.at)
+            for declared in filter(None, map(str.strip, self.text[self.at + 1 : end].split(","))):
+                parameters.append(self._declared("param", declared.removeprefix(".param")))
+            self.at = end + 1
+        threads = 0
+        while self._more() and not self.text.startswith(("{", ";"), self.at):
+            match = self._take(_TUNING)
+            if match is None:
+                raise self._error("no directive that is known")
+            if match.group(1) in ("maxntid", "reqntid"):
+                sizes = [int(size) for size in match.group(2).split(",")]
+                threads = sizes[0] * (sizes[1] if len(sizes) > 1 else 1) * (sizes[2] if len(sizes) > 2 else 1)
+        if self.text[self.at] == ";":
+            self.at += 1
+            return None
+        body = self._body()
+        return Function(
+            head.group(2), tuple(parameters), tuple(body.variables), body.registers, tuple(body.instructions),
+            body.labels, threads,
+        )  # fmt: skip
+
+    def _body(self) -> _Body:
+        body = _Body()
+        self.at += 1
+        body.scopes.append(_Scope())
+        self._declare_labels(body)
+        while self._more():
+            character = self.text[self.at]
+            if character == "}":
+                self.at += 1
+                body.scopes.pop()
+                if not body.scopes:
+                    return body
+            elif character == "{":
+                self.at += 1
+                body.opened += 1
+                body.scopes.append(_Scope())
+                self._declare_labels(body)
+            elif character == ".":
+                self._directive(body)
+            elif match := self._take(_LABEL):
+                body.labels[_named(body, match.group(1))] = len(body.instructions)
+            else:
+                body.instructions.append(self._instruction(body))
+        raise self._error("a function without its closing brace")
+
+    def _declare_labels(self, body: _Body) -> None:
+        """Labels of the braces that begin here may be used before they stand."""
+        end = self._closing(self.at) if len(body.scopes) > 1 else self.at
+        for match in _LABEL.finditer(self.text, self.at, end):
+            body.scopes[-1].names[match.group(1)] = f"{match.group(1)}.{body.opened}"
+
+    def _directive(self, body: _Body) -> None:
+        if match := self._take(_LOC):
+            self._located(match)
+        elif match := self._take(_REGISTERS):
+            for name in map(str.strip, match.group(2).split(",")):
+                self._register(body, match.group(1), name)
+        elif match := self._take(_VARIABLE):
+            body.variables.append(self._variable(match))
+        elif not self._take(_TUNING):
+            raise self._error("no directive that is known")
+
+    def _register(self, body: _Body, type: str, name: str) -> None:
+        counted = _COUNTED.fullmatch(name)
+        if counted:
+            body.registers.update({f"{counted.group(1)}{i}": type for i in range(int(counted.group(2)))})
+            return
+        own = f"{name}.{body.opened}" if len(body.scopes) > 1 else name
+        body.scopes[-1].names[name] = own
+        body.registers[own] = type
+
+    def _located(self, match: re.Match[str]) -> None:
+        """What is inlined belongs to the line that it is inlined at, as far out as is known."""
+        file, line, column = (int(match.group(i)) for i in (1, 2, 3))
+        here = (file, line, column)
+        if inlined := _INLINED.search(match.group(4)):
+            at = (int(inlined.group(1)), int(inlined.group(2)), int(inlined.group(3)))
+            self.outer[here] = at
+            here = at
+            for _ in range(16):
+                if here not in self.outer or self.outer[here] == here:
+                    break
+                here = self.outer[here]
+        else:
+            self.outer.pop(here, None)
+        self.place = (here[0], here[1])
+
+    # ------------------------------------------------------------ instructions
+
+    def _instruction(self, body: _Body) -> Instruction:
+        line = self._line()
+        match = _STATEMENT.match(self.text, self.at)
+        if match is None:
+            raise self._error("an instruction without its semicolon")
+        self.at = match.end()
+        text = " ".join(match.group()[:-1].split())
+        guard: Register | Negated | None = None
+        rest = text
+        if rest.startswith("@"):
+            word, _, rest = rest[1:].partition(" ")
+            predicate = Register(_named(body, word.lstrip("!")))
+            guard = Negated(predicate) if word.startswith("!") else predicate
+        opcode, _, operands = rest.strip().partition(" ")
+        name, *modifiers = opcode.split(".")
+        try:
+            parsed = tuple(self._operand(body, operand) for operand in _split(operands))
+        except ValueError as error:
+            raise MalformedPtx(f"`{text[:120]}`: {error}", line=line) from None
+        place = Place(line, self.files.get(self.place[0], ""), self.place[1])
+        return Instruction(name, tuple(modifiers), parsed, guard, place, text)
+
+    def _operand(self, body: _Body, text: str) -> Operand:
+        if text.startswith("{"):
+            return Vector(tuple(self._operand(body, part) for part in _split(text[1:-1])))
+        if text.startswith("["):
+            return self._address(body, text[1:-1].strip())
+        if "|" in text:
+            first, _, second = text.partition("|")
+            return Pair(self._operand(body, first.strip()), self._operand(body, second.strip()))
+        if text == "_":
+            return Nothing()
+        if text.startswith("!"):
+            return Negated(Register(_named(body, text[1:].strip())))
+        if text[0].isdigit() or text[0] == "-":
+            return _number(text)
+        name = _named(body, text)
+        if name in body.registers:
+            return Register(name)
+        if text.startswith("%"):
+            return Special(text)
+        base, plus, offset = text.partition("+")
+        if plus:
+            return Address(Symbol(base.strip()), int(offset, 0))
+        return Symbol(name)
+
+    def _address(self, body: _Body, text: str) -> Address:
+        base, *coordinates = _split(text)
+        found: tuple[Operand, ...] = ()
+        for part in coordinates:
+            operand = self._operand(body, part)
+            found += operand.parts if isinstance(operand, Vector) else (operand,)
+        name, plus, offset = base.partition("+")
+        if not plus and "-" in base[1:]:
+            name, _, offset = base.partition("-")
+            offset = f"-{offset}"
+        return Address(self._operand(body, name.strip()), int(offset.strip() or "0", 0), found)
+
+    # ------------------------------------------------------------ variables
+
+    def _variable(self, match: re.Match[str]) -> Variable:
+        variable = self._declared(match.group(1), match.group(2))
+        if match.group(3) is None:
+            return variable
+        element = width(variable.type)
+        values = match.group(3).strip().removeprefix("{").removesuffix("}").split(",")
+        try:
+            initial = b"".join(_bytes_of(value.strip(), variable.type, element) for value in values if value.strip())
+        except ValueError:
+            raise self._error(f"variable `{variable.name}` has an initial value that is no number") from None
+        return Variable(variable.name, variable.space, variable.type, variable.alignment, variable.size, initial)
+
+    def _declared(self, space: str, text: str) -> Variable:
+        match = _DECLARED.search(text.strip())
+        if match is None:
+            raise self._error("a variable without a name")
+        words = text.strip()[: match.start()].split()
+        alignment, type, vector = 0, "b8", 1
+        for number, word in enumerate(words):
+            if word == ".align":
+                alignment = int(words[number + 1])
+            elif word in (".v2", ".v4"):
+                vector = int(word[2:])
+            elif (
+                re.fullmatch(r"\.(pred|[busf]\d+|bf16|f16x2|bf16x2)", word) and "ptr" not in words[number - 1 : number]
+            ):
+                type = word[1:]
+        count = vector
+        for extent in re.findall(r"\[(\d*)\]", match.group(2)):
+            count *= int(extent or 0)
+        size = width(type) * count
+        return Variable(match.group(1), space, type, alignment or width(type) * vector, size)
+
+    # ------------------------------------------------------------ text
+
+    def _more(self) -> bool:
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return self.at < len(self.text)
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return match
+
+    def _closing(self, at: int) -> int:
+        """Behind the brace that closes what is open at `at`."""
+        depth = 1
+        for match in re.compile(r"[{}]").finditer(self.text, at):
+            depth += 1 if match.group() == "{" else -1
+            if not depth:
+                return match.end()
+        raise self._error("braces that are not closed")
+
+    def _line(self) -> int:
+        self.line += self.text.count("\n", self.counted, self.at)
+        self.counted = self.at
+        return self.line
+
+    def _error(self, what: str) -> MalformedPtx:
+        shown = self.text[self.at : self.at + 60].split("\n")[0]
+        return MalformedPtx(f"`{shown}`: {what}", line=self._line())
+
+
+def _named(body: _Body, name: str) -> str:
+    """What the function calls what the innermost braces call `name`."""
+    for scope in reversed(body.scopes):
+        if name in scope.names:
+            return scope.names[name]
+    return name
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that stand in no braces or brackets."""
+    parts, depth, begin = [], 0, 0
+    for match in _TOP.finditer(text):
+        character = match.group()
+        if character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        elif not depth:
+            parts.append(text[begin : match.start()].strip())
+            begin = match.end()
+    last = text[begin:].strip()
+    return [*parts, last] if last else parts
+
+
+def _number(text: str) -> Immediate | FloatImmediate:
+    if re.match(r"-?0[fF][0-9a-fA-F]{8}$", text):
+        value = struct.unpack(">f", bytes.fromhex(text[-8:]))[0]
+        return FloatImmediate(-value if text[0] == "-" else value, 32)
+    if re.match(r"-?0[dD][0-9a-fA-F]{16}$", text):
+        value = struct.unpack(">d", bytes.fromhex(text[-16:]))[0]
+        return FloatImmediate(-value if text[0] == "-" else value, 64)
+    whole = text.rstrip("Uu")
+    if re.fullmatch(r"-?0[0-7]+", whole):
+        return Immediate(int(whole, 8))
+    try:
+        return Immediate(int(whole, 0))
+    except ValueError:
+        return FloatImmediate(float(text), 64)
+
+
+def _bytes_of(text: str, type: str, size: int) -> bytes:
+    number = _number(text)
+    if isinstance(number, FloatImmediate) or type in ("f32", "f64"):
+        return struct.pack("<f" if size == 4 else "<d", float(number.value))
+    return (number.value & (1 << 8 * size) - 1).to_bytes(size, "little")

@@ -1,0 +1,206 @@
+"""How instructions get at registers, immediates and special registers, as arrays of the type that they work on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from twill.codegen.verify.ptx.program import (
+    Address,
+    FloatImmediate,
+    Immediate,
+    Instruction,
+    Negated,
+    Nothing,
+    Operand,
+    Register,
+    Special,
+    Symbol,
+    width,
+)
+from twill.codegen.verify.ptx.threads import WARP, Array, Gang
+from twill.exc import UnsupportedPtx
+
+Fetch = Callable[[Gang], Array]
+Put = Callable[[Gang, Array], None]
+
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_SIGNED: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+TYPES: dict[str, Any] = {
+    "pred": np.bool_, "f32": np.float32, "f64": np.float64,
+    **{f"{kind}{8 * size}": dtype for size, dtype in _UNSIGNED.items() for kind in "bu"},
+    **{f"s{8 * size}": dtype for size, dtype in _SIGNED.items()},
+    "f16": np.uint16, "bf16": np.uint16, "f16x2": np.uint32, "bf16x2": np.uint32, "tf32": np.uint32,
+    "e4m3x2": np.uint16, "e5m2x2": np.uint16,
+}  # fmt: skip
+"""Types of instructions -> what arrays of them hold: bits, for what NumPy does not compute with."""
+_TYPE = re.compile(r"pred|[busf](8|16|32|64)|bf16(x2)?|f16x2|tf32|e4m3x2|e5m2x2|b128")
+
+
+def held(type: str) -> Any:
+    """The dtype of a register that is declared so."""
+    if type in ("f32", "f64", "pred"):
+        return TYPES[type]
+    return np.dtype(_UNSIGNED[width(type)])
+
+
+def types_of(instruction: Instruction) -> list[str]:
+    """The types among its modifiers, in order."""
+    return [modifier for modifier in instruction.modifiers if _TYPE.fullmatch(modifier)]
+
+
+def unsupported(instruction: Instruction, why: str = "") -> UnsupportedPtx:
+    """An error about it."""
+    said = f": {why}" if why else ""
+    return UnsupportedPtx(f"`{instruction.opcode}` is not executed{said}", line=instruction.place.line)
+
+
+def constant(value: int | float, dtype: Any) -> Array:
+    """The same for all lanes."""
+    if isinstance(value, int) and np.dtype(dtype).kind in "ui":
+        size = np.dtype(dtype).itemsize
+        made: Array = np.array([value & (1 << 8 * size) - 1], _UNSIGNED[size]).view(dtype)
+    else:
+        made = np.array([value], dtype)
+    made.flags.writeable = False
+    return made
+
+
+_SPECIALS: dict[str, Callable[[Gang], Array]] = {
+    "%tid.x": lambda g: (g.first + g.lane).astype(np.uint32),
+    "%ntid.x": lambda g: constant(g.cta.threads, np.uint32),
+    "%ctaid.x": lambda g: constant(g.cta.index[0], np.uint32),
+    "%ctaid.y": lambda g: constant(g.cta.index[1], np.uint32),
+    "%ctaid.z": lambda g: constant(g.cta.index[2], np.uint32),
+    "%nctaid.x": lambda g: constant(g.cta.world.grid[0], np.uint32),
+    "%nctaid.y": lambda g: constant(g.cta.world.grid[1], np.uint32),
+    "%nctaid.z": lambda g: constant(g.cta.world.grid[2], np.uint32),
+    "%laneid": lambda g: (g.lane % WARP).astype(np.uint32),
+    "%warpid": lambda g: ((g.first + g.lane) // WARP).astype(np.uint32),
+    "%cluster_ctarank": lambda g: constant(g.cta.rank, np.uint32),
+    "%cluster_ctaid.x": lambda g: constant(g.cta.rank, np.uint32),
+    "%cluster_nctarank": lambda g: constant(len(g.cta.world.ctas), np.uint32),
+    "%cluster_nctaid.x": lambda g: constant(len(g.cta.world.ctas), np.uint32),
+    "%clusterid.x": lambda g: constant(g.cta.index[0] // len(g.cta.world.ctas), np.uint32),
+    "%lanemask_eq": lambda g: (1 << (g.lane % WARP)).astype(np.uint32),
+    "%lanemask_lt": lambda g: ((1 << (g.lane % WARP)) - 1).astype(np.uint32),
+    "%lanemask_le": lambda g: ((2 << (g.lane % WARP)) - 1).astype(np.uint32),
+    "%lanemask_gt": lambda g: (0xFFFFFFFF - ((2 << (g.lane % WARP)) - 1)).astype(np.uint32),
+    "%lanemask_ge": lambda g: (0xFFFFFFFF - ((1 << (g.lane % WARP)) - 1)).astype(np.uint32),
+    "%clock": lambda g: constant(g.cta.world.blocks, np.uint32),
+    "%clock64": lambda g: constant(g.cta.world.blocks, np.uint64),
+    "%globaltimer": lambda g: constant(g.cta.world.blocks, np.uint64),
+    "%smid": lambda g: constant(g.cta.index[0], np.uint32),
+    **dict.fromkeys(("%tid.y", "%tid.z", "%cluster_ctaid.y", "%cluster_ctaid.z"), lambda g: constant(0, np.uint32)),
+    **dict.fromkeys(("%ntid.y", "%ntid.z", "%cluster_nctaid.y", "%cluster_nctaid.z"), lambda g: constant(1, np.uint32)),
+}  # fmt: skip
+
+
+class Operands:
+    """Operands of one function's instructions. registers: numbers and declared types; addresses: of variables."""
+
+    def __init__(self, registers: Mapping[str, int], types: Mapping[str, str], addresses: Mapping[str, int]) -> None:
+        self.registers = registers
+        self.types = types
+        self.addresses = addresses
+
+    def number(self, operand: Operand) -> int:
+        """A register's number. KeyError: it is none."""
+        return self.registers[operand.name] if isinstance(operand, Register) else self.registers[""]
+
+    def fetch(self, instruction: Instruction, operand: Operand, type: str) -> Fetch:
+        """Reads an operand as an array of a type."""
+        dtype = np.dtype(TYPES[type])
+        if isinstance(operand, Register):
+            return self._register(instruction, operand, dtype)
+        if isinstance(operand, Negated):
+            inner = self._register(instruction, operand.of, dtype)
+            return lambda g: ~inner(g)
+        if isinstance(operand, Special):
+            return self._special(instruction, operand, dtype)
+        value = constant(self.value(instruction, operand, type), dtype)
+        return lambda g: value
+
+    def value(self, instruction: Instruction, operand: Operand, type: str) -> int | float:
+        """What is known before it runs: numbers and addresses of variables. UnsupportedPtx: anything else."""
+        dtype = np.dtype(TYPES[type])
+        if isinstance(operand, FloatImmediate):
+            if dtype.kind == "f":
+                return operand.value
+            bits = np.array([operand.value], np.float32 if dtype.itemsize == 4 else np.float64)
+            return int(bits.view(_UNSIGNED[bits.itemsize])[0])
+        if isinstance(operand, Immediate):
+            if dtype.kind != "f":
+                return operand.value
+            return float(
+                np.array([operand.value & (1 << 8 * dtype.itemsize) - 1], _UNSIGNED[dtype.itemsize]).view(dtype)[0]
+            )
+        if isinstance(operand, Symbol) and operand.name in self.addresses:
+            return self.addresses[operand.name]
+        if isinstance(operand, Address) and isinstance(operand.base, Symbol) and operand.base.name in self.addresses:
+            return self.addresses[operand.base.name] + operand.offset
+        raise unsupported(instruction, f"operand {operand}")
+
+    def _register(self, instruction: Instruction, operand: Register, dtype: Any) -> Fetch:
+        if operand.name not in self.registers:
+            raise unsupported(instruction, f"register {operand.name} is not declared")
+        number, own = self.registers[operand.name], np.dtype(held(self.types[operand.name]))
+        if own == dtype:
+            return lambda g: g.registers[number]
+        if own.itemsize == dtype.itemsize:
+            return lambda g: g.registers[number].view(dtype)
+        if own.kind == "b" or dtype.kind == "b":
+            raise unsupported(instruction, f"predicate and number in {operand.name}")
+        same = np.dtype(_UNSIGNED[own.itemsize])
+        if own.itemsize > dtype.itemsize:
+            cut = np.dtype(_UNSIGNED[dtype.itemsize])
+            return lambda g: g.registers[number].view(same).astype(cut).view(dtype)
+        wide = np.dtype(_UNSIGNED[dtype.itemsize])
+        return lambda g: g.registers[number].view(same).astype(wide).view(dtype)
+
+    def _special(self, instruction: Instruction, operand: Special, dtype: Any) -> Fetch:
+        read = _SPECIALS.get(operand.name)
+        if operand.name == "WARP_SZ":
+            value = constant(WARP, dtype)
+            return lambda g: value
+        if read is None:
+            raise unsupported(instruction, f"special register {operand.name}")
+        return lambda g: read(g).astype(dtype)
+
+    def put(self, instruction: Instruction, operand: Operand, type: str) -> Put:
+        """Writes an array of a type to a register: of a wider one, as the type extends."""
+        if isinstance(operand, Nothing):
+            return lambda g, value: None
+        if not isinstance(operand, Register) or operand.name not in self.registers:
+            raise unsupported(instruction, f"destination {operand}")
+        number, own = self.registers[operand.name], np.dtype(held(self.types[operand.name]))
+        dtype = np.dtype(TYPES[type])
+        if own == dtype:
+            return _plain(number)
+        if own.itemsize == dtype.itemsize:
+            return lambda g, value: _write(g, number, value.view(own))
+        if own.itemsize < dtype.itemsize or own.kind == "b" or dtype.kind == "b":
+            raise unsupported(instruction, f"a {type} does not fit {operand.name}")
+        wide = np.dtype((_SIGNED if dtype.kind == "i" else _UNSIGNED)[own.itemsize])
+        bits = dtype if dtype.kind in "iu" else np.dtype(_UNSIGNED[dtype.itemsize])
+        return lambda g, value: _write(g, number, value.view(bits).astype(wide).view(own))
+
+
+def _plain(number: int) -> Put:
+    def put(g: Gang, value: Array) -> None:
+        if g.mask is None:
+            g.registers[number] = value
+        else:
+            g.registers[number] = np.where(g.mask, value, g.registers[number])
+
+    return put
+
+
+def _write(g: Gang, number: int, value: Array) -> None:
+    if g.mask is None:
+        g.registers[number] = value
+    else:
+        g.registers[number] = np.where(g.mask, value, g.registers[number])

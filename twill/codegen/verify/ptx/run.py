@@ -1,0 +1,221 @@
+"""Launches: CTAs one after the other, those of a cluster together, each thread to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
+from twill.codegen.verify.ptx.build import Failed, build
+from twill.codegen.verify.ptx.code import Code
+from twill.codegen.verify.ptx.copies import Copies
+from twill.codegen.verify.ptx.findings import Finding, Findings
+from twill.codegen.verify.ptx.memory import Global
+from twill.codegen.verify.ptx.order import Clocks, Shadow
+from twill.codegen.verify.ptx.products import Products
+from twill.codegen.verify.ptx.program import Module, Place
+from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Strand, World
+from twill.codegen.verify.ptx.units.tensor_map import TensorMap
+
+REGISTERS = 65536  # of an SM
+MOST = 255  # of a thread
+GRANULE = 8
+ENOUGH = 20  # findings after which no further CTA is started
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An argument: the address of a tensor that is passed by name, `offset` bytes into it."""
+
+    tensor: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """An argument: a tensor map by value. tensor: whose address it gets, `offset` bytes into it."""
+
+    tensor: str
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: Any = 0
+    fill: Any = "zero"
+    offset: int = 0
+
+
+Argument = int | float | Pointer | MapOf
+
+
+@dataclass(frozen=True)
+class Launch:
+    """arguments: in the order of the kernel's parameters. tensors: global memory by name, any dtype. grid: CTAs.
+    shared: dynamic bytes. threads: of a CTA, along x. cluster: CTAs of one along x. registers: of a thread at the
+    launch (0: as many as the threads can have). blocks: of code that may run before a program is taken for endless."""
+
+    arguments: Sequence[Argument]
+    tensors: Mapping[str, Array]
+    grid: tuple[int, int, int]
+    threads: int
+    shared: int = 0
+    cluster: int = 1
+    registers: int = 0
+    blocks: int = 400_000
+
+
+@dataclass(frozen=True)
+class Result:
+    """The tensors as the kernel leaves them, in dtype and shape as given; what was found; blocks of code that ran."""
+
+    tensors: Mapping[str, Array]
+    findings: tuple[Finding, ...]
+    blocks: int = field(compare=False, default=0)
+
+
+def execute(module: Module, entry: str, launch: Launch) -> Result:
+    """One launch of an entry.
+
+    Errors: MalformedPtx and UnsupportedPtx before anything runs; KeyError, no such entry or tensor. What goes wrong
+    while it runs is a finding, and the tensors are as far as it came.
+    """
+    memory, findings = Global(), Findings()
+    code = build(module, module.function(entry), memory)
+    addresses = {name: memory.add(name, tensor) for name, tensor in launch.tensors.items()}
+    parameters, maps = _parameters(code, launch, addresses)
+    blocks = 0
+    indices = [(x, y, z) for z, y, x in product(*(range(extent) for extent in launch.grid[::-1]))]
+    with np.errstate(all="ignore"):  # infinities are values like others
+        for first in range(0, len(indices), launch.cluster):
+            world = _world(code, launch, memory, findings, indices[first : first + launch.cluster])
+            world.parameters, world.maps = parameters, maps
+            finished = _run(world, findings, launch.blocks - blocks)
+            blocks += world.blocks
+            if not finished or len(findings.found) >= ENOUGH:
+                break
+    tensors = {name: _back(memory, addresses[name], tensor) for name, tensor in launch.tensors.items()}
+    return Result(tensors, findings.all(), blocks)
+
+
+def _back(memory: Global, address: int, tensor: Array) -> Array:
+    buffer = memory.holding(address) if tensor.nbytes else None
+    if buffer is None:
+        return tensor.copy()
+    return buffer.bytes[: buffer.size].view(tensor.dtype).reshape(tensor.shape).copy()
+
+
+def _parameters(code: Code, launch: Launch, addresses: Mapping[str, int]) -> tuple[Array, dict[int, TensorMap]]:
+    """The bytes of all parameters, and the tensor maps among them by offset."""
+    declared = code.function.parameters
+    if len(launch.arguments) > len(declared):
+        raise ValueError(f"{len(launch.arguments)} arguments for {len(declared)} parameters")
+    size = max((code.layout.addresses[p.name] + p.size for p in declared), default=0)
+    made = np.zeros(size, np.uint8)
+    maps = {}
+    for parameter, argument in zip(declared, launch.arguments, strict=False):
+        at = code.layout.addresses[parameter.name]
+        if isinstance(argument, MapOf):
+            start = addresses[argument.tensor] + argument.offset
+            maps[at] = TensorMap(
+                start, argument.dtype, argument.dims, argument.strides, argument.box, swizzle=argument.swizzle,
+                fill=argument.fill,
+            )  # fmt: skip
+            continue
+        value = addresses[argument.tensor] + argument.offset if isinstance(argument, Pointer) else argument
+        dtype = np.dtype(f"f{parameter.size}" if isinstance(value, float) else f"u{parameter.size}")
+        number = value if isinstance(value, float) else value & (1 << 8 * parameter.size) - 1
+        made[at : at + parameter.size] = np.array([number], dtype).view(np.uint8)
+    return made, maps
+
+
+def _world(
+    code: Code, launch: Launch, memory: Global, findings: Findings, indices: Sequence[tuple[int, int, int]]
+) -> World:
+    warps = -(-launch.threads // WARP)
+    clocks = Clocks(warps * len(indices))
+    world = World(memory, clocks, findings, ClusterBarrier(set(range(warps * len(indices)))), launch.grid)
+    size = -(-(code.layout.dynamic + launch.shared) // 16) * 16
+    registers = launch.registers or min(MOST, REGISTERS // launch.threads) // GRANULE * GRANULE
+    for rank, index in enumerate(indices):
+        shared = np.full(size, 0xFF, np.uint8)
+        cta = Cta(
+            world, index, rank, rank * warps, launch.threads, shared, Shadow(size, clocks), Barriers(clocks), Copies()
+        )
+        for start in range(0, launch.threads, GANG):
+            gang = Gang(cta, code, start, min(GANG, launch.threads - start), Products())
+            gang.budget = registers
+            cta.gangs.append(gang)
+        world.ctas.append(cta)
+    return world
+
+
+# ---------------------------------------------------------------- running
+
+
+def _run(world: World, findings: Findings, most: int) -> bool:
+    """All threads to their end; whether they got there."""
+    gangs = [gang for cta in world.ctas for gang in cta.gangs]
+    try:
+        while any(gang.strands for gang in gangs):
+            moved = False
+            for gang in gangs:
+                moved = gang.advance() or moved
+            if not moved and not _helped(world, gangs):
+                _stuck(findings, gangs, "deadlock", "nobody can go on")
+                return False
+            if world.blocks > most:
+                _stuck(findings, gangs, "endless", f"no end after {world.blocks} blocks of code")
+                return False
+    except Failed as failed:
+        findings.add(failed.stopped.rule, failed.stopped.message, failed.place, failed.threads)
+        return False
+    for cta in world.ctas:
+        for load in cta.copies.loads:
+            findings.add("leftover", f"nobody waited for a copy to {load.barrier}", load.place)
+    return True
+
+
+def _helped(world: World, gangs: Sequence[Gang]) -> bool:
+    """Nobody can go on: the first copy that somebody waits for lands; else any; else a wait gives up for now."""
+    waiting = [strand for gang in gangs for strand in gang.strands if strand.wait is not None]
+    awaited = {id(barrier) for strand in waiting if strand.wait for barrier in strand.wait.barriers}
+    flying = [(cta, load) for cta in world.ctas for load in cta.copies.loads]
+    for cta, load in sorted(flying, key=lambda one: id(one[1].barrier) not in awaited):
+        cta.copies.land(load, world)
+        return True
+    given = [
+        strand for strand in waiting
+        if strand.wait is not None and strand.wait.polls and strand.refused != (strand.block, world.progress)
+    ]  # fmt: skip
+    for strand in given:
+        strand.gave_up = True
+    return bool(given)
+
+
+def _stuck(findings: Findings, gangs: Sequence[Gang], rule: str, message: str) -> None:
+    """Who waits for what, or runs where."""
+    strands = [(gang, strand) for gang in gangs for strand in gang.strands]
+    parts = [f"{gang.who(strand.lanes)} at {_place(gang, strand)}{_what(strand)}" for gang, strand in strands]
+    findings.add(rule, f"{message}: {'; '.join(parts)}", _place(*strands[0]))
+
+
+def _place(gang: Gang, strand: Strand) -> Place:
+    block = gang.code.blocks[min(strand.block, len(gang.code.blocks) - 1)]
+    if block.last is not None and not block.instructions:
+        return block.last.place
+    previous = gang.code.blocks[strand.block - 1].last if strand.block else None
+    waits_behind = strand.wait is not None and not strand.wait.polls and previous is not None
+    if waits_behind and previous is not None:
+        return previous.place
+    last = block.last or block.instructions[-1]
+    return last.place
+
+
+def _what(strand: Strand) -> str:
+    if strand.meeting:
+        return ", for other threads of the same warps"
+    return f", for {strand.wait.what}" if strand.wait else ""

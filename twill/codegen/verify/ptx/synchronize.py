@@ -1,0 +1,160 @@
+"""Steps that others may wait for: mbarrier operations, fences, and instructions that do nothing here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
+from twill.codegen.verify.ptx.code import Step
+from twill.codegen.verify.ptx.program import Address, Immediate, Instruction, Nothing
+from twill.codegen.verify.ptx.registers import Fetch, Operands, constant, unsupported
+from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+
+NOTHING = {"prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "membar", "pmevent", "nanosleep"}
+"""Hints, and what only times or orders single accesses."""
+
+
+def build(operands: Operands, instruction: Instruction) -> Step | None:
+    """The step of one of these; None if it is none."""
+    if instruction.name in NOTHING:
+        return lambda g: None
+    if instruction.name == "fence":
+        return _fence(instruction)
+    if instruction.name == "createpolicy":
+        put = operands.put(instruction, instruction.operands[0], "b64")
+        return lambda g: put(g, constant(0, np.uint64))
+    if instruction.name == "mbarrier":
+        return _mbarrier(operands, instruction)
+    return None
+
+
+def _fence(instruction: Instruction) -> Step:
+    modifiers = instruction.modifiers
+    asynchronous = any(m.startswith("async") for m in modifiers) and "proxy" in modifiers
+    over_shared = not any(m in ("global", "async::generic") for m in modifiers)
+    if not (asynchronous and over_shared):
+        return lambda g: None
+
+    def step(g: Gang) -> None:
+        running = g.running()
+        for warp in g.warps_of(running):
+            lanes = np.zeros(WARP, bool)
+            lanes[g.lane[running & (g.warps == warp)] % WARP] = True
+            g.cta.world.clocks.fence(warp, lanes)
+
+    return step
+
+
+def barriers_of(g: Gang, operand: Array, lanes: Array, space: str) -> list[tuple[Cta, int]]:
+    """The CTA and offset of each lane's address of an mbarrier."""
+    given = g.of_lanes(operand, lanes)
+    _, given = ("shared", given) if space else into_space(given)
+    if (given == given[0]).all():
+        cta, offsets = shared_place(g, given[:1], 8)
+        return [(cta, int(offsets[0]))] * len(lanes)
+    found = []
+    for i in range(len(lanes)):
+        cta, offsets = shared_place(g, given[i : i + 1], 8)
+        found.append((cta, int(offsets[0])))
+    return found
+
+
+def _mbarrier(operands: Operands, instruction: Instruction) -> Step:
+    kind = instruction.modifiers[0]
+    maker = _KINDS.get(kind)
+    if maker is None:
+        raise unsupported(instruction)
+    return maker(operands, instruction)
+
+
+def _init(operands: Operands, instruction: Instruction) -> Step:
+    address = address_of(operands, instruction, instruction.operands[0])
+    count = operands.fetch(instruction, instruction.operands[1], "u32")
+    place, space = instruction.place, space_of(instruction)
+
+    def step(g: Gang) -> None:
+        lanes = g.lanes()
+        counts = g.of_lanes(count(g), lanes)
+        for lane, number, (cta, offset) in zip(
+            lanes.tolist(), counts.tolist(), barriers_of(g, address(g), lanes, space), strict=True
+        ):
+            at = np.arange(offset, offset + 8)[None]
+            noted(g, cta.shadow.write(at, g.warps[lane : lane + 1], np.array([lane % WARP])), place)
+            cta.shadow.clocks.unfenced[g.warps[lane], lane % WARP] = False  # no operand of an asynchronous read
+            cta.barriers.init(offset, number, int(g.warps[lane]))
+        g.cta.world.progress += 1
+
+    return step
+
+
+def _invalidate(operands: Operands, instruction: Instruction) -> Step:
+    address, space = address_of(operands, instruction, instruction.operands[0]), space_of(instruction)
+
+    def step(g: Gang) -> None:
+        for cta, offset in barriers_of(g, address(g), g.lanes(), space):
+            cta.barriers.invalidate(offset)
+
+    return step
+
+
+def _arrive(operands: Operands, instruction: Instruction) -> Step:
+    """With `.expect_tx` the last operand is bytes, and the arrival is one."""
+    modifiers = instruction.modifiers
+    if "noComplete" in modifiers or instruction.modifiers[0] == "arrive_drop":
+        raise unsupported(instruction)
+    given = instruction.operands
+    state = None if isinstance(given[0], Address) else given[0]
+    at, *rest = given if state is None else given[1:]
+    address, space = address_of(operands, instruction, at), space_of(instruction)
+    expects = "expect_tx" in modifiers
+    number: Fetch = operands.fetch(instruction, rest[0] if rest else Immediate(1), "u32")
+    put = operands.put(instruction, state or Nothing(), "b64")
+
+    def step(g: Gang) -> None:
+        lanes = g.lanes()
+        numbers = g.of_lanes(number(g), lanes).tolist()
+        clocks = g.cta.world.clocks
+        snapshots = {warp: clocks.release(warp) for warp in g.warps_of(g.running())}
+        phases = np.zeros(g.size, np.uint64)
+        for lane, value, (cta, offset) in zip(
+            lanes.tolist(), numbers, barriers_of(g, address(g), lanes, space), strict=True
+        ):
+            warp = int(g.warps[lane])
+            barrier = cta.barriers.at(offset, warp)
+            phases[lane] = barrier.phase
+            if expects:
+                barrier.expect(value)
+            barrier.arrive(1 if expects else value, snapshots[warp])
+        put(g, phases)
+        g.cta.world.progress += 1
+
+    return step
+
+
+def _bytes(operands: Operands, instruction: Instruction) -> Step:
+    """`expect_tx` and `complete_tx` without an arrival."""
+    address, space = address_of(operands, instruction, instruction.operands[0]), space_of(instruction)
+    number = operands.fetch(instruction, instruction.operands[1], "u32")
+    expects = instruction.modifiers[0] == "expect_tx"
+
+    def step(g: Gang) -> None:
+        lanes = g.lanes()
+        numbers = g.of_lanes(number(g), lanes).tolist()
+        for lane, value, (cta, offset) in zip(
+            lanes.tolist(), numbers, barriers_of(g, address(g), lanes, space), strict=True
+        ):
+            barrier = cta.barriers.at(offset, int(g.warps[lane]))
+            if expects:
+                barrier.expect(value)
+            else:
+                barrier.land(value, g.cta.world.clocks)
+        g.cta.world.progress += 1
+
+    return step
+
+
+_KINDS: dict[str, Callable[[Operands, Instruction], Step]] = {
+    "init": _init, "inval": _invalidate, "arrive": _arrive, "expect_tx": _bytes, "complete_tx": _bytes,
+}  # fmt: skip

@@ -1,0 +1,180 @@
+"""An emitted kernel's PTX, launched on the CPU as its manifest says, and held against the sequential tile program.
+
+The executor (`twill.codegen.verify.ptx`) knows nothing of warp programs; this file alone knows what a launch passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twill import exc
+from twill.codegen.verify.abstract.inputs import Launch, launches, most_iterations, runs_loops
+from twill.codegen.verify.abstract.results import compare
+from twill.codegen.verify.abstract_machine import reference
+from twill.codegen.verify.drift import drifting
+from twill.codegen.verify.ptx import run as ptx
+from twill.codegen.verify.ptx.findings import Finding
+from twill.codegen.verify.ptx.parse import parse
+from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.codegen.warp.program import WarpProgram
+from twill.kernel.problem import Problem
+from twill.manifest.document import KernelParameter, Manifest
+from twill.runtime.arguments import Bound
+from twill.runtime.plan import map_parameters
+from twill.runtime.tensor import TensorView
+from twill.runtime.tensor_map import TYPES
+from twill.tile.interpret.arithmetic import HELD, Array
+from twill.tile.interpret.arrays import np
+
+if TYPE_CHECKING:
+    from twill.codegen.emit import Emission
+
+FORMATS = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}
+"""Elements that arrays hold as float32 -> formats of their bits."""
+WORKSPACE = "(workspace)"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What the kernel's machine code did. arrays: tensors after it, as the launch has them. findings: what a GPU may
+    take amiss. differences: from the sequential tile program, in words."""
+
+    launch: Launch
+    arrays: Mapping[str, Array]
+    findings: tuple[Finding, ...]
+    differences: tuple[str, ...] = ()
+
+    def said(self) -> list[str]:
+        """All that is wrong with it."""
+        return [*(finding.describe() for finding in self.findings), *self.differences]
+
+
+def execute(text: str, manifest: Manifest, launch: Launch, elements: Mapping[str, str], ctas: int = 2) -> Execution:
+    """The PTX `text` of a kernel, launched. elements: of the tensors, by name. ctas: at most.
+
+    Errors: MalformedPtx, UnsupportedPtx, and what a launch refuses (WrongArgument, MisalignedTensor, BadBox).
+    """
+    bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
+    if manifest.workspace:
+        bits[WORKSPACE] = np.zeros(manifest.workspace, np.uint8)
+    bound = bind(manifest, launch)
+    grid = (*launch.grid, 1, 1)[:3]
+    result = ptx.execute(
+        parse(text),
+        manifest.function,
+        ptx.Launch(
+            arguments=[argument(parameter, manifest, bound, grid) for parameter in manifest.parameters],
+            tensors=bits,
+            grid=(count(manifest, grid, ctas), 1, 1),
+            threads=manifest.threads,
+            shared=manifest.shared,
+            cluster=manifest.cluster,
+        ),
+    )
+    left = result.tensors.get(WORKSPACE)
+    wrong = ("the workspace is not left as zeros",) if left is not None and left.any() else ()
+    arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
+    return Execution(launch, arrays, result.findings, wrong)
+
+
+def as_bits(array: Array, element: str) -> Array:
+    """An array as its elements lie in memory."""
+    return encode(array.astype(np.float32), FORMATS[element]) if element in FORMATS else array
+
+
+def as_held(bits: Array, element: str) -> Array:
+    """The other way round."""
+    return decode(bits, FORMATS[element]).astype(HELD[element]) if element in FORMATS else bits
+
+
+# ---------------------------------------------------------------- what a launch passes
+
+
+def bind(manifest: Manifest, launch: Launch) -> Bound:
+    """The arguments of the call. Tensors begin at address 0, each in a memory of its own."""
+    tensors = {}
+    for given in manifest.arguments:
+        if given.kind == "pointer":
+            size = len(launch.arrays[given.name])
+            tensors[given.name] = TensorView(0, given.element, (size,), (1,), 0)
+        elif given.kind == "descriptor":
+            axes = range(len(given.block))
+            shape = tuple(int(launch.scalars[f"{given.name}.shape.{axis}"]) for axis in axes)
+            strides = tuple(int(launch.scalars[f"{given.name}.stride.{axis}"]) for axis in axes)
+            tensors[given.name] = TensorView(0, given.element, shape, strides, 0)
+    return Bound(launch.scalars, tensors)
+
+
+def argument(parameter: KernelParameter, manifest: Manifest, bound: Bound, grid: tuple[int, ...]) -> ptx.Argument:
+    """What a launch passes for a parameter of the compiled kernel."""
+    if parameter.kind == "map":
+        entry = manifest.maps[parameter.index]
+        made = map_parameters(entry, bound)
+        return ptx.MapOf(
+            entry.argument, TYPES[made.dtype], made.sizes, made.strides, made.box, made.swizzle,
+            "nan" if made.nan_outside else "zero", made.pointer,
+        )  # fmt: skip
+    if parameter.kind == "grid":
+        return grid[parameter.index]
+    if parameter.kind == "workspace":
+        return ptx.Pointer(WORKSPACE)
+    if parameter.kind == "pointer":
+        return ptx.Pointer(parameter.name)
+    value = bound.scalars[parameter.name]
+    return float(value) if parameter.element in ("f32", "f64") else int(value)
+
+
+def count(manifest: Manifest, grid: tuple[int, ...], most: int) -> int:
+    """CTAs of a launch: in whole clusters, no more than there are program instances for."""
+    size, axis = manifest.cluster, manifest.cluster_axis
+    together = math.prod(-(-extent // size) if a == axis else extent for a, extent in enumerate(grid))
+    return min(max(1, most // size), together) * size
+
+
+# ---------------------------------------------------------------- held against the tile program
+
+
+def small(program: WarpProgram, count: int, problem: Problem | None = None) -> tuple[Launch, ...]:
+    """Of the launches that the abstract machine makes up, those with the least work in which every loop runs, each of
+    other sizes. Errors: UnknownProblem."""
+    made = [one for one in launches(program, problem) if one.ctas == 1]
+    running = [one for one in made if runs_loops(program.program, one)] or made
+
+    def work(launch: Launch) -> int:
+        return math.prod(launch.grid) * (1 + most_iterations(program.program, launch, program.fused))
+
+    distinct = {launch.text: launch for launch in sorted(running, key=work, reverse=True)}
+    return tuple(sorted(distinct.values(), key=work)[:count])
+
+
+def smallest(program: WarpProgram, problem: Problem | None = None) -> Launch:
+    """The first of them."""
+    return small(program, 1, problem)[0]
+
+
+def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Launch, ctas: int = 2) -> Execution:
+    """The kernel executed, with its differences from the sequential tile program. Errors as for `execute`."""
+    tile = program.program
+    elements = {
+        given.name: given.type.element.partition(":")[2] for given in tile.arguments if given.name in launch.arrays
+    }
+    found = execute(text, manifest, launch, elements, ctas)
+    against = reference(program, launch)
+    wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
+    different = tuple(violation.describe() for violation in wrong)
+    return Execution(launch, found.arrays, found.findings, (*found.differences, *different))
+
+
+def checked(emission: Emission, problem: Problem | None = None) -> Execution:
+    """An emission executed for its smallest launch. problem: the sizes that make sense. Errors: ExecutionDiffers if
+    anything is wrong with it, UnknownProblem, those of `execute`."""
+    program = emission.program
+    launch = smallest(program, problem)
+    found = verified(emission.build.ptx, emission.manifest, program, launch)
+    if found.said():
+        tile = program.program
+        raise exc.ExecutionDiffers(tile.kernel, launch.text, found.said(), file=tile.file)
+    return found
