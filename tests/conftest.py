@@ -39,6 +39,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what the tests got into tests/golden")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def signing_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the keys of whoever runs the tests are not."""
+    path = tmp_path_factory.mktemp("keys") / "signing.keys"
+    os.environ["TWILL_SIGNING_KEYS"] = str(path)
+    return path
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compares a text with tests/golden/<name>, or writes it there under --update-golden."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from tests.conftest import GOLDEN, ROOT
 from twill import exc
 from twill.codegen.emission import Extracted, emit_solved, extract, refuse_foreign
+from twill.codegen.emit import Emission, build_kernel
+from twill.codegen.lowering import lower
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import list_specializations
 from twill.machine.description import Machine
@@ -85,6 +87,14 @@ def schedule(example: Example) -> Schedule:
     found = load_schedule(example.path)
     refuse_foreign(found, kernel(example).graph, machine())
     return found
+
+
+@cache
+def compiled(example: Example) -> Emission:
+    """The example, lowered and compiled; neither checked nor executed."""
+    read = kernel(example)
+    program = lower(read.program, schedule(example), machine())
+    return build_kernel(program, read.specialization, schedule(example), machine())
 
 
 def main() -> int:

@@ -65,7 +65,8 @@ MANIFEST = Manifest(
         MapEntry("a_desc", "bf16", ("a_desc.shape.0", "a_desc.shape.1"), ("a_desc.stride.0", 1), 0, (64, 64), 128),
         MapEntry("x", "f32", (None, "N"), (Operation("mul", "i32", ("N", 2)), 1), 0, (64, 32), 128),
     ),
-    grid=(), loads=("a_desc",), stores=("x",), reduces=(), schedule="key", cubin=sha256(CODE),
+    grid=(), loads=("a_desc",), stores=("x",), reduces=(),
+    apart=(), changes=(), strict=False, fp_fusion=True, schedule="key", cubin=sha256(CODE),
 )  # fmt: skip
 SIZES = [128, 128, 4, 8, 4, 4, 4, 4]
 

@@ -99,3 +99,93 @@ def read_between(X, Y, scale, end, BLOCK: tl.constexpr):
         two = one * 3.0
         total += tl.sum(one * one, 1) + tl.sum(two * one, 1)
     tl.store(Y + rows, total)
+
+
+@triton.jit
+def masked_far(X, Y, scale, end, BLOCK: tl.constexpr):
+    """Masked by the least float32, in front of a factor that would make it overflow; the first block is all masked."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end + BLOCK, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = tl.where((start + rows >= BLOCK)[None, :], x * 0.25 - 1.0, -3.4028234663852886e38)
+        top, total = weighed(x, top, total)
+    tl.store(Y + rows, total)
+    tl.store(Y + BLOCK + rows, top)
+
+
+@triton.jit
+def masked_far_with_promise(X, Y, scale, end, BLOCK: tl.constexpr):
+    """The same beside a factor that is known at a launch."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -float("inf"), tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end + BLOCK, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = tl.where((start + rows >= BLOCK)[None, :], x * (scale * 1.5), -3.4028234663852886e38)
+        top, total = weighed(x, top, total)
+    tl.store(Y + rows, total)
+    tl.store(Y + BLOCK + rows, top)
+
+
+@triton.jit
+def masked_at_infinity(X, Y, scale, end, BLOCK: tl.constexpr):
+    """Minus infinity is what it is on any line; the first column is never masked."""
+    rows = tl.arange(0, BLOCK)
+    top = tl.full([BLOCK], -1.0e30, tl.float32)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = tl.where((start + rows < end)[None, :], (x * 0.25 - 1.0) * 3.0, -float("inf"))
+        top, total = weighed(x, top, total)
+    tl.store(Y + rows, total)
+    tl.store(Y + BLOCK + rows, top)
+
+
+@triton.jit
+def masked_by_nothing(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A zero that is exactly zero: its reciprocal is minus infinity or plus infinity, and never a large number."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = tl.where((start + rows < end)[None, :], (x * 0.3 - 0.7) * 3.3, 0.0)
+        total += tl.max(tl.exp2(tl.where(x == 0.0, 1.0, x) - tl.max(x, 1)[:, None]), 1)
+    tl.store(Y + rows, total)
+
+
+@triton.jit
+def to_integers(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A number that is added and subtracted for the sake of its rounding."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = ((x * 5.0 + 12582912.0) - 12582912.0) * 0.5
+        total += tl.sum(tl.exp(x - total[:, None] * 0.01), 1)
+    tl.store(Y + rows, total)
+
+
+@triton.jit
+def to_fewer_bits(X, Y, scale, end, BLOCK: tl.constexpr):
+    """The same with numbers of no great size, and a factor in between."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = ((x * 1.0e-4 + 1024.0) * 2.0 - 2048.0) * 1.0e4
+        total += tl.sum(tl.exp(x - total[:, None] * 0.01), 1)
+    tl.store(Y + rows, total)
+
+
+@triton.jit
+def far_from_vectors(X, Y, scale, end, BLOCK: tl.constexpr):
+    """A large number is rounded with before a vector as large takes it away."""
+    rows = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.load(X + rows[:, None] * 128 + (start + rows)[None, :])
+        x = (x * 5.0 + 12582912.0) - (total * 0.0 + 12582912.0)[:, None]
+        total += tl.sum(tl.exp2(x), 1)
+    tl.store(Y + rows, total)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from tests import numeric_faults
 from tests.places import Edit, Place, block_of, edit, instead, move, other, places
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, add, subtract
 from twill.codegen.warp.parameters import nodes
@@ -220,7 +221,7 @@ def _halves(place: Place, program: WarpProgram) -> Faults:
 
 
 RULES: tuple[Callable[[Place, WarpProgram], Faults], ...] = (
-    _dropped, _early, _late, _counts, _addresses, _operands, _pipelines, _halves,
+    _dropped, _early, _late, _counts, _addresses, _operands, _pipelines, _halves, *numeric_faults.RULES,
 )  # fmt: skip
 
 
@@ -308,4 +309,6 @@ def mutants(program: WarpProgram) -> Iterator[Mutant]:
         for rule in RULES:
             for kind, text, change in rule(place, program):
                 yield Mutant(kind, place, text, edit(program, place, change))
+        for kind, text, wrong in numeric_faults.rounded_accumulators(place, program):
+            yield Mutant(kind, place, text, wrong)
     yield from _of_the_whole(program)

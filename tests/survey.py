@@ -1,12 +1,13 @@
 """Seeded faults in the examples' warp programs: how many of them the abstract machine finds.
 
     python -m tests.survey lower PROGRAMS [EXAMPLE ...]            # lowers the kept schedules; needs the compiler
-    python -m tests.survey run PROGRAMS RECORD [--jobs N] [--seconds S] [--every N] [--before RECORD]
+    python -m tests.survey run PROGRAMS RECORD [--jobs N] [--seconds S] [--every N] [--kind CLASS] [--before RECORD]
     python -m tests.survey table RECORD ...
 
 `run` needs NumPy alone. It writes a line for each fault to RECORD as soon as it is known, and begins with what the
 records before lack: first every fault on the abstract machine, then what was not found there (`tests.twin`).
---every: each Nth fault only. --seconds: when it is to end, done or not. `table` is that of docs/seeded-faults.md.
+--every: each Nth fault only. --kind: of these classes only. --seconds: when it is to end, done or not. `table` is that
+of docs/seeded-faults.md.
 """
 
 from __future__ import annotations
@@ -129,8 +130,11 @@ def _where(program: WarpProgram, mutant: Mutant) -> str:
 
 
 # ---------------------------------------------------------------- all of them
-def run(programs: Programs, before: Sequence[Line], jobs: int, seconds: float, every: int) -> Iterator[Line]:
-    """A line for each fault that `before` does not settle, two for those that have to be looked into."""
+def run(
+    programs: Programs, before: Sequence[Line], jobs: int, seconds: float, every: int, kinds: Sequence[str] = ()
+) -> Iterator[Line]:
+    """A line for each fault that `before` does not settle, two for those that have to be looked into. kinds: classes of
+    faults; () for all."""
     global STATE
     known = {name: digest(program) for name, program in programs.items()}
     STATE = State(programs, time.time() + seconds, known)
@@ -140,6 +144,7 @@ def run(programs: Programs, before: Sequence[Line], jobs: int, seconds: float, e
         yield line
     STATE.faults = {name: list(mutants(program)) for name, program in programs.items()}
     every_one = [(name, n) for name, made in STATE.faults.items() for n in range(0, len(made), every)]
+    every_one = [(name, n) for name, n in every_one if not kinds or STATE.faults[name][n].kind in kinds]
     doubtful = [fault for fault in every_one if verdicts.get(fault) == OPEN]
     for lines in by_processes(jobs, tried, chunks((fault for fault in every_one if fault not in verdicts), 4)):
         doubtful += [(line.example, line.number) for line in lines if line.verdict == OPEN]
@@ -239,6 +244,7 @@ def main(words: Sequence[str]) -> int:
     one.add_argument("--jobs", type=int, default=os.cpu_count())
     one.add_argument("--seconds", type=float, default=1e9)
     one.add_argument("--every", type=int, default=1)
+    one.add_argument("--kind", action="append", default=[])
     one.add_argument("--before", type=Path, action="append", default=[])
     one = commands.add_parser("table")
     one.add_argument("record", type=Path, nargs="+")
@@ -249,7 +255,7 @@ def main(words: Sequence[str]) -> int:
         programs = pickle.loads(given.programs.read_bytes())
         before = read([*given.before, given.record])
         with given.record.open("a", encoding="utf-8") as record:
-            for line in run(programs, before, given.jobs, given.seconds, given.every):
+            for line in run(programs, before, given.jobs, given.seconds, given.every, given.kind):
                 record.write(json.dumps(asdict(line)) + "\n")
                 record.flush()
         print("\n".join(rest(settled([*before, *read([given.record])]))))

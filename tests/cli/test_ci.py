@@ -12,15 +12,15 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.services import answer, entry_answer, playing, refusal
-from tests.stores import entry_of
+from tests.stores import entry_of, schedule_of
 from twill.ci.lock_diff import Change, Problem
-from twill.ci.lock_file import Lock, load_lock
+from twill.ci.lock_file import Excluded, Lock, load_lock
 from twill.cli import main
 from twill.cli.ci_report import in_data, in_property, junit
-from twill.exc import Infeasible
-from twill.schedule.document import Schedule
+from twill.exc import BudgetExhausted, Infeasible
+from twill.schedule.document import Certificate, Schedule
 from twill.solve import pipeline
-from twill.store.api import Job
+from twill.store.api import Job, JobProblem
 
 KERNELS = ("gemm", "layer_norm")
 
@@ -179,6 +179,118 @@ def test_nothing_to_look_at_is_bad_input(repository: Path, capsys: pytest.Captur
     assert main(["ci", "kernels", "--lock", "nowhere/schedules.lock"]) == 2
     Path("schedules.lock").write_text("{", encoding="utf-8")
     assert main(["ci", "kernels"]) == 2
+
+
+@pytest.mark.parametrize("lost", ["an entry", "all entries", "the file"])
+def test_a_frozen_lock_file_cannot_lose_what_it_guards(
+    lost: str, repository: Path, solver: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path("schedules.lock")
+    assert main(["ci", "kernels", "--store", "store"]) == 0
+    assert main(["ci", "kernels", "--store", "store", "--frozen"]) == 0
+    lock = load_lock(path)
+    assert lock is not None
+    if lost == "the file":
+        path.unlink()
+    else:
+        path.write_text(Lock(schedules=lock.schedules[1:] if lost == "an entry" else ()).text(), encoding="utf-8")
+    before = path.read_bytes() if path.exists() else b""
+    capsys.readouterr()
+    assert main(["ci", "kernels", "--store", "store", "--frozen", "--annotations"]) == (2 if lost == "the file" else 6)
+    out, err = capsys.readouterr()
+    assert "there is no lock file" in err if lost == "the file" else "::error file=kernels/gemm.py" in out
+    assert (path.read_bytes() if path.exists() else b"") == before
+
+
+def test_frozen_and_update_exclude_each_other(repository: Path) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["ci", "kernels", "--frozen", "--update"])
+
+
+def test_a_schedule_without_a_proof_is_locked_as_the_best_known_and_held_to(
+    repository: Path, solver: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    best = schedule_of()
+    steps = [loop.model_copy(update={"certificate": unproven(loop.certificate)}) for loop in best.loops]
+    best = best.model_copy(update={"loops": tuple(steps), "certificate": unproven(best.certificate)})
+    solver(gemm=BudgetExhausted("the budget is over", schedule=best, lower_bound=500))
+    assert main(["ci", "kernels", "--store", "store"]) == 0
+    assert "I 512 (I >= 500 is proven), copies 4" in capsys.readouterr().out
+    lock = load_lock(Path("schedules.lock"))
+    assert lock is not None and [one.bound for one in lock.schedules] == [500, None]
+    assert main(["ci", "kernels", "--store", "store", "--frozen"]) == 0
+    rewrite(Path("schedules.lock"), ii=511)
+    assert main(["ci", "kernels", "--store", "store"]) == 6
+    rewrite(Path("schedules.lock"), ii=512, bound=None)
+    capsys.readouterr()
+    assert main(["ci", "kernels", "--store", "store"]) == 0
+    assert "proof      optimal -> I >= 500" in capsys.readouterr().out
+
+
+def unproven(certificate: Certificate) -> Certificate:
+    return certificate.model_copy(update={"optimal": False, "lower_bound": 500})
+
+
+def test_an_excluded_specialization_is_not_solved_and_blocks_nothing(
+    repository: Path, solver: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    solver(gemm=BudgetExhausted("the budget is over"))
+    assert main(["ci", "kernels", "--store", "store"]) == 6
+    assert not Path("schedules.lock").exists()
+    gone = Excluded(file="kernels/gemm.py", spec="bf16", reason="no proof within an hour")
+    Path("schedules.lock").write_text(Lock(schedules=(), excluded=(gone,)).text(), encoding="utf-8")
+    asked = len(solver())
+    assert main(["ci", "kernels", "--store", "store", "--update"]) == 0
+    assert solver()[asked:] == []  # layer_norm is in the store
+    lock = load_lock(Path("schedules.lock"))
+    assert lock is not None and lock.excluded == (gone,) and [one.kernel for one in lock.schedules] == ["layer_norm"]
+    capsys.readouterr()
+    assert main(["ci", "kernels", "--store", "store", "--frozen", "--junit", "result.xml"]) == 0
+    out = capsys.readouterr().out
+    assert "excluded kernels/gemm.py" in out and "no proof within an hour" in out
+    assert "1 excluded, 1 same of 2 schedules\n" in out
+
+
+def test_what_is_excluded_is_not_in_the_lock_file_as_well(repository: Path) -> None:
+    assert main(["ci", "kernels", "--store", "store"]) == 0
+    lock = load_lock(Path("schedules.lock"))
+    assert lock is not None
+    both = Excluded(file="kernels/gemm.py", spec="bf16", machine="h100", reason="r")
+    Path("schedules.lock").write_text(lock.model_copy(update={"excluded": (both,)}).text(), encoding="utf-8")
+    assert main(["ci", "kernels", "--store", "store"]) == 2
+
+
+NASTY = "no\n::error file=a::b\n  ::set-output name=x::y\r\n\x1b[2J##[add-path]/evil"
+
+
+def test_what_a_service_says_is_no_command_of_the_log(
+    repository: Path, solver: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = entry_of()
+    head = {"id": NASTY, "key": entry.key, "kernel": NASTY, "spec": "bf16", "machine": "h100", "created": "2026"}
+    problem = JobProblem(kind=NASTY, message=NASTY, hint=NASTY, exit_code=0)
+    failed = answer(Job(**head, state="failed", problem=problem).canonical())  # type: ignore[arg-type]
+    for replies in ((refusal(404), failed), (refusal(403, NASTY),), (refusal(503, NASTY),)):
+        with playing(*replies) as service:
+            code = main(["ci", "kernels/gemm.py", "--no-store", "--server", service.address])
+            words = ["solve", "kernels/gemm.py", "--machine", "h100", "--store", "other", "--server", service.address]
+            alone = main(words)
+        said = "".join(capsys.readouterr())
+        assert "##[" not in said and "\x1b" not in said and "\r" not in said
+        assert [line for line in said.splitlines() if line.lstrip().startswith("::")] == []
+        if len(replies) == 2:
+            assert (code, alone) != (0, 0)
+
+
+def test_a_job_that_proves_nothing_at_a_service_is_solved_here(
+    repository: Path, solver: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = {"id": "j", "key": entry_of().key, "kernel": "gemm", "spec": "bf16", "machine": "h100", "created": "2026"}
+    problem = JobProblem(kind="TimeLimit", message="too long")
+    failed = answer(Job(**head, state="failed", problem=problem).canonical())  # type: ignore[arg-type]
+    with playing(refusal(404), failed) as service:
+        assert main(["ci", "kernels/gemm.py", "--store", "store", "--server", service.address]) == 0
+    assert solver() == ["gemm h100"]
 
 
 def test_files_are_named_relative_to_the_lock_file(repository: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,9 @@ from tests.fused_programs import KEPT
 from tests.golden_schedules import MACHINE, Example, schedule
 from twill import exc
 from twill.cli import main
-from twill.codegen import emission
+from twill.codegen import emission, emit
+from twill.codegen.compile import nvrtc
+from twill.codegen.compile.nvrtc import Build
 from twill.runtime.kernel import EmittedKernel
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
@@ -133,6 +137,29 @@ def test_a_refused_kernel_leaves_nothing_behind(
     monkeypatch.setattr(pipeline, "solve", lambda *_: schedule(GEMM))
     assert main(["emit", "examples/gemm.py", *GIVEN, "--out", str(tmp_path / "gemm")]) != 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_compiled_kernel_is_executed_if_asked_and_without_a_directory_nothing_is_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["emit", GEMM.file, *GIVEN, "--schedule", str(GEMM.path), "--execute"]) == 0
+    said = capsys.readouterr().out
+    assert "executed on the CPU (M = " in said and "equal to the tile program, nothing found" in said
+    assert "kernel.cu" not in said
+
+
+def test_a_kernel_that_computes_something_else_when_executed_is_refused_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def misprinted(*given: Any, **words: Any) -> Build:
+        made = nvrtc.compile_cubin(*given, **words)
+        return replace(made, ptx=made.ptx.replace("fence.proxy.async.shared::cta;", ""))
+
+    monkeypatch.setattr(emit, "compile_cubin", misprinted)
+    out = tmp_path / "gemm"
+    assert main(["emit", GEMM.file, *GIVEN, "--schedule", str(GEMM.path), "--execute", "--out", str(out)]) == 5
+    assert "[proxy-fence]" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_wrong_usage_is_said_before_the_work(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,12 +11,16 @@ import pytest
 from tests.golden_schedules import Example, machine, schedule
 from tests.gpu.jit_services import SERVICES, played
 from tests.modules import kept_module, request_of
+from tests.services import playing, refusal
+from twill import exc
 from twill.cli import preparing
 from twill.codegen.emission import extract, extract_module
+from twill.exc import BudgetExhausted
 from twill.graph.canonical import canonical_shape
 from twill.kernel.specialization import resolve
 from twill.runtime.artifact import NAME, Refused, from_text, read_artifact
 from twill.runtime.kernel import EmittedKernel
+from twill.schedule.document import Schedule
 from twill.schedule.key import Asked, schedule_key
 from twill.store.sqlite import SqliteStore
 
@@ -114,6 +119,36 @@ def test_what_cannot_be_emitted_is_refused_with_its_line_and_kept(
     text = store.get_artifact(request.key, NAME)
     store.close()
     assert text is not None and read_artifact(text, request.key) == Refused(answer.reason)
+
+
+@pytest.mark.parametrize("status", [401, 403, 422])
+@pytest.mark.parametrize("solve", [False, True])
+def test_a_service_that_refuses_disables_no_kernel(
+    status: int, solve: bool, at_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a service says of a token or of a request is no property of the kernel."""
+
+    def ended(*_: object) -> Schedule:
+        raise BudgetExhausted("the budget is over")
+
+    monkeypatch.setattr("twill.solve.pipeline.solve", ended)
+    with playing(refusal(status, "the token has expired")) as service:
+        request = request_of(resolve(GEMM.file, spec=GEMM.spec), store=str(tmp_path / "s"), server=service.address)
+        request = dataclasses.replace(request, solve=solve)
+        OPEN.add((request.store, service.address))
+        answer = preparing.prepared(request)
+        assert answer.state == ("failed" if solve else "missing")
+        assert "the token has expired" in " ".join(answer.notes)
+    store = SqliteStore(request.store)
+    assert store.get_artifact(request.key, NAME) is None
+    store.close()
+
+
+def test_only_errors_about_the_kernel_are_final() -> None:
+    refused = exc.ServiceRefused("a", 401, "Unauthorized", "expired")
+    passing = (refused, exc.FileMissing("f", "w", "h"), exc.MalformedManifest("m"), exc.UnknownMachine("m", "h"))
+    assert [preparing.final(error) for error in (*passing, OSError(), exc.TwillError("m"))] == [False] * 6
+    assert preparing.final(exc.UnsupportedOperation("a scan")) and preparing.final(exc.Infeasible("no"))
 
 
 def test_a_module_that_is_none_and_a_machine_that_is_none_are_told(at_root: Path) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.golden_schedules import Example, examples, kernel, machine, schedule
-from twill.codegen.emit import build_kernel
+from tests.golden_schedules import Example, compiled, examples, kernel, machine, schedule
 from twill.codegen.lowering import lower
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.layout import shape_of
@@ -44,9 +43,8 @@ def test_the_text_in_clusters_is_the_golden_one(name: str, golden: Callable[[str
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
 def test_it_compiles_without_spills_and_multiplies_as_the_schedule_says(example: Example) -> None:
-    lowered, read = program(example), kernel(example)
-    emission = build_kernel(lowered, read.specialization, schedule(example), machine())
-    facts = emission.facts
+    emission, read = compiled(example), kernel(example)
+    lowered, facts = emission.program, emission.facts
     assert (facts.spill_stores, facts.spill_loads, facts.stack) == (0, 0, 0)
     assert facts.registers * emission.printed.threads <= machine().register_file.registers.value
     counted = [Counter(loop.counts) for loop in facts.wgmma_loops]

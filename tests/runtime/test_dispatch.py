@@ -291,3 +291,44 @@ def test_a_setting_that_is_none_is_refused(
         monkeypatch.setenv("TWILL_JIT_BUDGET", budget)
     with pytest.raises(exc.WrongPolicy):
         twill.jit(scale, policy=policy)
+
+
+# ---------------------------------------------------------------- what the environment says
+
+
+@pytest.mark.parametrize("name", ["TRITON_DEFAULT_FP_FUSION", "TRITON_FORCE_DISABLE_FP_FUSION"])
+def test_a_process_without_fusion_of_products_and_sums_runs_triton_s_kernel(
+    name: str, stored: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = stored.jit()
+    monkeypatch.setenv(name, "0" if "DEFAULT" in name else "1")
+    known = name == "TRITON_DEFAULT_FP_FUSION" or hasattr(triton.knobs.language, "force_disable_fp_fusion")
+    stored.call(fast)
+    assert (len(stored.originals), len(stored.cuda.launches)) == ((1, 0) if known else (0, 1))
+    if known:
+        assert "TRITON_DEFAULT_FP_FUSION" in twill.explain_fallback(fast)
+    stored.call(fast, enable_fp_fusion=True)  # the call decides over the default, and the force over the call
+    forced = known and "FORCE" in name
+    assert len(stored.cuda.launches) == (0 if forced else 1 if known else 2)
+
+
+def test_a_slow_look_up_of_one_variant_does_not_hold_another(stored: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = stored.jit(budget=60.0)
+    variants = fast.twill_dispatch.variants
+    begun, go = threading.Event(), threading.Event()
+    machine = variants.machine
+
+    def slow(index: int) -> str:
+        if not begun.is_set():
+            begun.set()
+            go.wait(60)
+        return str(machine(index))
+
+    monkeypatch.setattr(variants, "machine", slow)
+    first = threading.Thread(target=stored.call, args=(fast,), kwargs={"N": 65})
+    first.start()
+    assert begun.wait(60)
+    assert stored.call(fast) is None and len(stored.cuda.launches) == 1
+    assert first.is_alive()
+    go.set()
+    first.join()

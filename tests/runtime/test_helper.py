@@ -52,7 +52,7 @@ def test_the_real_one_answers_and_ends_with_its_input() -> None:
     told: queue.Queue[Answer] = queue.Queue()
     helper.ask(REQUEST, told.put)
     answer = told.get(timeout=60)
-    assert (answer.key, answer.state) == ("k1", "unsupported")
+    assert (answer.key, answer.state) == ("k1", "failed")
     assert "no such machine" in answer.reason
     process = helper.process
     assert process is not None and process.stdin is not None and process.stdout is not None

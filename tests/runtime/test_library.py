@@ -119,6 +119,22 @@ def test_a_look_up_that_takes_longer_comes_later() -> None:
     assert inquiry.over.wait(PATIENCE) and inquiry.shelf is not None
 
 
+def test_a_slow_look_up_does_not_hold_the_others() -> None:
+    one, go = Library(None, "", Played()), threading.Event()
+
+    def slow() -> str:
+        go.wait(PATIENCE)
+        return "slow"
+
+    waiting = [one.inquire(slow) for _ in range(module.THREADS - 1)]
+    for number in range(5):
+        assert shelf_of(one, f"k{number}").state == "missing"
+    assert [inquiry.over.is_set() for inquiry in waiting] == [False] * len(waiting)
+    go.set()
+    assert all(inquiry.over.wait(PATIENCE) for inquiry in waiting)
+    assert len(one.threads) <= module.THREADS
+
+
 def test_a_task_that_fails_does_not_end_the_others(notes: list[str]) -> None:
     one = Library(None, "", Played())
     one.later(lambda: [][0])

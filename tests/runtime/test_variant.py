@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +18,7 @@ import triton.language as tl
 from tests.conftest import ROOT
 from tests.jit_kernels import MANIFEST
 from twill.manifest.document import CallArgument
-from twill.runtime.variant import EMITS, Unsupported, Variant, compiler, constant, variant
+from twill.runtime.variant import EMITS, Unsupported, Variant, compiler, constant, machine_name, nvrtc, variant
 
 SAID = [
     ("tensordesc<bf16[128,64]>", None), ("*fp32", "D"), ("i32", ""), ("i32", "D"), ("fp32", None), ("constexpr", 128),
@@ -92,3 +97,40 @@ def test_the_hash_of_the_compiler_is_of_everything_that_emits() -> None:
     covered = {str(p.relative_to(ROOT / "twill")) for pattern in EMITS for p in (ROOT / "twill").glob(pattern)}
     assert len(loaded) > 100
     assert {path for path in loaded - covered if not path.startswith("exc/")} == set()
+
+
+def test_a_key_holds_the_version_of_the_cuda_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = set()
+    for version in ("13.0.48", "13.5.1"):
+        monkeypatch.setattr("twill.runtime.variant.metadata.version", lambda name, version=version: version)
+        compiler.cache_clear()
+        keys.add(compiler("3.9.0"))
+    compiler.cache_clear()
+    monkeypatch.undo()
+    assert len(keys | {compiler("3.9.0")}) == 3
+
+
+def test_without_its_package_the_library_is_asked_for_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    def library(name: str) -> SimpleNamespace:
+        return SimpleNamespace(nvrtcVersion=lambda: (0, 13, 4))
+
+    monkeypatch.setattr(metadata, "version", missing)
+    with monkeypatch.context() as patched:
+        patched.setattr(importlib, "import_module", library)
+        assert nvrtc() == "13.4"
+        patched.setattr(importlib, "import_module", missing)
+        assert nvrtc() == ""
+
+
+def test_a_machine_in_a_file_is_known_by_what_the_file_says(tmp_path: Path) -> None:
+    assert (machine_name("h200"), machine_name("no such machine")) == ("h200", "no such machine")
+    path = tmp_path / "mine.toml"
+    text = (ROOT / "machines" / "h100.toml").read_text(encoding="utf-8")
+    names = []
+    for title in ("One", "Another machine"):
+        path.write_text(re.sub('title = ".*"', f'title = "{title}"', text), encoding="utf-8")
+        names.append(machine_name(str(path)))
+    assert names[0] != names[1] and all(re.fullmatch("[0-9a-f]{64}", name) for name in names)

@@ -10,6 +10,7 @@ from twill.cli import (
     calibrating,
     comparing,
     emitting,
+    jobs,
     machines,
     retuning,
     running,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
+STATES = ("queued", "running", "done", "failed", "cancelled")  # as twill.store.api has them
 POLICIES = ("lookup", "solve", "require", "off")  # as twill.runtime.policy has them
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
 4 budget exhausted; 5 internal error; 6 not as it should be (store verify, store import, ci)"""
@@ -64,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     machine_files(commands)
     calibrate(commands)
     stored(commands)
+    service_jobs(commands)
     continuous(commands)
     serve(commands)
     return top
@@ -158,6 +161,7 @@ def emit(commands: Commands) -> None:
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
     one.add_argument("--ir", action="store_true", help="print the warp program")
+    one.add_argument("--execute", action="store_true", help="run the PTX on the CPU first, and refuse what is wrong")
     text = "print the warp program as it is behind a pass; nothing is compiled"
     one.add_argument("--dump-after", metavar="PASS", help=text)
     one.add_argument("--passes", action=emitting.ListPasses, nargs=0, help="list the passes, in order, and end")
@@ -283,16 +287,20 @@ def serve(commands: Commands) -> None:
     one.add_argument("--workers", metavar="N", type=natural, default=1, help="solves at a time (default: 1; 0: none)")
     one.add_argument("--token-file", metavar="FILE", help="who may do what; without one, only this machine may connect")
     one.add_argument("--add-token", metavar="NAME:SCOPES", help="add a token to --token-file, print it, and leave")
+    one.add_argument("--days", metavar="N", type=positive, help="the days for which an added token counts (all)")
     one.add_argument("--queue", metavar="N", type=positive, default=1000, help="jobs that may wait (default: 1000)")
     one.add_argument("--rate", metavar="N", type=natural, default=200, help="requests a second of a client; 0: any")
     one.add_argument("--time-limit", metavar="S", type=seconds, default=300.0, help="for one solve (default: 300)")
     one.add_argument("--memory-limit", metavar="MB", type=positive, default=4096, help="of one solve (default: 4096)")
+    one.add_argument("--connections", metavar="N", type=positive, default=1000, help="open at once (default: 1000)")
+    text = "believe what this proxy says of its clients (X-Forwarded-For); repeatable (default: none)"
+    one.add_argument("--proxy", metavar="ADDRESS", action="append", default=[], help=text)
     one.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default: info")
     one.set_defaults(command=serving.serve)
 
 
 def stored(commands: Commands) -> None:
-    """`twill store ls | show | export | import | gc | verify`."""
+    """`twill store ls | show | rm | export | import | keys | gc | verify`."""
     group = new(commands, "store", "the schedules that are stored")
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
     one = new(actions, "ls", "stored schedules, newest first")
@@ -305,6 +313,9 @@ def stored(commands: Commands) -> None:
     one.add_argument("key", metavar="KEY", help="a key, or its beginning")
     one.add_argument("--json", action="store_true", help="the entry as a document")
     one.set_defaults(command=stores.show)
+    one = new(actions, "rm", "remove stored schedules and what is kept beside them")
+    one.add_argument("keys", metavar="KEY", nargs="+", help="a key, or its beginning")
+    one.set_defaults(command=stores.remove)
     one = new(actions, "export", "write stored schedules into one file")
     one.add_argument("file", metavar="FILE")
     one.add_argument("keys", metavar="KEY", nargs="*", help="only these keys (default: all)")
@@ -313,6 +324,9 @@ def stored(commands: Commands) -> None:
     one = new(actions, "import", "keep what is good in a file that was exported")
     one.add_argument("file", metavar="FILE")
     one.set_defaults(command=stores.bring_in)
+    one = new(actions, "keys", "the keys that sign artifacts that run, and whose signatures are trusted")
+    one.add_argument("--new", action="store_true", help="make another, which signs from now on")
+    one.set_defaults(command=stores.keys)
     one = new(actions, "gc", "remove what was used least recently, and the quarantine")
     one.add_argument("--max-bytes", metavar="N", type=natural, help="until at most N bytes are left (default: 1 GiB)")
     one.add_argument("--older-than", metavar="DAYS", type=seconds, help="and what was not used for so many days")
@@ -323,6 +337,27 @@ def stored(commands: Commands) -> None:
         store_place(one)
 
 
+def service_jobs(commands: Commands) -> None:
+    """`twill jobs list | cancel | retry`."""
+    group = new(commands, "jobs", "the jobs of a service")
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    one = new(actions, "list", "the last jobs, newest first")
+    one.add_argument("--state", choices=STATES, help="only those")
+    one.add_argument(
+        "--limit", metavar="N", type=positive, default=50, help="at most N of them (default 50, at most 200)"
+    )
+    one.add_argument("--json", action="store_true", help="the list as a document")
+    one.set_defaults(command=jobs.ls)
+    one = new(actions, "cancel", "end jobs")
+    one.add_argument("jobs", metavar="JOB", nargs="+", help="as in the list")
+    one.set_defaults(command=jobs.cancel)
+    one = new(actions, "retry", "submit again what failed or was cancelled")
+    one.add_argument("jobs", metavar="JOB", nargs="+", help="as in the list")
+    one.set_defaults(command=jobs.retry)
+    for one in actions.choices.values():
+        one.add_argument("--server", metavar="URL", help="the service (default: TWILL_SERVER)")
+
+
 def continuous(commands: Commands) -> None:
     """`twill ci`."""
     one = new(commands, "ci", "hold the schedules of all kernels of a repository against its lock file")
@@ -330,7 +365,9 @@ def continuous(commands: Commands) -> None:
         "paths", metavar="PATH", nargs="+", help="directories of kernel files with sidecars, or such files"
     )
     one.add_argument("--lock", metavar="FILE", default="schedules.lock", help="the lock file (default: schedules.lock)")
-    one.add_argument("--update", action="store_true", help="write the lock file as it is now, worse or not")
+    what = one.add_mutually_exclusive_group()
+    what.add_argument("--update", action="store_true", help="write the lock file as it is now, worse or not")
+    what.add_argument("--frozen", action="store_true", help="fail on what the lock file lacks; write nothing")
     one.add_argument("--machine", metavar="NAME_OR_FILE", action="append", help="a machine; repeatable (default: h100)")
     one.add_argument("--junit", metavar="FILE", help="write the result as JUnit XML")
     one.add_argument("--annotations", action="store_true", help="print GitHub annotations (default: in its workflows)")

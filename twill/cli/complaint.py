@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from twill.exc.foreign import printable
+
 
 def complain(text: str) -> None:
-    """One message to the standard error stream."""
-    print(text, file=sys.stderr, flush=True)
+    """One message to the standard error stream, whoever wrote parts of it."""
+    print(printable(text), file=sys.stderr, flush=True)

@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 
 def emit(arguments: Namespace) -> int:
-    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out."""
+    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out. With --execute
+    its machine code is run on the CPU first, and nothing is written if that goes wrong."""
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.codegen.emission import extract
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
 
-    if arguments.out is None and not arguments.ir and arguments.dump_after is None:
+    shown = arguments.ir or arguments.dump_after is not None
+    if arguments.out is None and not shown and not arguments.execute:
         raise exc.NothingToEmit()
     if arguments.dump_after is not None:
         refuse_unknown(arguments.dump_after)
@@ -38,19 +40,36 @@ def emit(arguments: Namespace) -> int:
     target_of(machine)
     lazy = not arguments.no_lazy_rescale
     sig, const = tuple(arguments.sig), tuple(arguments.const)
-    kernel = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
+    directed = (lazy, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
+    kernel = extract(arguments.kernel, arguments.spec, sig, const, *directed)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
-    if arguments.out is None or arguments.dump_after is not None:
+    if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
     emission = emitted(kernel, machine, arguments)
-    write(emission, Path(arguments.out))
+    executed = (run_on_cpu(emission, kernel),) if arguments.execute else ()
+    if arguments.out is not None:
+        write(emission, Path(arguments.out))
     if arguments.ir:
         sys.stdout.write(emission.files()["program.txt"])  # type: ignore[arg-type]
     else:
-        print("\n".join((summary(emission, arguments.out), *(f"  {said}" for said in kernel.laziness.said()))))
+        changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
+        said = (*kernel.laziness.said(), *changes, *executed)
+        print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
     return codes.SOLVED
+
+
+def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
+    """The emitted machine code runs as its tile program says, for one small launch: in words. Errors:
+    ExecutionDiffers, UnsupportedPtx, UnknownProblem."""
+    from twill.kernel.specialization import problem_of
+    from twill.trial.execute import checked
+
+    say_more("executing the PTX on the CPU")
+    launch = checked(emission, problem_of(kernel.specialization)).launch
+    sizes = launch.text or "the only size"
+    return f"executed on the CPU ({sizes}): equal to the tile program, nothing found"
 
 
 def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emission:
@@ -71,7 +90,8 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     found = tuned.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
     lazy = not arguments.no_lazy_rescale
-    again = extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
+    directed = (lazy, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
+    again = extract(arguments.kernel, arguments.spec, sig, const, *directed)
     cluster = max(arguments.cluster, found.won.cluster)
     return again, Namespace(**{**vars(arguments), "schedule": found.schedule, "cluster": cluster})
 
@@ -157,7 +177,7 @@ def write(emission: Emission, directory: Path) -> None:
     write_all({directory / name: content for name, content in emission.files().items()})
 
 
-def summary(emission: Emission, directory: str) -> str:
+def summary(emission: Emission, directory: str | None) -> str:
     """A few lines for people."""
     facts, schedule, manifest = emission.facts, emission.schedule, emission.manifest
     proven = "optimal" if schedule.certificate.optimal else "not proven optimal"
@@ -170,7 +190,7 @@ def summary(emission: Emission, directory: str) -> str:
             f"{manifest.kernel} ({manifest.spec}) for {manifest.machine}, I = {schedule.ii}, {proven}",
             f"  {manifest.threads} threads, {manifest.shared} bytes of shared memory, registers: {groups}",
             f"  multiplies of a loop: {multiplies or 'none'}",
-            f"  {directory}: {', '.join(emission.files())}",
+            *((f"  {directory}: {', '.join(emission.files())}",) if directory is not None else ()),
         )
     )
 

@@ -16,7 +16,7 @@ from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from twill.runtime.request import Answer, Request, read_request
+from twill.runtime.request import Answer, Request, State, read_request
 
 if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
@@ -58,17 +58,16 @@ def read(lines: SimpleQueue[str]) -> None:
 
 def prepared(request: Request) -> Answer:
     """The answer to one request. Nothing raises here."""
-    from twill.exc import BudgetExhausted, ServiceUnavailable, StoreUnavailable, TwillError
+    from twill.exc import TwillError
 
     with noted() as notes:
         try:
             return replaced(emitted(request), notes)
         except Missing as missing:
             return Answer(request.key, "missing", str(missing), tuple(notes))
-        except (BudgetExhausted, ServiceUnavailable, StoreUnavailable) as error:
-            return Answer(request.key, "failed", error.message, tuple(notes))
         except TwillError as error:
-            return Answer(request.key, "unsupported", error.describe().replace("\n", ";"), tuple(notes))
+            state: State = "unsupported" if final(error) else "failed"
+            return Answer(request.key, state, error.describe().replace("\n", ";"), tuple(notes))
         except Exception as error:  # a mistake of Twill's own is no reason to end, and none for the launch
             logging.getLogger("twill.jit").debug("preparing %s", request.kernel, exc_info=True)
             return Answer(request.key, "failed", f"{type(error).__name__}: {error}", tuple(notes))
@@ -122,14 +121,20 @@ def keep_artifact(store: LayeredStore, request: Request, data: bytes) -> None:
 
 
 def final(error: Exception) -> bool:
-    """Whether the same variant would be refused again, by this version of everything."""
+    """Whether the error is about the kernel, so that this version of everything would refuse the same variant again.
+
+    Whatever is not named here may be over tomorrow: a service that refuses a token, a disk that is full, a tool or a
+    machine file that is not there.
+    """
     from twill import exc
 
-    passing = (
-        exc.BudgetExhausted, exc.ServiceUnavailable, exc.StoreUnavailable, exc.BuildToolsMissing, exc.NumpyMissing,
-        exc.JobFailed,
+    about_the_kernel = (
+        exc.KernelDoesNotCompile, exc.UnsupportedOperation, exc.DataDependentControlFlow, exc.NestedLoop,
+        exc.AddressNotAffine, exc.AtomicResultUsed, exc.CudaRejected, exc.BuildRejected, exc.WarpProgramBroken,
+        exc.UnsupportedInKernel, exc.LayoutConflict, exc.ScheduleMismatch, exc.SharedMemoryFull, exc.Infeasible,
+        exc.UnpricedOperation, exc.NothingToSchedule, exc.ImpossibleCycle,
     )  # fmt: skip
-    return not isinstance(error, passing)
+    return isinstance(error, about_the_kernel)
 
 
 def extracted(request: Request) -> Extracted:
@@ -147,6 +152,7 @@ def extracted(request: Request) -> Extracted:
             constexprs=tuple((one.name, one.value) for one in request.constants),
             divisibility=tuple((name, 16) for name in request.divisible),
             parameters=tuple(Parameter(one.name, one.optional, one.default) for one in request.parameters),
+            fp_fusion=True,  # calls without it are Triton's (`twill.runtime.dispatch`)
         ),
     )
 
@@ -187,12 +193,16 @@ def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, opt
 def solved(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:
     """Solved at the service, or here; the best that the budget allows."""
     from twill.cli.storing import answer, keep
-    from twill.exc import BudgetExhausted
+    from twill.exc import BudgetExhausted, ServiceRefused
     from twill.schedule.document import Schedule
     from twill.solve import pipeline
 
     say = logging.getLogger("twill.jit").info
-    elsewhere = answer(store, graph, machine, options, say)
+    try:
+        elsewhere = answer(store, graph, machine, options, say)
+    except ServiceRefused as error:
+        logging.getLogger("twill.jit").warning("%s; the kernel is solved here", error.message)
+        elsewhere = None
     if elsewhere is not None:
         return elsewhere
     try:

@@ -67,7 +67,8 @@ def extracted(arguments: Namespace) -> Extracted:
         raise exc.TorchMissing("PyTorch has no CUDA here")
     lazy = not arguments.no_lazy_rescale
     sig, const = tuple(arguments.sig), tuple(arguments.const)
-    return extract(arguments.kernel, arguments.spec, sig, const, lazy, arguments.rewrite, arguments.order)
+    directed = (lazy, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
+    return extract(arguments.kernel, arguments.spec, sig, const, *directed)
 
 
 def chosen(kernel: Extracted, arguments: Namespace, which: str) -> list[Case]:

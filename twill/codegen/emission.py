@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
+from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.targets.base import target_of
 from twill.graph.build import dependence_graph
@@ -59,14 +60,20 @@ def extract(
     lazy: bool = True,
     rewriting: Rewriting = DEFAULT,
     order: Order = "chosen",
+    strict: bool = False,
+    fp_fusion: bool = True,
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
     lazy: whether running maxima may move only when they must (`twill.tile.rewrite.conditional_rescale`). rewriting: see
-    `twill.tile.rewrite.pipeline`. order: see `twill.codegen.lower.dynamic_scheduler`.
+    `twill.tile.rewrite.pipeline`. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether every number is
+    rounded where and as the kernel says (`twill.codegen.numerics`); nothing is lazy then. fp_fusion: false turns it off
+    whatever the specialization says.
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const)
-    found = _extracted(specialization, resolve_accesses(tile_program(specialization)), lazy, rewriting)
+    specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
+    program = replace(resolve_accesses(tile_program(specialization)), strict=strict)
+    found = _extracted(specialization, program, lazy and not strict, rewriting)
     return replace(found, order=order)
 
 
@@ -76,13 +83,14 @@ def extract_module(module: str, specialization: Specialization) -> Extracted:
 
 
 def _extracted(specialization: Specialization, program: TileProgram, lazy: bool, rewriting: Rewriting) -> Extracted:
-    """What emitted code is compared with is lazy where the code is, but as written otherwise."""
+    """What emitted code is compared with (`TileProgram.original`) is the program as it was written, in front of every
+    rewriting: running maxima move at once in it."""
+    refuse_unemittable(program)
     rewritten = rewrite(program, rewriting)
     graph = dependence_graph(rewritten)
     laziness = lazy_shifts(rewritten) if lazy else Laziness(rewritten)
-    if lazy and rewritten.original is not None:
-        original = lazy_shifts(rewritten.original).program
-        laziness = replace(laziness, program=replace(laziness.program, original=original))
+    if laziness.program is not program:
+        laziness = replace(laziness, program=replace(laziness.program, original=program))
     return Extracted(specialization, laziness.program, graph, laziness)
 
 

@@ -131,8 +131,14 @@ def build_kernel(
     accept_slow: also one that would run badly, to look at it.
     """
     printed = print_cuda(warp_program, machine)
+    program = warp_program.program
     build = compile_cubin(
-        printed.text, machine.architecture, shapes=printed.shapes, lines=printed.lines, accept_slow=accept_slow
+        printed.text,
+        machine.architecture,
+        shapes=printed.shapes,
+        lines=printed.lines,
+        accept_slow=accept_slow,
+        fused=program.fp_fusion and not program.strict,
     )
     manifest = make_manifest(
         warp_program,

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import cast
 
 from twill import exc
+from twill.codegen.aliasing import must_be_apart
+from twill.codegen.numerics import changes
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.parameters import parameters
 from twill.codegen.warp.program import TensorMap, WarpProgram
@@ -55,6 +57,10 @@ def make_manifest(
         loads=_accessed(program, "tile_load"),
         stores=_accessed(program, "tile_store"),
         reduces=_accessed(program, "tile_reduce"),
+        apart=must_be_apart(program.program.original or program.program),
+        changes=changes(program),
+        strict=program.program.strict,
+        fp_fusion=program.program.fp_fusion,
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,

@@ -20,7 +20,9 @@ from twill.exc.emitting import (
     BuildRejected,
     BuildToolsMissing,
     CudaRejected,
+    ExecutionDiffers,
     LayoutConflict,
+    MalformedPtx,
     NoTarget,
     NumpyMissing,
     ScheduleMismatch,
@@ -28,6 +30,7 @@ from twill.exc.emitting import (
     UnknownPass,
     UnknownProblem,
     UnsupportedInKernel,
+    UnsupportedPtx,
     WarpProgramBroken,
 )
 from twill.exc.kernels import (
@@ -47,6 +50,7 @@ from twill.exc.kernels import (
     UnknownKernel,
     UnknownSpecialization,
     UnsupportedOperation,
+    UnsupportedProduct,
 )
 from twill.exc.machines import (
     BadFigure,
@@ -75,6 +79,7 @@ from twill.exc.running import (
     MisalignedTensor,
     NoSizes,
     NotAKernel,
+    OverlappingTensors,
     SpreadTooLarge,
     TorchMissing,
     UnknownMicrobenchmark,
@@ -86,6 +91,7 @@ from twill.exc.running import (
 )
 from twill.exc.sharing import (
     BadServerAddress,
+    BadSigningKeys,
     BadSubmission,
     CannotListen,
     JobFailed,
@@ -128,6 +134,7 @@ __all__ = [
     "BadPin",
     "BadProof",
     "BadServerAddress",
+    "BadSigningKeys",
     "BadSubmission",
     "BrokenPromise",
     "BudgetExhausted",
@@ -140,6 +147,7 @@ __all__ = [
     "DriverFailed",
     "DriverMissing",
     "DuplicateName",
+    "ExecutionDiffers",
     "FalseClaim",
     "FileMissing",
     "ForeignRecording",
@@ -157,6 +165,7 @@ __all__ = [
     "MalformedFlag",
     "MalformedLock",
     "MalformedManifest",
+    "MalformedPtx",
     "MalformedRecording",
     "MalformedSchedule",
     "MalformedSidecar",
@@ -172,6 +181,7 @@ __all__ = [
     "NoSuchEntry",
     "NormalizeTooCoarse",
     "NotAKernel",
+    "OverlappingTensors",
     "NotTuned",
     "ForeignTuning",
     "NothingToCompareWith",
@@ -210,6 +220,8 @@ __all__ = [
     "UnpricedOperation",
     "UnsupportedInKernel",
     "UnsupportedOperation",
+    "UnsupportedPtx",
+    "UnsupportedProduct",
     "WarpProgramBroken",
     "WrongArchitecture",
     "WrongArgument",

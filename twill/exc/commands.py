@@ -13,7 +13,7 @@ class NothingToEmit(TwillError):
     """`twill emit` was asked for neither files nor the warp program."""
 
     def __init__(self) -> None:
-        hint = "--out DIR for the files, --ir or --dump-after PASS for the warp program"
+        hint = "--out DIR for the files, --ir or --dump-after PASS for the warp program, --execute to run the PTX"
         super().__init__("nothing was asked for", hint=hint)
 
 

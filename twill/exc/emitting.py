@@ -101,3 +101,36 @@ class UnknownPass(TwillError):
 
 class UnknownProblem(TwillError):
     """Nothing says at what sizes a kernel can be run, and none could be made up."""
+
+
+# Executing PTX on the CPU (twill.codegen.verify.ptx).
+
+
+class MalformedPtx(TwillError):
+    """A PTX text that cannot be read; `line` is its own."""
+
+    def __init__(self, message: str, *, line: int = 0) -> None:
+        super().__init__(message, file="PTX", line=line)
+
+
+class UnsupportedPtx(TwillError):
+    """A PTX instruction, or a form of one, that the executor does not know."""
+
+    def __init__(self, message: str, *, line: int = 0) -> None:
+        super().__init__(message, file="PTX", line=line)
+
+
+class ExecutionDiffers(TwillError):
+    """The PTX of an emitted kernel, executed on the CPU, computes something else than its tile program, or does what a
+    GPU may take amiss. The mistake is Twill's own."""
+
+    exit_code = 5
+
+    def __init__(self, kernel: str, launch: str, said: list[str], *, file: str = "") -> None:
+        more = f"\n  and {len(said) - 5} more" if len(said) > 5 else ""
+        told = "".join(f"\n  {text}" for text in said[:5])
+        super().__init__(
+            f"{kernel} was compiled to code that is wrong and was not emitted; executed for {launch}:{told}{more}",
+            file=file,
+            hint="another schedule (--blocks, --pin); and please report it with the kernel file",
+        )

@@ -58,6 +58,13 @@ class UnsupportedOperation(TwillError):
     """The kernel uses an operation that has no place in the tile program's vocabulary."""
 
 
+class UnsupportedProduct(TwillError):
+    """A product whose operands, precision or accumulator have no form on the tensor core, and none made of others."""
+
+    def __init__(self, what: str, *, hint: str, file: str, line: int) -> None:
+        super().__init__(f"{what} is not supported", file=file, line=line, hint=hint)
+
+
 class DataDependentControlFlow(TwillError):
     """An `if` or `while` over values known only when the kernel runs."""
 

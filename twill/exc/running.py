@@ -108,6 +108,16 @@ class BrokenPromise(TwillError):
         )
 
 
+class OverlappingTensors(TwillError):
+    """A launch stores to memory that it loads from by another argument, in an order that emitted code does not keep."""
+
+    def __init__(self, written: str, loaded: str) -> None:
+        super().__init__(
+            f"`{written}`, which the kernel writes, overlaps `{loaded}`, which it loads ahead of that",
+            hint=f"a tensor of its own for `{written}`, or a copy of `{loaded}`; one argument for both, in the kernel",
+        )
+
+
 # Kernels at their launch (twill.runtime.jit).
 
 

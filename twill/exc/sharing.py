@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twill.exc.base import TwillError
+from twill.exc.foreign import one_line
 
 # The store (twill.store).
 
@@ -23,6 +24,10 @@ class MalformedArchive(TwillError):
     """A file of exported schedules is cut, was changed, or is no such file."""
 
 
+class BadSigningKeys(TwillError):
+    """The file of keys that sign artifacts cannot be used: no keys are in it, or others can read it."""
+
+
 class BadServerAddress(TwillError):
     """What was given as the address of a service is none."""
 
@@ -34,17 +39,23 @@ class ServiceUnavailable(TwillError):
     """A service does not answer, or with what no service of this version says. `service`: its address."""
 
     def __init__(self, service: str, why: str) -> None:
-        super().__init__(f"the service {service}: {why}", hint="try again later, or without --server")
+        said = one_line(why)
+        super().__init__(f"the service {service}: {said}", hint="try again later, or without --server")
         self.service = service
-        self.why = why
+        self.why = said
 
 
 class JobFailed(TwillError):
-    """A job of a service ended without a schedule. kind: a class of this file, or the service's own word."""
+    """A job of a service ended without a schedule. kind: a class of this package, or the service's own word.
 
-    def __init__(self, service: str, kind: str, message: str, hint: str = "", exit_code: int = 5) -> None:
-        super().__init__(f"the service {service}: {message}", hint=hint)
-        self.kind = kind
+    exit_code: what the command line says of that kind; never what the service says of it.
+    """
+
+    exit_code = 5
+
+    def __init__(self, service: str, kind: str, message: str, hint: str = "", exit_code: int = exit_code) -> None:
+        super().__init__(f"the service {service}: {one_line(message)}", hint=one_line(hint))
+        self.kind = one_line(kind)
         self.exit_code = exit_code
 
 
@@ -54,10 +65,10 @@ class ServiceRefused(TwillError):
     def __init__(
         self, service: str, status: int, kind: str, message: str, hint: str = "", request_id: str = ""
     ) -> None:
-        request = f" (request {request_id})" if request_id else ""
-        super().__init__(f"the service {service}: {message}{request}", hint=hint)
+        request = f" (request {one_line(request_id)})" if request_id else ""
+        super().__init__(f"the service {service}: {one_line(message)}{request}", hint=one_line(hint))
         self.status = status
-        self.kind = kind
+        self.kind = one_line(kind)
 
 
 # The service (twill.server).

@@ -177,3 +177,7 @@ class DependenceGraph(Document):
     file: str
     dims: tuple[Dim, ...]
     regions: tuple[Region, ...]
+
+    def homeless(self) -> DependenceGraph:
+        """The graph with its file's name alone: where that lies is for this machine. The key is the same."""
+        return self.model_copy(update={"file": self.file.replace("\\", "/").rpartition("/")[2]})

@@ -2,13 +2,15 @@
 
 What one instruction reads lies in the registers of one warp group, so that the results of others are handed over in
 shared memory: whole tiles in f32, twice, for which rings leave no room. So products that meet are made where they meet.
+Products meet in a loop, too, where one adds to what another made in the same iteration, as it is or changed element by
+element on the way (the products that `twill.tile.rewrite.precision` makes of one).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from twill.graph.dependence import DependenceGraph, Region
+from twill.graph.dependence import DependenceGraph, Node, Region
 from twill.machine.description import Machine
 
 
@@ -19,7 +21,7 @@ def meeting(graph: DependenceGraph, region: Region, machine: Machine) -> dict[in
     if machine.mma is None or machine.mma.accumulator != "register" or region.kind != "loop" or len(products) < 2:
         return {}
     groups: list[set[int]] = []
-    for reached in _readings(graph, region):
+    for reached in (*_chains(region), *_readings(graph, region)):
         touched = [group for group in groups if group & reached]
         together = (reached & products).union(*touched)
         groups = [*(group for group in groups if group not in touched), *([together] if together else [])]
@@ -29,6 +31,28 @@ def meeting(graph: DependenceGraph, region: Region, machine: Machine) -> dict[in
 def tag_of(tags: Mapping[int, str], product: int, block: int) -> str:
     """The tag of a row block's part; "" for what meets nothing."""
     return f"{tags[product]}, block {block}" if product in tags else ""
+
+
+def _chains(region: Region) -> Iterable[set[int]]:
+    """For each product: itself, and the products that what it adds to was made by in the same iteration."""
+    nodes = {node.id: node for node in region.nodes}
+    made_of = [edge for edge in region.edges if edge.kind == "value" and not edge.distance]
+    for product in (node.id for node in region.nodes if node.mma is not None):
+        found, pending = {product}, [edge.src for edge in made_of if edge.dst == product and edge.operand == "c"]
+        while pending:
+            node = pending.pop()
+            if node in found:
+                continue
+            found.add(node)
+            if nodes[node].kind == "elementwise":
+                pending += [edge.src for edge in made_of if edge.dst == node and _same_tile(nodes, edge.src, node)]
+        yield found
+
+
+def _same_tile(nodes: Mapping[int, Node], made: int, of: int) -> bool:
+    """Whether both nodes make matrices of one shape, in f32."""
+    left, right = nodes[made].result, nodes[of].result
+    return left is not None and right is not None and (left.shape, left.dtype) == (right.shape, right.dtype)
 
 
 def _readings(graph: DependenceGraph, region: Region) -> Iterable[set[int]]:

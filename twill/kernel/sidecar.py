@@ -16,7 +16,10 @@ Constant = int | float | bool | str | None
 
 @dataclass(frozen=True)
 class SidecarTable:
-    """One `[[specialization]]`; `kernel` is "" if neither the table nor the file names one."""
+    """One `[[specialization]]`; `kernel` is "" if neither the table nor the file names one.
+
+    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say.
+    """
 
     name: str
     kernel: str
@@ -26,6 +29,7 @@ class SidecarTable:
     grid: tuple[str, ...]
     problem: Problem | None = None  # the sizes it is run at, see `twill.kernel.problem`
     space: Space | None = None  # the tiles it may be tried with, see `twill.kernel.tuning_space`
+    fp_fusion: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,9 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
         grid=grid,
         problem=read_problem(problem, grid, constexprs) if problem else None,
         space=read_space(tune, constexprs) if tune else None,
+        fp_fusion=(
+            table.flag("enable_fp_fusion", "enable_fp_fusion = false") if table.has("enable_fp_fusion") else None
+        ),
     )
     table.finish()
     if len(read.grid) > 3:

@@ -9,6 +9,7 @@ The sidecar of `kernel.py` is `kernel.twill.toml`::
     default = true                                # optional: the one meant when none is named
     kernel = "gemm"                               # optional
     grid = ["cdiv(M, BLOCK_M)", "batch"]          # the launch grid, as expressions
+    enable_fp_fusion = false                      # optional, Triton's option; as TRITON_DEFAULT_FP_FUSION says
 
     [specialization.signature]                    # runtime arguments: Triton's type strings;
     a = "*bf16:16"                                # ":16" promises divisibility by 16
@@ -31,6 +32,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from triton import knobs
 from triton.runtime.jit import JITFunction
 
 from twill.exc import (
@@ -75,7 +77,8 @@ class Specialization:
     signature: argument -> Triton type string. constexprs: argument -> constant ("tl.float16"
     names a Triton type). divisibility: argument -> 16 for those promised to be divisible.
     grid: the launch grid as expressions over arguments, () if unknown. parameters: all, in order.
-    positive: floats promised to be greater than 0 (from 2^-32 to 2^32).
+    positive: floats promised to be greater than 0 (from 2^-32 to 2^32). fp_fusion: whether products and sums of floats
+    may be rounded once (Triton's option `enable_fp_fusion`).
     """
 
     file: str
@@ -87,6 +90,7 @@ class Specialization:
     grid: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     positive: tuple[str, ...] = ()
+    fp_fusion: bool = True
 
 
 def problem_of(specialization: Specialization) -> Problem | None:
@@ -124,7 +128,7 @@ def resolve(
     constexprs = {**_without(table.constexprs if table else {}, types), **constants}
     return _specialize(
         loaded.functions[kernel], file, table.name if table else (spec or "flags"), signature, constexprs,
-        table.grid if table else (), sidecar_path(file),
+        table.grid if table else (), sidecar_path(file), fp_fusion(table.fp_fusion if table else None),
     )  # fmt: skip
 
 
@@ -216,6 +220,7 @@ def _specialize(
     constexprs: Mapping[str, Constant],
     grid: tuple[str, ...],
     sidecar: str,
+    fused: bool,
 ) -> Specialization:
     parameters = {parameter.name: parameter for parameter in function.params}
     line = line_of_def(function)
@@ -249,8 +254,17 @@ def _specialize(
     return Specialization(
         file, function.__name__, spec, tuple(types.items()), tuple(constants.items()),
         tuple((name, 16) for name, hint in promised.items() if hint == "16"), grid, parameters_of(function),
-        tuple(name for name, hint in promised.items() if hint == "positive"),
+        tuple(name for name, hint in promised.items() if hint == "positive"), fused,
     )  # fmt: skip
+
+
+def fp_fusion(asked: bool | None) -> bool:
+    """Triton's option `enable_fp_fusion`: as asked; None: on, unless the environment has TRITON_DEFAULT_FP_FUSION=0.
+    With TRITON_FORCE_DISABLE_FP_FUSION=1 it is off.
+    """
+    if getattr(knobs.language, "force_disable_fp_fusion", False):  # Triton 3.9 knows it, 3.6 does not
+        return False
+    return bool(knobs.language.default_fp_fusion) if asked is None else asked
 
 
 def parameters_of(function: JITFunction) -> tuple[Parameter, ...]:

@@ -35,10 +35,10 @@ def ttir(spec: Specialization) -> str:
     loaded = load(spec.file)
     function = loaded.functions[spec.kernel]
     with _errors(spec, loaded.functions):
-        constants = {name: _value(value) for name, value in spec.constexprs}
+        constants = constants_of(spec)
         backend = make_backend(TARGET)
         # Asked for explicitly because Triton 3.9 warns when it is left to its default.
-        options = backend.parse_options({"enable_fp_fusion": True})
+        options = backend.parse_options({"enable_fp_fusion": spec.fp_fusion})
         context = ir.context()
         ir.load_dialects(context)
         backend.load_dialects(context)
@@ -92,6 +92,11 @@ def _signature(function: JITFunction, spec: Specialization) -> dict[str, str]:
 
 def _attributes(function: JITFunction, spec: Specialization) -> dict[tuple[int, ...], list[list[object]]]:
     return {(function.arg_names.index(name),): [["tt.divisibility", divisor]] for name, divisor in spec.divisibility}
+
+
+def constants_of(spec: Specialization) -> dict[str, object]:
+    """The constants of a specialization, as Triton gets them."""
+    return {name: _value(value) for name, value in spec.constexprs}
 
 
 def _value(value: Constant) -> object:

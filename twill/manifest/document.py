@@ -16,8 +16,9 @@ from twill import exc
 from twill.manifest.evaluate import Scalar
 from twill.manifest.record import Misfit, from_json, to_json
 
-SCHEMA = "twill.manifest/5"
+SCHEMA = "twill.manifest/6"
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
+OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 6))  # without the list of changes
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
@@ -84,12 +85,28 @@ class KernelParameter:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Numbers that the code rounds otherwise, or elsewhere, than the Triton kernel says. line: of the kernel, 0: none.
+    what: by what. bound: on the error that it may add."""
+
+    line: int
+    what: str
+    bound: str
+
+    def said(self) -> str:
+        """For people."""
+        return f"{f'line {self.line}: ' if self.line else ''}{self.what} ({self.bound})"
+
+
+@dataclass(frozen=True)
 class Manifest:
     """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
     the sidecar writes it, for people. loads, stores, reduces: tensor arguments that are read, written, combined with
     (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal.
     ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros. cluster: CTAs
-    of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid."""
+    of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid. apart:
+    (written, loaded) arguments that must not share memory. changes: every change of numbers. strict: emitted with
+    --strict-math. fp_fusion: Triton's option `enable_fp_fusion`."""
 
     schema: str
     kernel: str
@@ -108,6 +125,10 @@ class Manifest:
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     reduces: tuple[str, ...]
+    apart: tuple[tuple[str, str], ...]
+    changes: tuple[Change, ...]
+    strict: bool
+    fp_fusion: bool
     schedule: str
     cubin: str
     ctas: int = 1
@@ -138,7 +159,9 @@ def parse_manifest(text: str, file: str = "") -> Manifest:
         raise exc.MalformedManifest(f"not JSON: {error}", file=file, hint=AGAIN) from None
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:
-        hint = f"this version of Twill reads {SCHEMA!r}: emit the kernel again with it"
+        older = isinstance(schema, str) and schema in OLDER
+        lacks = ", which has the list of what the code changes in numbers" if older else ""
+        hint = f"this version of Twill reads {SCHEMA!r}{lacks}: emit the kernel again with it"
         raise exc.MalformedManifest(f"schema is {schema!r}", file=file, hint=hint)
     try:
         manifest = from_json(Manifest, data)

@@ -18,6 +18,8 @@ from triton import knobs
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
+from twill.runtime.forks import renew_after_fork
+from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
 from twill.runtime.plan import Plan
@@ -53,6 +55,7 @@ class Dispatch:
         self.used: list[EmittedKernel] = []
         self.hot: Hot | None = None
         self.launched = False
+        renew_after_fork(self)
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
         if self.never and chosen.policy != "off":
@@ -89,6 +92,8 @@ class Dispatch:
         if known.kernel is not None:
             try:
                 reason = self.emitted(known, known.kernel, hot, call, grid, bound, args, kwargs)
+            except AfterLaunch as after:
+                raise after.__cause__ or after from None
             except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
                 reason = refusal(error)
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
@@ -110,8 +115,12 @@ class Dispatch:
         for name, value in options.items():
             if name not in HOW and value is not None and value is not USUAL.get(name, False):
                 return f"the option {name}={value!r}"
+        if not fused(options.get("enable_fp_fusion")):
+            return "the fusion of products and sums is off (TRITON_DEFAULT_FP_FUSION)"
         if knobs.runtime.debug:
             return "Triton's debugging is on"
+        if unfused():
+            return "the environment turns enable_fp_fusion off"
         return "a global that it uses has changed" if changed(self.original.used_global_vals) else ""
 
     def emitted(
@@ -145,10 +154,13 @@ class Dispatch:
         remember(hot, call, plan)
         for hook in self.original.pre_run_hooks:
             hook(*args, **kwargs)
+        about = enter(self.original, kernel.manifest, plan.handle, sizes, stream, bound) if hooked() else None
         try:
             plan.launch(stream)
         except TwillError as error:
             return refusal(error)
+        if about is not None:
+            leave(about)
         return ""
 
     def use(self, kernel: EmittedKernel) -> None:
@@ -171,6 +183,10 @@ class Dispatch:
             self.hot = Hot(match, plans)
             self.used.append(kernel)
 
+    def after_fork(self) -> None:
+        """See `Renewed`."""
+        self.lock = threading.Lock()
+
     def explain(self) -> str:
         """Why launches ran as Triton's, one reason a line."""
         if self.chosen.policy == "off":
@@ -182,6 +198,14 @@ class Dispatch:
             if one.kernel is None and not one.reason
         ]
         return "\n".join(filter(None, [self.reasons.text(), *waiting]))
+
+
+def fused(requested: Any) -> bool:
+    """Whether Triton would fuse a product and a sum, as emitted code does. requested: the call's own option."""
+    language = knobs.language
+    if getattr(language, "force_disable_fp_fusion", False):  # of Triton 3.9
+        return False
+    return bool(language.default_fp_fusion if requested is None else requested)
 
 
 def never(original: Any, chosen: Settings) -> str:
@@ -216,6 +240,11 @@ def device_of(bound: Mapping[str, Any]) -> int:
         if get_device is not None:
             return int(get_device())
     return int(driver.active.get_current_device())
+
+
+def unfused() -> bool:
+    """Whether Triton is not to fuse products and sums of floats unless a call asks for it, or never."""
+    return not knobs.language.default_fp_fusion or getattr(knobs.language, "force_disable_fp_fusion", False)
 
 
 def capturing() -> bool:

@@ -15,11 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
+from twill.runtime.forks import renew_after_fork
 from twill.runtime.request import Answer, Request, read_answer
 
 MODULE = "twill.cli.preparing"
 PACKAGE = Path(__file__).resolve().parent.parent
 DEBUG = "TWILL_DEBUG"
+
+_strangers: list[subprocess.Popen[str]] = []  # which a parent process started
 
 Tell = Callable[[Answer], None]
 
@@ -33,6 +36,20 @@ class Helper:
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
         self.process: subprocess.Popen[str] | None = None
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """See `Renewed`: the process that prepares is the parent's, and so is the other end of its pipes."""
+        process, self.process = self.process, None
+        self.lock, self.waiting, self.thread = threading.Lock(), SimpleQueue(), None
+        if process is None:
+            return
+        _strangers.append(process)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None and not pipe.closed:
+                os.dup2(nothing, pipe.fileno(), inheritable=False)  # not closed, as that would write what is buffered
+        os.close(nothing)
 
     def ask(self, request: Request, tell: Tell) -> None:
         """Returns at once."""

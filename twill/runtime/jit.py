@@ -19,6 +19,7 @@ from triton.runtime.jit import JITFunction
 
 from twill.exc import NotAKernel
 from twill.runtime.dispatch import Dispatch
+from twill.runtime.hooks import hooked
 from twill.runtime.policy import Settings, settings
 
 
@@ -60,7 +61,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         dispatch = self.twill_dispatch
         hot = dispatch.hot
         call: Any = False
-        if hot is not None and not self.pre_run_hooks:
+        if hot is not None and not self.pre_run_hooks and not hooked():
             try:
                 call = hot.match(grid, *args, **kwargs)
             except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name

@@ -15,6 +15,7 @@ from typing import Literal
 
 from twill.exc import TwillError
 from twill.runtime.artifact import NAME, Refused, from_text, read_artifact
+from twill.runtime.forks import renew_after_fork
 from twill.runtime.helper import Helper
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.policy import Settings
@@ -23,6 +24,7 @@ from twill.runtime.request import Answer, Request
 from twill.runtime.variant import Unsupported, compiler
 from twill.store.sqlite import SqliteStore
 
+THREADS = 4  # so that a slow look-up does not hold the others
 WAIT = 1.0  # seconds for another process that writes the store
 
 State = Literal["missing", "preparing", "ready", "refused"]
@@ -65,20 +67,40 @@ class Library:
         self.process = os.getpid()
         self.shelves: dict[str, Shelf] = {}
         self.lock = threading.Lock()
+        self.opening = threading.Lock()
         self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.thread: threading.Thread | None = None
+        self.threads: list[threading.Thread] = []
+        self.open_tasks = 0
         self.store: SqliteStore | None = None
         self.opened = False
         self.warmed = False
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """See `Renewed`: no thread is here, and what the parent's have not finished is to be looked up again."""
+        self.process = os.getpid()
+        self.lock, self.opening = threading.Lock(), threading.Lock()
+        self.tasks, self.threads, self.open_tasks = SimpleQueue(), [], 0
+        if self.store is not None:
+            _strangers.append(self.store)  # of the parent; to close it here would be an access to its file
+        self.store, self.opened, self.warmed = None, False, False
+        finished = {name: shelf for name, shelf in self.shelves.items() if shelf.settled.is_set()}
+        self.shelves.clear()
+        self.shelves.update(finished)
 
     def find(self, key: Callable[[], str], budget: float) -> Inquiry:
         """Look a key up, and wait for what is known of it at most `budget` seconds.
 
-        key: computed on the library's thread, because what goes into it may have to be read first.
+        key: computed on a thread of the library, because what goes into it may have to be read first.
         """
+        inquiry = self.inquire(key)
+        inquiry.over.wait(budget)
+        return inquiry
+
+    def inquire(self, key: Callable[[], str]) -> Inquiry:
+        """The same without waiting."""
         inquiry = Inquiry()
         self.later(lambda: self.look(inquiry, key))
-        inquiry.over.wait(budget)
         return inquiry
 
     def warm(self, triton: str) -> None:
@@ -93,11 +115,12 @@ class Library:
             self.later(task)
 
     def later(self, task: Callable[[], None]) -> None:
-        """Do something on the library's thread."""
+        """Do something on a thread of the library: one that has nothing to do, or else another, up to `THREADS`."""
         with self.lock:
-            if self.thread is None:
-                self.thread = threading.Thread(target=self.work, name="twill-library", daemon=True)
-                self.thread.start()
+            self.open_tasks += 1
+            if len(self.threads) < min(THREADS, self.open_tasks):
+                self.threads.append(threading.Thread(target=self.work, name="twill-library", daemon=True))
+                self.threads[-1].start()
         self.tasks.put(task)
 
     def work(self) -> None:
@@ -108,6 +131,9 @@ class Library:
                 task()
             except Exception as error:
                 NOTES.tell(f"a look-up failed: {type(error).__name__}: {error}")
+            finally:
+                with self.lock:
+                    self.open_tasks -= 1
 
     # -- the store
 
@@ -144,13 +170,14 @@ class Library:
 
     def file(self) -> SqliteStore | None:
         """The store's file, opened when first asked for."""
-        if not self.opened and self.path is not None:
-            try:
-                self.store = SqliteStore(self.path, wait=WAIT)
-            except TwillError as error:
-                NOTES.tell(error.message)
-        self.opened = True
-        return self.store
+        with self.opening:
+            if not self.opened and self.path is not None:
+                try:
+                    self.store = SqliteStore(self.path, wait=WAIT)
+                except TwillError as error:
+                    NOTES.tell(error.message)
+            self.opened = True
+            return self.store
 
     def promising(self) -> bool:
         """Whether a schedule could be found anywhere."""
@@ -206,8 +233,17 @@ class Library:
         shelf.settled.set()
 
 
+_strangers: list[SqliteStore] = []  # stores that a parent process opened
 _libraries: dict[tuple[str | None, str], Library] = {}
 _lock = threading.Lock()
+
+
+def _renew() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew)
 
 
 def library(settings: Settings) -> Library:

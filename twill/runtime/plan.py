@@ -20,8 +20,9 @@ from twill.runtime.device import Device
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
 from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
+from twill.runtime.overlap import Pair, check_apart, pairs_of
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
-from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TileBox, joined, tensor_map
+from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
@@ -67,8 +68,8 @@ class FreeNumber:
 class Plan:
     """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
 
-    cells: those of the free numbers. addresses: what depends on where tensors are. workspaces: zeros, if the kernel
-    asks for some; their address is written to the parameter of number `workspace`.
+    cells: those of the free numbers. addresses: what depends on where tensors are. pairs: tensors that lie apart.
+    workspaces: zeros, if the kernel asks for some; their address is written to the parameter of number `workspace`.
     """
 
     device: int
@@ -80,6 +81,7 @@ class Plan:
     free: tuple[FreeNumber, ...]
     cells: tuple[Any, ...]
     addresses: tuple[Address, ...]
+    pairs: tuple[Pair, ...] = ()
     workspaces: Workspaces | None = None
     workspace: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -88,11 +90,16 @@ class Plan:
         """The same for values of which the first is at `positions[0]`, and so on."""
         free = tuple(replace(number, position=positions[number.position]) for number in self.free)
         addresses = tuple(replace(address, position=positions[address.position]) for address in self.addresses)
-        return replace(self, free=free, addresses=addresses)
+        pairs = tuple(
+            replace(pair, positions=(positions[pair.positions[0]], positions[pair.positions[1]])) for pair in self.pairs
+        )
+        return replace(self, free=free, addresses=addresses, pairs=pairs)
 
     def moved(self, values: Sequence[Any], stream: int) -> Plan | None:
         """The launch for values that differ in nothing but where PyTorch's tensors are (and in free numbers, which
         `start` writes); None if that takes a careful look."""
+        if not all(pair.apart(values) for pair in self.pairs):
+            return None
         slots: dict[int, Any] = {}
         for address in self.addresses:
             there = address.moved(values[address.position], self.packed.storage[address.slot])
@@ -177,12 +184,13 @@ def make_plan(
 
     arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded. in_maps: what
     `needed_by_maps` says, where it is known already. workspaces: the kernel's.
-    Errors: WrongArgument, BrokenPromise, MisalignedTensor, BadBox, WrongArchitecture, LaunchTooLarge, DriverMissing,
-    DriverFailed.
+    Errors: WrongArgument, BrokenPromise, OverlappingTensors, MisalignedTensor, BadBox, WrongArchitecture,
+    LaunchTooLarge, DriverMissing, DriverFailed.
     """
     bindings()  # without a driver there is nothing to look at
     bound = read_arguments(arguments, values, stream)
     check_promises(manifest.promises, bound)
+    check_apart(manifest.apart, bound.tensors)
     device = _device(bound)
     kernel = load(device)
     gpu = prepare(kernel, device, manifest.shared, manifest.cluster)
@@ -190,6 +198,7 @@ def make_plan(
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
     packed = pack(kernel.parameters, [_value(p.kind, p.name, p.index, bound, maps, grid) for p in manifest.parameters])
+    argument_names = [argument.name for argument in arguments]
     free = _free_numbers(manifest, arguments, needed_by_maps(manifest) if in_maps is None else in_maps)
     return Plan(
         device=device,
@@ -200,7 +209,8 @@ def make_plan(
         packed=packed,
         free=free,
         cells=tuple(_Nowhere() if number.slot is None else packed.storage[number.slot] for number in free),
-        addresses=addresses(manifest, [argument.name for argument in arguments], bound.tensors, maps),
+        addresses=addresses(manifest, argument_names, bound.tensors, maps),
+        pairs=pairs_of(manifest.apart, argument_names, bound.tensors),
         workspaces=workspaces,
         workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
     )
@@ -220,6 +230,11 @@ def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
 
 def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
     """The tensor map for these arguments. Errors: WrongArgument, MisalignedTensor, BadBox, DriverFailed."""
+    return encode(map_parameters(entry, bound), bound.tensors[entry.argument].device)
+
+
+def map_parameters(entry: MapEntry, bound: Bound) -> TensorMapParameters:
+    """What it is encoded from. Errors: WrongArgument, MisalignedTensor, BadBox."""
     name, tensor = entry.argument, bound.tensors[entry.argument]
 
     def value(scalar: Scalar) -> int:
@@ -239,7 +254,7 @@ def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
     start = tensor.pointer + offset * ELEMENT_BYTES[tensor.dtype]
     seen = joined(TensorView(start, entry.element, sizes, strides, tensor.device), entry.together, name)
     box = (*entry.box[:-1], entry.box[-1] // entry.together)
-    return tensor_map(seen, TileBox(box, entry.swizzle), name)
+    return parameters(seen, TileBox(box, entry.swizzle), name)
 
 
 def within(left: int, stride: int) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 
+from twill.exc.foreign import one_line
+from twill.runtime.forks import renew_after_fork
+
 LOG = logging.getLogger("twill.jit")
 MOST = 200  # reasons that are kept of one kernel
 
@@ -16,7 +19,12 @@ class Reasons:
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
         self.lock = threading.Lock()
+        renew_after_fork(self)
         self.known: dict[tuple[str, str], str] = {}  # variant, kind of reason -> the first that was given
+
+    def after_fork(self) -> None:
+        """See `Renewed`."""
+        self.lock = threading.Lock()
 
     def tell(self, reason: str, variant: str = "") -> None:
         """A reason, and for which variant of the kernel. Logged if this kernel never had it."""
@@ -28,7 +36,7 @@ class Reasons:
             if len(self.known) < MOST:
                 self.known[variant, kind] = reason
         if new:
-            LOG.warning("%s runs as Triton's kernel: %s", self.kernel, reason)
+            LOG.warning("%s runs as Triton's kernel: %s", self.kernel, one_line(reason))
 
     def forget(self, variant: str) -> None:
         """What was said of a variant no longer holds."""
@@ -49,6 +57,11 @@ class Notes:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.seen: set[str] = set()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """See `Renewed`."""
+        self.lock = threading.Lock()
 
     def tell(self, note: str) -> None:
         """Log it, once in this process."""
@@ -56,7 +69,7 @@ class Notes:
             if note in self.seen:
                 return
             self.seen.add(note)
-        LOG.warning("%s", note)
+        LOG.warning("%s", one_line(note))
 
 
 NOTES = Notes()

@@ -24,7 +24,7 @@ MAX_SIZE = 1 << 32  # elements of the tensor along one dimension
 MAX_STRIDE = 1 << 40  # bytes
 ENCODED = 128  # bytes of an encoded map
 
-_TYPES = {
+TYPES = {
     "i1": "UINT8", "i8": "UINT8", "u8": "UINT8", "f8e4m3fn": "UINT8", "f8e5m2": "UINT8",
     "i16": "UINT16", "u16": "UINT16", "f16": "FLOAT16", "bf16": "BFLOAT16",
     "i32": "INT32", "u32": "UINT32", "f32": "FLOAT32", "i64": "INT64", "u64": "UINT64", "f64": "FLOAT64",
@@ -161,7 +161,7 @@ def encode(given: TensorMapParameters, device: int) -> TensorMap:
     fill = "NAN_REQUEST_ZERO_FMA" if given.nan_outside else "NONE"
     encoded = call(
         "cuTensorMapEncodeTiled",
-        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[given.dtype]}"),
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{TYPES[given.dtype]}"),
         rank,
         given.pointer,
         [driver.cuuint64_t(size) for size in given.sizes],

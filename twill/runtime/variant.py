@@ -5,17 +5,22 @@ Triton's own binder says them, so that an emitted kernel is used exactly where T
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from twill.machine.names import list_machines
 from twill.manifest.document import Constant, Manifest
 
+NVRTC = "nvidia-cuda-nvrtc"  # the package
 DIVISOR = 16  # what Triton promises of numbers and addresses
 PACKAGE = Path(__file__).resolve().parent.parent
 EMITS = (
@@ -54,7 +59,8 @@ class Variant:
     def key(self, kernel: str, source: str, machine: str, compiler: str) -> str:
         """SHA-256, as hexadecimal text, over all that the emitted kernel depends on.
 
-        source: Triton's hash of the kernel's text and of all that it calls. compiler: versions that emit.
+        source: Triton's hash of the kernel's text and of all that it calls. machine: as `machine_name` has it.
+        compiler: versions that emit.
         """
         constants = [(name, type(value).__name__, repr(value)) for name, value in self.constants]
         parts = (kernel, source, machine, compiler, self.signature, constants, self.divisible)
@@ -101,12 +107,42 @@ def constant(name: str, value: Any) -> Constant:
 
 @cache
 def compiler(triton: str) -> str:
-    """A hash of everything that emits kernels: the source of Twill, the machine files, Triton's version."""
-    digest = hashlib.sha256(triton.encode())
+    """A hash of everything that emits kernels: the source of Twill, the machine files, versions of Triton and NVRTC."""
+    digest = hashlib.sha256(f"{triton}\0{nvrtc()}\0".encode())
     for pattern in EMITS:
         for path in sorted(PACKAGE.glob(pattern)):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def nvrtc() -> str:
+    """The version of the CUDA compiler: of its package; without one, what the library says; "" if there is none."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(NVRTC)
+    try:
+        status, *version = importlib.import_module("cuda.bindings.nvrtc").nvrtcVersion()
+    except Exception:  # the bindings say in many ways that there is no library
+        return ""
+    return ".".join(map(str, version)) if not int(status) else ""
+
+
+@lru_cache(maxsize=64)
+def machine_digest(machine: str, stamp: tuple[int, int]) -> str:
+    """The digest of the machine in a file. stamp: its time and size, so that a changed file is read again. Errors:
+    those of `load_machine`."""
+    from twill.machine.file import load_machine
+
+    return load_machine(machine).digest()
+
+
+def machine_name(machine: str) -> str:
+    """A machine as keys have it: a described one by name, as `compiler` covers its file; one in a file by its digest.
+    Errors: those of `load_machine`."""
+    path = Path(machine)
+    if machine in list_machines() or not path.is_file():
+        return machine
+    about = path.stat()
+    return machine_digest(str(path.resolve()), (about.st_mtime_ns, about.st_size))
 
 
 def _spaced(kind: str) -> str:

@@ -18,11 +18,12 @@ import triton
 from twill.exc import TwillError
 from twill.machine.names import list_machines
 from twill.runtime.device import device as gpu
+from twill.runtime.forks import renew_after_fork
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Inquiry, Library, Shelf, library
 from twill.runtime.policy import Settings
 from twill.runtime.request import Named, Request, Typed, Valued
-from twill.runtime.variant import Unsupported, Variant, compiler, constant, variant
+from twill.runtime.variant import Unsupported, Variant, compiler, constant, machine_name, variant
 
 SLOW = "the look-up took longer than a launch may wait"
 NEXT = "it is ready for the next launch"
@@ -65,6 +66,7 @@ class Variants:
         self.lock = threading.Lock()
         self.known: dict[Any, Known] = {}
         self.machines: dict[int, str] = {}
+        renew_after_fork(self)
         ready_driver()
         self.library: Library = library(chosen)
         self.library.warm(triton.__version__)
@@ -75,6 +77,8 @@ class Variants:
         known = self.known.get(name)
         if known is None:
             known = self.begin(name, index, bound, specialization)
+        if self.chosen.policy == "require" and known.inquiry is not None:
+            known.inquiry.over.wait(WHOLE)
         if known.kernel is None and not known.reason:
             self.follow(known)
         return known
@@ -82,24 +86,31 @@ class Variants:
     def begin(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> Known:
         """Look a new variant up."""
         begun = time.monotonic()
-        with self.lock:
-            known = self.known.get(name)
-            if known is not None:
-                return known
-            known = self.known[name] = Known(index)
-            try:
-                found = known.variant = variant(list(bound), specialization, list(bound.values()))
-            except Unsupported as unsupported:
-                known.reason = str(unsupported)
+        made = Known(index)
+        try:
+            found = made.variant = variant(list(bound), specialization, list(bound.values()))
+        except Unsupported as unsupported:
+            made.reason = str(unsupported)
+        with self.lock:  # others' variants may be looked up meanwhile, so nothing is waited for here
+            known = self.known.setdefault(name, made)
+            if known is not made or made.reason:
                 return known
             original = self.original
 
-        def key() -> str:
-            return found.key(original.__name__, original.cache_key, self.machine(index), compiler(triton.__version__))
+            def key() -> str:
+                machine = machine_name(self.machine(index))
+                return found.key(original.__name__, original.cache_key, machine, compiler(triton.__version__))
 
-        left = max(0.0, self.chosen.budget - (time.monotonic() - begun))
-        known.inquiry = self.library.find(key, WHOLE if self.chosen.policy == "require" else left)
-        return known
+            made.inquiry = self.library.inquire(key)
+        made.inquiry.over.wait(max(0.0, self.chosen.budget - (time.monotonic() - begun)))
+        return made
+
+    def after_fork(self) -> None:
+        """See `Renewed`: what was not known yet is looked up again."""
+        self.lock = threading.Lock()
+        settled = {name: known for name, known in self.known.items() if known.kernel is not None or known.reason}
+        self.known.clear()
+        self.known.update(settled)
 
     def follow(self, known: Known) -> None:
         """Take over what became of a look-up by now."""

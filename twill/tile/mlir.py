@@ -27,12 +27,16 @@ class Dense:
 
 @dataclass(frozen=True)
 class RawValue:
-    """An SSA value with the line and the Python variable it was made for (0 and "" if unknown)."""
+    """An SSA value with the line and the Python variable it was made for (0 and "" if unknown).
+
+    unsigned: it is a descriptor of unsigned integers.
+    """
 
     id: int
     type: TileType
     line: int
     name: str
+    unsigned: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class _Reader:
 
     def define(self, value: SSAValue, line: int, name: str) -> RawValue:
         self.ids[value] = len(self.ids)
-        return RawValue(self.ids[value], tile_type(value.type), line, name)
+        return RawValue(self.ids[value], tile_type(value.type), line, name, unsigned_descriptor(value.type))
 
 
 def locate(location: Attribute | None, file: str) -> tuple[int, str]:
@@ -165,7 +169,15 @@ def descriptor_type(text: str) -> TileType:
     if match is None:
         return TileType((), f"tt.tensordesc<{text}>")
     shape = tuple(int(extent) for extent in match[1].split("x") if extent)
-    return TileType(shape, f"desc:{_ELEMENTS.get(match[2], match[2])}")
+    signless = re.sub(r"^[su](?=i\d)", "", match[2])  # of all types only descriptors have signs
+    return TileType(shape, f"desc:{_ELEMENTS.get(signless, signless)}")
+
+
+def unsigned_descriptor(attribute: Attribute) -> bool:
+    """Whether a type is a descriptor's of unsigned integers."""
+    if not isinstance(attribute, builtin.UnregisteredAttr) or attribute.attr_name.data != "tt.tensordesc":
+        return False
+    return re.search(r"\dxui\d", str(attribute.value.data)) is not None
 
 
 def python_of(attribute: Attribute) -> Python:

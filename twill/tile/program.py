@@ -2,7 +2,7 @@
 
 Grammar::
 
-    TileProgram ::= kernel spec file Argument* Item*
+    TileProgram ::= kernel spec file fp_fusion Argument* Item*
     Item        ::= Op | Loop
     Loop        ::= induction lower upper step Carry* Item*        (a counted loop)
     Carry       ::= init argument yielded result                   (a loop-carried value)
@@ -140,7 +140,10 @@ class Argument:
 @dataclass(frozen=True)
 class TileProgram:
     """See the grammar at the top of this file. original: the program that this one was made of by a rewriting that
-    must not change what it computes; None: it is as the kernel has it."""
+    must not change what it computes; None: it is as the kernel has it. fp_fusion: a product of floats and the sum that
+    it goes into may be rounded once, as one fma (Triton's option `enable_fp_fusion`). strict: nothing that is made of
+    the program may round anything otherwise or elsewhere than it says (`twill.codegen.numerics`). regrouped: lines of
+    the kernel where factors and summands were collected (`twill.tile.rewrite.uniform_factors`)."""
 
     kernel: str
     spec: str
@@ -149,6 +152,9 @@ class TileProgram:
     values: tuple[Value, ...]  # values[i].id == i
     body: tuple[Op | Loop, ...]
     original: TileProgram | None = None
+    fp_fusion: bool = True
+    strict: bool = False
+    regrouped: tuple[int, ...] = ()
 
     def type_of(self, value: int) -> TileType:
         """The type of a value."""

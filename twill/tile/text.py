@@ -9,7 +9,8 @@ from twill.tile.program import Access, Argument, Axis, Loop, Op, TileProgram, Ti
 
 def program_text(program: TileProgram) -> str:
     """The whole program, for people and for golden tests. Ends with a newline."""
-    head = f"kernel {program.kernel} spec {program.spec} file {program.file}"
+    fusion = "" if program.fp_fusion else ", no fp fusion"
+    head = f"kernel {program.kernel} spec {program.spec} file {program.file}{fusion}"
     arguments = (argument_text(argument) for argument in program.arguments)
     return "\n".join([head, *arguments, *_Printer(program).block(program.body, "")]) + "\n"
 

@@ -26,35 +26,44 @@ ELEMENTWISE: dict[str, str] = {
     "clamp": "max", "cast": "cast", "bitcast": "", "compare": "compare", "select": "select",
     "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic",
 }  # fmt: skip
-# max: attribute slack: of a and b it is b where b > a + slack, else a (floats; without: the larger one).
-# mul: attribute often_one: an operand is a vector spread over the other, and often 1 in many rows; says nothing else.
-# compare: predicate lt le gt ge eq ne (and attribute signed 0/1 for integers).
+# Attributes, where an operation has them; without: in brackets.
+# div, rem, shr, max, min, compare of integers: signed 0/1 (1). cast: signed 0/1 (1), of the side that is an integer,
+#   or of the narrower one of two; i1 as signed is 0 and -1.
+# cast to a narrower float: rounding "rtz" (to nearest even). Casts to fp8 saturate.
+# div, sqrt of f32: rounding "rn", to nearest (as exact as Triton's: div.full, 2 ulps, and sqrt.approx). f64 is rounded.
+# exp of f32: accurate 1, libdevice's (as exact as Triton's: one multiplication by log2(e), then ex2.approx).
+# max, min, clamp of floats: propagate_nan 1 (of a number and NaN: the number).
+# max: slack: of a and b it is b where b > a + slack, else a (floats; without: the larger one).
+# mul: often_one: an operand is a vector spread over the other, and often 1 in many rows; says nothing else.
+# compare: predicate lt le gt ge eq ne. Of floats: unordered, the answer where one is NaN (0, for ne 1).
+# A sum of a product of floats may be one fma, unless the program says that it has no fp fusion; fma is always one.
 # exp and log cost one multiplication more than exp2 and log2.
 
 SLACK = "slack"
 OFTEN_ONE = "often_one"
 
-REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor
-SCAN = ("scan",)  # attributes axis, combine, reverse
-PRODUCT = ("dot",)  # operands a b [c]; attributes precision "tf32" "ieee" ...
+REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor; of max and min: signed, propagate_nan
+SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan
+PRODUCT = ("dot",)
+# operands a b [c]; sums have the type of the result: f32, f16, f64 or i32 (i8 operands are signed)
+# precision: of f32 operands "tf32" "tf32x3" "bf16x3" "bf16x6" "ieee"; others are exact: "ieee".
+# imprecise: of fp8 operands, how many products may be summed in less than f32 before they go into the accumulator.
 
 RAW_ACCESS = (
-    "load",  # pointer [mask [other]]; attributes boundary (block pointers), padding
+    "load",  # pointer [mask [other]]; elements that the mask leaves out are other, or anything
     "store",  # pointer value [mask]
     "atomic_add",  # pointer value [mask] -> old
     "add_pointer",  # pointer offset (elements)
-    "make_descriptor",  # base shape... strides...; type desc
+    "make_descriptor",  # base shape... strides...; type desc; attribute padding "zero" "nan"
     "descriptor_load",  # desc index...
     "descriptor_store",  # desc value index...
-    "descriptor_reduce",  # desc value index...; attribute combine
-    "make_block_pointer",  # base shape... strides... offsets...; attribute order
-    "advance",  # block pointer, offset...
+    "descriptor_reduce",  # desc value index...; attributes combine add min max and or xor, signed (1)
 )
 
 ACCESS = (
     "tile_load",  # [mask]
     "tile_store",  # tile [mask]
-    "tile_reduce",  # tile [mask]; attribute combine
+    "tile_reduce",  # tile [mask]; attributes combine, signed (1)
 )  # mask: what the bounds of the access do not say; elements where it is false are not touched either
 
 # Operation classes on the transcendental units; every other class is arithmetic.

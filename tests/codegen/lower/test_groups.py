@@ -8,7 +8,8 @@ import pytest
 
 from tests.kernels import H100
 from twill import exc
-from twill.codegen.lower.groups import Group, register_pool, warp_groups, with_registers
+from twill.codegen.lower.groups import warp_groups, with_registers
+from twill.machine.occupancy import register_pool
 from twill.schedule.document import Op, Schedule, WarpGroup
 
 
@@ -52,7 +53,7 @@ def test_what_the_register_file_has_left_is_handed_out() -> None:
     assert all(now.registers >= was.registers for now, was in zip(made, asked.warp_groups, strict=True))
     assert all(now.registers <= H100.context(was.context).max_registers
                for now, was in zip(made, asked.warp_groups, strict=True))  # fmt: skip
-    left = register_pool(made, H100) - sum(g.threads * g.registers for g in made)
+    left = register_pool(sum(g.threads for g in made), H100) - sum(g.threads * g.registers for g in made)
     full = [g for g in made if g.registers == H100.context("issue" if g.issuer else "compute").max_registers]
     assert left >= 0 and (left < 128 * granule or len(full) == len(made))
 
@@ -71,6 +72,5 @@ def test_budgets_beyond_the_register_file_are_refused() -> None:
 
 
 def test_a_launch_gives_all_threads_alike() -> None:
-    three = [Group(n, "", 128, 0, False) for n in range(3)]
-    assert register_pool(three, H100) == 384 * 168
-    assert register_pool(three[:1], H100) == 128 * 256
+    assert register_pool(384, H100) == 384 * 168
+    assert register_pool(128, H100) == 128 * 256

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.usefixtures("at_root")
 
 # Which passes change these examples; placement changes all.
 CHANGED = {
-    "attention_full": {"gather-vectors", "partial-reductions", "warp-votes"},
+    "attention_full": {"gather-vectors", "partial-reductions", "reader-fences", "warp-votes"},
     "gemm_bias_gelu_bf16": {"erf-tails", "ping-pong"},
-    "layer_norm_bf16": {"dynamic-scheduler"},
+    "layer_norm_bf16": {"dynamic-scheduler", "reader-fences"},
     "linear_attention_bf16": {"fences"},
 }
 EXAMPLES = {example.name: example for example in examples() if example.name in CHANGED}

@@ -4,6 +4,7 @@ anything."""
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.conftest import ROOT
 from twill.codegen.emission import extract
 from twill.manifest.document import POSITIVE
 from twill.tile.interpret.sequential import run
-from twill.tile.program import Loop, TileProgram, walk
+from twill.tile.program import Loop, Op, TileProgram, walk
 from twill.tile.rewrite.uniform_factors import PROMISED, collect_factors, work
 
 FILE = str(ROOT / "tests" / "linear_kernels.py")
@@ -114,3 +115,38 @@ def test_what_is_read_on_the_way_saves_nothing() -> None:
 def test_the_window_computes_less(at_root: Path) -> None:
     program = extract("examples/sliding_window_attention.py", rewriting="none").program
     assert work(collect_factors(program)) < 0.75 * work(program)
+
+
+KEPT = ("masked_far", "masked_far_with_promise", "masked_at_infinity", "masked_by_nothing", "to_integers",
+        "to_fewer_bits", "far_from_vectors")  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KEPT)
+@pytest.mark.parametrize("end", [16, 40])
+def test_what_overflows_vanishes_or_is_rounded_away_does_so_still(kernel: str, end: int) -> None:
+    """Minus infinity in place of the least number would make a masked block NaN; a sum that cancels would not round."""
+    for program in (written(kernel), promised(kernel)):
+        found, wanted = result(collect_factors(program), end), result(program, end)
+        assert np.isfinite(wanted).all()
+        np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
+def test_minus_infinity_moves_in_front_of_a_line_and_the_least_number_does_not() -> None:
+    """What a select chooses instead, after all factors and summands that are collected."""
+    for kernel, moves in (("masked_at_infinity", True), ("masked_far", False), ("masked_far_with_promise", False)):
+        program = collect_factors(promised(kernel))
+        (loop,) = (item for item in program.body if isinstance(item, Loop))
+        kinds = [op.kind for op in walk(loop.body)]
+        assert ("fma" not in kinds[: kinds.index("select")] and "mul" not in kinds[: kinds.index("select")]) == moves
+
+
+def test_an_operation_that_says_how_it_rounds_is_left_alone() -> None:
+    def exact(item: Op | Loop) -> Op | Loop:
+        if isinstance(item, Loop):
+            return replace(item, body=tuple(map(exact, item.body)))
+        return replace(item, attributes=(("rounding", "rn"),)) if item.kind in ("div", "mul") else item
+
+    program = replace(written("subtracted"), body=tuple(map(exact, written("subtracted").body)))
+    before, after = on_tiles(program), on_tiles(collect_factors(program))
+    assert (after["div"], after["mul"]) == (before["div"], before["mul"])
+    assert on_tiles(made("subtracted"))["div"] < before["div"]

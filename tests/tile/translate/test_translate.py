@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
 from twill.kernel.specialization import list_specializations, resolve
+from twill.kernel.ttir import ttir
 from twill.tile import between
+from twill.tile.access.resolve import resolve_accesses
 from twill.tile.program import Loop, TileProgram, TileType
 from twill.tile.text import program_text
-from twill.tile.translate.translate import tile_program
+from twill.tile.translate.translate import from_mlir, tile_program
 from twill.tile.vocabulary import ELEMENTWISE, PRODUCT, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
 
 EXAMPLES = [
@@ -116,7 +119,8 @@ def test_constants_are_pooled_folded_and_come_first(kernel_file: Callable[..., s
         ("tl.sqrt(x) - tl.rsqrt(x)", ["sqrt", "rsqrt", "sub"]),
         ("tl.sin(x) / tl.cos(x)", ["sin", "cos", "div"]),
         ("tl.abs(tl.floor(x)) + tl.ceil(x)", ["floor", "abs", "ceil", "add"]),
-        ("tl.erf(-x)", ["neg", "erf"]),
+        ("tl.erf(-0.0 - x)", ["neg", "erf"]),
+        ("tl.erf(0.0 - x)", ["sub", "erf"]),  # of zero it is zero, not minus zero
         ("tl.fma(x, x, x)", ["fma"]),
         ("tl.clamp(x, 0.5, 1.0)", ["clamp"]),
         ("tl.maximum(x, tl.minimum(x, 2.0))", ["min", "max"]),
@@ -188,6 +192,80 @@ def test_products_of_fp8(kernel_file: Callable[..., str]) -> None:
     (dot,) = (op for op in translate(kernel_file(kernel(*lines)), B=32).ops() if op.kind == "dot")
     assert dot.attribute("precision") == "ieee"
     assert isinstance(dot.attribute("imprecise"), int)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "attributes"),
+    [
+        ("x / 3.0", "div", {}),
+        ("tl.div_rn(x, 3.0)", "div", {"rounding": "rn"}),
+        ("tl.sqrt(x)", "sqrt", {}),
+        ("tl.sqrt_rn(x)", "sqrt", {"rounding": "rn"}),
+        ("tl.extra.cuda.libdevice.sqrt(x)", "sqrt", {"rounding": "rn"}),
+        ("tl.exp(x)", "exp", {}),
+        ("tl.extra.cuda.libdevice.exp(x)", "exp", {"accurate": 1}),
+        ("tl.extra.cuda.libdevice.fast_expf(x)", "exp", {}),
+        ("x.to(tl.bfloat16, fp_downcast_rounding='rtz')", "cast", {"rounding": "rtz"}),
+        ("tl.maximum(x, 1.0, propagate_nan=tl.PropagateNan.ALL)", "max", {"propagate_nan": 1}),
+        ("tl.clamp(x, 0.0, 1.0, propagate_nan=tl.PropagateNan.ALL)", "clamp", {"propagate_nan": 1}),
+        ("offs.to(tl.uint32) // n.to(tl.uint32)", "div", {"signed": 0}),
+        ("offs.to(tl.uint32) % n.to(tl.uint32)", "rem", {"signed": 0}),
+        ("offs.to(tl.uint32) >> n.to(tl.uint32)", "shr", {"signed": 0}),
+        ("(offs.to(tl.uint32) < n.to(tl.uint32))", "compare", {"predicate": "lt", "signed": 0}),
+        ("tl.maximum(offs.to(tl.uint32), n.to(tl.uint32))", "max", {"signed": 0}),
+        ("(offs - n).to(tl.uint32).to(tl.float32)", "cast", {"signed": 0}),
+        ("tl.max(offs.to(tl.uint32), 0)", "reduce", {"axis": 0, "combine": "max", "signed": 0}),
+        ("tl.min(offs - n, 0)", "reduce", {"axis": 0, "combine": "min", "signed": 1}),
+        ("tl.max(x, 0)", "reduce", {"axis": 0, "combine": "max"}),
+        ("tl.reduce(x, 0, whole)", "reduce", {"axis": 0, "combine": "max", "propagate_nan": 1}),
+        ("tl.associative_scan(x, 0, whole)", "scan", {"axis": 0, "combine": "max", "reverse": 0, "propagate_nan": 1}),
+    ],
+)
+def test_what_tells_operations_of_a_kind_apart_is_kept(
+    kernel_file: Callable[..., str], expression: str, kind: str, attributes: dict[str, object]
+) -> None:
+    combine = "@triton.jit\ndef whole(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)\n"
+    program = translate(kernel_file(combine + kernel(LOAD, f"x = {expression}", STORE)))
+    found = [dict(op.attributes) for op in program.ops() if op.kind == kind]
+    assert attributes in found
+
+
+def test_reductions_through_descriptors_of_unsigned_numbers_are_unsigned(kernel_file: Callable[..., str]) -> None:
+    source = kernel("desc.atomic_max([n, 0], tl.zeros([B, 32], {}))").replace("def k(", "def k(desc, ")
+    for kind, word, wanted in (("u32", "tl.uint32", 0), ("i32", "tl.int32", 1)):
+        file = kernel_file(source.format(word), name=f"{kind}.py")
+        sig = [f"desc=tensordesc<{kind}[16, 32]>", "out=*fp32:16", "n=i32"]
+        program = resolve_accesses(tile_program(resolve(f"{file}::k", sig=sig, const=["B=16"])))
+        (op,) = (op for op in program.ops() if op.kind == "tile_reduce")
+        assert program.arguments[0].type == TileType((16, 32), "desc:i32")
+        assert dict(op.attributes).get("signed", 1) == wanted
+
+
+def test_whether_products_may_be_fused_is_part_of_the_program(
+    kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = kernel_file(kernel(LOAD, STORE))
+    assert translate(file).fp_fusion
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    program = translate(file)
+    assert not program.fp_fusion
+    assert program_text(program).splitlines()[0].endswith(", no fp fusion")
+    Path(file).with_suffix(".twill.toml").write_text(
+        '[[specialization]]\nname = "fused"\nenable_fp_fusion = true\n'
+        'signature = { out = "*fp32:16", n = "i32" }\nconstexprs = { B = 16 }\n'
+    )
+    assert tile_program(resolve(f"{file}::k", spec="fused")).fp_fusion
+
+
+def test_fail_an_attribute_that_nothing_reads(kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later version of Triton may say more about an operation than this one understands."""
+    file = kernel_file(kernel(LOAD, "x = tl.cumsum(x, 0)", STORE))
+    text = ttir(resolve(f"{file}::k", sig=["out=*fp32:16", "n=i32"], const=["B=16"]))
+    assert "reverse = false" in text
+    spec = resolve(f"{file}::k", sig=["out=*fp32:16", "n=i32"], const=["B=16"])
+    with pytest.raises(UnsupportedOperation, match=r"tt\.scan with exclusive = 1") as raised:
+        from_mlir(text.replace("reverse = false", "reverse = false, exclusive = true"), spec)
+    assert (raised.value.file, raised.value.line) == (file, 7)
 
 
 def test_assumptions_are_dropped_with_what_only_they_read(kernel_file: Callable[..., str]) -> None:

@@ -45,20 +45,22 @@ def compile_cubin(
     defines: Mapping[str, str] | None = None,
     accept_slow: bool = False,
     count_in_sass: bool = False,
+    fused: bool = True,
 ) -> Build:
     """Compile a kernel's text, put behind the headers and the multiplies of `shapes`.
 
     name: what line information calls the text. lines: from its lines to the user's kernel, for errors. defines: macros.
     accept_slow: keep a build that would run badly (its facts say why).
+    fused: products of floats and the sums that they go into may become one instruction, rounded once.
     count_in_sass: count multiplies in the machine code rather than in the PTX; the disassembler takes longer than the
     compiler, so it runs only for this and to find the line of a spill.
 
     Errors: BuildToolsMissing; CudaRejected with the compiler's log; BuildRejected unless `accept_slow`.
     """
     text = standalone(source, shapes, name=name)
-    cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}))
+    cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}), fused)
     if not log:  # a compiler that keeps results keeps no report of them: without one, spills would go unseen
-        cubin, ptx, log = _nvrtc(f"{text}\n// {time_ns()}\n", arch, dict(defines or {}))
+        cubin, ptx, log = _nvrtc(f"{text}\n// {time_ns()}\n", arch, dict(defines or {}), fused)
     in_ptx = read_ptx(ptx)
     facts = read_facts(log, in_ptx)
     if count_in_sass or any(fact.spill_stores or fact.spill_loads for fact in facts):
@@ -68,7 +70,7 @@ def compile_cubin(
     return Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
 
 
-def _nvrtc(text: str, arch: str, defines: dict[str, str]) -> tuple[bytes, str, str]:
+def _nvrtc(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
     """Cubin, PTX and log."""
     try:
         from cuda.bindings import nvrtc
@@ -80,6 +82,7 @@ def _nvrtc(text: str, arch: str, defines: dict[str, str]) -> tuple[bytes, str, s
         arch=arch,
         std="c++17",
         lineinfo=True,
+        fma=None if fused else False,
         ptxas_options=["-v"],
         define_macro=list(defines.items()) or None,
     )

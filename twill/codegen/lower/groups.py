@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from twill import exc
 from twill.machine.description import Machine
+from twill.machine.occupancy import register_pool
 from twill.schedule.document import Schedule
 
 EVERY = 256  # steps: more than any budget has granules
@@ -59,7 +60,7 @@ def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine
     """
     contexts = {w.context: machine.context(w.context) for w in schedule.warp_groups}
     granule = machine.register_file.granule
-    left = register_pool(groups, machine) - sum(g.threads * g.registers for g in groups)
+    left = register_pool(sum(g.threads for g in groups), machine) - sum(g.threads * g.registers for g in groups)
     if left < 0:
         raise exc.UnsupportedInKernel("the schedule's register budgets exceed what a launch can hand out", file=file)
     raised = {g.id: g.registers for g in groups}
@@ -95,11 +96,5 @@ def doubled(groups: Sequence[Group], machine: Machine, copies: int) -> tuple[Gro
             made.append(replace(one, id=first + number, role=f"{one.role} {number}", like=like))
     budgets = sum(g.threads * g.registers for g in made)
     most = max((c.max_groups for c in machine.contexts if c.name == "compute"), default=0)
-    return tuple(made) if budgets <= register_pool(made, machine) and copies <= most else tuple(groups)
-
-
-def register_pool(groups: Sequence[Group], machine: Machine) -> int:
-    """Registers that setmaxnreg can move between groups: those of the launch, equal in all threads."""
-    threads = sum(g.threads for g in groups)
-    granule = machine.register_file.granule
-    return threads * min(256, int(machine.register_file.registers.value) // threads // granule * granule)
+    pool = register_pool(sum(g.threads for g in made), machine)
+    return tuple(made) if budgets <= pool and copies <= most else tuple(groups)

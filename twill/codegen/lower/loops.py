@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from twill import exc
@@ -11,11 +12,12 @@ from twill.codegen.lower.operations import Tools, outside
 from twill.codegen.lower.products import Products
 from twill.codegen.lower.registers import EventKey, Made, Reading, versions
 from twill.codegen.lower.rings import Ring
+from twill.codegen.lower.scalars import OUTSIDE
 from twill.codegen.lower.stream import Event, Printer, Stream, arrange
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.warp.expression import Expr
-from twill.codegen.warp.program import Copy, Fill, If, Reg, Skip, Stmt
-from twill.tile.flat import FlatCarry
+from twill.codegen.warp.program import Copy, Fill, If, Operand, Reg, Skip, Stmt
+from twill.tile.flat import UNIFORM, FlatCarry
 from twill.tile.uniformity import stretches
 
 LAG = 2  # slots of a ring that products in flight hold
@@ -61,17 +63,42 @@ class Loops:
         """When a product is waited for: in front of the first instruction that reads its result, so that nothing else
         waits if it is late; if none does, see `quiet_end`. But before it runs again, and before other instructions
         write an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513,
-        C7515)."""
+        C7515), and before a slot that threads fill again is wanted: see `wanted_again`."""
         products = [other for other in tasks if other.node.kind == "mma"]
         if self.may_lag(task, tasks):
             return task.start + interval + 1
         operands = {fragment for product in products for fragment in self.products.touched(product)}
-        limits = [task.start + interval - 1]
+        limits = [task.start + interval - 1, *self.wanted_again(task, tasks, interval)]
         for other in tasks:
             if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
         first = self.first_reader(task, tasks, interval)
         return min(self.quiet_end(task, tasks, interval) if first is None else first, *limits)
+
+    def wanted_again(self, task: Task, tasks: list[Task], interval: int) -> Iterator[int]:
+        """When this group first waits for a tile that another computes, after that one waits for a slot that a product
+        still reads. A product that is waited for later than the schedule ends it keeps its slots longer, and two groups
+        that do what they do in the order of the schedule's cycles must not wait for one another."""
+        waits = [
+            other.start
+            for other in tasks
+            for source in (*self.plan.slot_sources(other), *self.plan.register_sources(other))
+            if self.is_handed(source, task.region)
+        ]
+        for source in self.plan.slot_sources(task):
+            if not self.is_handed(source, task.region):
+                continue
+            place = self.plan.place_of(source)
+            again = self.plan.tasks[place].start + (self.rings[place].aref.depth + source.distance) * interval
+            again = max(again, task.start + task.latency)
+            yield from (start - (start - again) // interval * interval for start in waits)
+
+    def is_handed(self, source: Source, region: int) -> bool:
+        """Whether a warp group computes a value in a loop, and this one reads it from a ring."""
+        place = self.plan.place_of(source)
+        if place[0] != region or place not in self.rings or self.rings[place].aref.transport != "registers":
+            return False
+        return {self.tools.group} != {*self.plan.tasks[place].groups}
 
     def first_reader(self, task: Task, tasks: list[Task], interval: int) -> int | None:
         """When a product's result is read first by something that must wait for it."""
@@ -334,7 +361,11 @@ class Loops:
             variable = self.registers.of((source.step, source.block))
             self.refuse_elsewhere(carry, block)
             scope = outside(self.tools, block, made)
-            start = scope.shown(carry.init, carry.argument)
+            if carry.init == UNIFORM:
+                value = self.plan.flat.cells[carry.argument].value
+                start: Operand = self.tools.scalars.value(self.plan.wired.purity.carries[value].init, OUTSIDE)
+            else:
+                start = scope.shown(carry.init, carry.argument)
             if not isinstance(start, Reg):
                 made.append(Fill(variable, start, line=0))
             elif start.fragment != variable:

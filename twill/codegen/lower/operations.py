@@ -23,6 +23,7 @@ from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout
 from twill.codegen.warp.program import (
     NORMAL,
+    SUBNORMAL,
     Compute,
     Copy,
     Fill,
@@ -117,7 +118,9 @@ class Scope:
     def compute(self, step: Step, result: int) -> None:
         """An elementwise step on its operands."""
         operands = tuple(self.operand(step, p, step.results[0]) for p in range(len(step.op.operands)))
-        if step.op.kind == "div" and self.divides_by_vector(operands[1], result):
+        strict = self.plan.wired.program.strict
+        approximate = step.op.kind == "div" and dict(step.op.attributes).get("rounding") != "rn" and not strict
+        if approximate and self.divides_by_vector(operands[1], result):
             divisor = operands[1]
             assert isinstance(divisor, Reg)
             held = self.registers.fragment(divisor.fragment)
@@ -128,8 +131,10 @@ class Scope:
             self.made.append(Compute("mul", product, result, line=step.op.line))
             return
         attributes = step.op.attributes
-        if step.op.kind == "div" and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
+        if approximate and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
             attributes = (*attributes, (NORMAL, 1))
+        if step.op.kind == "exp" and strict:
+            attributes = (*attributes, (SUBNORMAL, 1))
         self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
 
     def divides_by_vector(self, divisor: Operand, result: int) -> bool:
@@ -161,7 +166,9 @@ class Scope:
             scratch = self.scratch((WARPS * values,), word)
             barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         combine = str(step.op.attribute("combine"))
-        self.made.append(Reduce(operand, self.result(number), axis, combine, scratch, barrier, line=step.op.line))
+        said = tuple((name, value) for name, value in step.op.attributes if name not in ("axis", "combine"))
+        result = self.result(number)
+        self.made.append(Reduce(operand, result, axis, combine, scratch, barrier, said, line=step.op.line))
 
     def scratch(self, shape: tuple[int, ...], element: str) -> int:
         """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
@@ -268,9 +275,7 @@ class Scope:
                     step, "a computed matrix is used transposed by elementwise work", "transpose it when loading"
                 )
             return self.find(source)
-        layout = self.tiles.layout(source.cell)
-        if transposed and isinstance(layout, Accumulator):
-            layout = Accumulator(layout.columns, layout.rows)
+        layout = self.tiles.layout(source.cell, transposed)
         made = self.temporary(source.cell, layout)
         line = self.flat.steps[source.step].op.line
         self.made.append(LoadShared(slot, made, transposed, line=line))

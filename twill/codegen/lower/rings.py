@@ -188,4 +188,20 @@ class Rings:
             and (b.name == task.node.name)
             and (b.loop == task.region or (tensor and b.loop in self.plan.loops))
         ]
-        return max(depths, default=2 if task.node.kind != "load" else 1)
+        return max([*depths, self.alive(task)]) if depths or task.node.kind == "load" else max(PAIR, self.alive(task))
+
+    def alive(self, task: Task) -> int:
+        """Slots of a ring that a warp group fills in a loop for tiles that it computes: from when it makes a tile until
+        the last reader is done with it, in iterations. The schedule knows of no ring where it has the tile in registers
+        and a reader in another group."""
+        if task.node.kind == "load" or task.region not in self.plan.loops:
+            return 1
+        interval = self.plan.interval(task.region)
+        ends = [
+            reader.start + source.distance * interval + (reader.latency if reader.node.kind == "mma" else reader.hold)
+            for reader in self.plan.tasks.values()
+            if reader.region == task.region and reader.place != task.place
+            for source in (*self.plan.slot_sources(reader), *self.plan.register_sources(reader))
+            if self.plan.place_of(source) == task.place
+        ]
+        return max((-(-(end - task.start) // interval) for end in ends), default=1)

@@ -9,10 +9,12 @@ from twill.codegen.lower.operations import Scope, Tools
 from twill.codegen.lower.staging import panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
+from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,
+    If,
     Operand,
     ProxyFence,
     Reg,
@@ -41,6 +43,9 @@ class Stores:
         step = scope.flat.steps[task.steps[-1]]
         assert step.op.access is not None
         combine = str(dict(step.op.attributes).get("combine", "add")) if step.op.kind == "tile_reduce" else ""
+        if combine in ("max", "min") and not dict(step.op.attributes).get("signed", 1):
+            what = f"an unsigned {combine} with what is in memory is not emitted"
+            scope.refuse(step, what, "signed integers, or a tl.store")
         operand = self.operand(step, scope)
         layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, Reg) else None
         if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, Reg):
@@ -49,9 +54,20 @@ class Stores:
         cell = step.operands[0] if step.operands[0] != UNIFORM else -1
         part = Part(step.op.access, cell, task.block)
         window = self.tools.transfers.window(part, scope.at)
-        mask = scope.fragment(step.operands[1]) if len(step.operands) > 1 else None
-        stored = StoreGlobal(window, operand, mask, combine, line=step.op.line)
+        mask, condition = self.mask(step, scope)
+        stored: Stmt = StoreGlobal(window, operand, mask, combine, line=step.op.line)
+        if condition is not None:
+            stored = If(condition, (stored,), line=step.op.line)
         scope.made += self.tools.plan.if_exists(task.block, (stored,))
+
+    def mask(self, step: Step, scope: Scope) -> tuple[int | None, Expr | None]:
+        """The elements to store, and whether any are, if one scalar says so for all of them."""
+        if len(step.operands) < 2:
+            return None, None
+        if step.operands[1] != UNIFORM:
+            return scope.fragment(step.operands[1]), None
+        condition = scope.scalars.value(step.op.operands[1], scope.at)
+        return None, None if isinstance(condition, Number) and condition.value else condition
 
     def operand(self, step: Step, scope: Scope) -> Operand:
         """The tile to store, in registers."""

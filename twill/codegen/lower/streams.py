@@ -87,7 +87,7 @@ def of_plan(plan: Plan, asked: Order, cluster: int) -> Lowered:
         ctas=plan.ctas, band=band, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
-    return Lowered(made, Choices(plan.hold, ping_pong, dynamic, plan.capacity))
+    return Lowered(made, Choices(plan.hold, ping_pong, dynamic, plan.capacity, program.strict))
 
 
 def refuse_cluster(cluster: int, program: TileProgram) -> None:

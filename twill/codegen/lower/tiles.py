@@ -135,9 +135,9 @@ class Tiles:
                 hint="load or compute the vector separately for the two uses",
             )
 
-    def layout(self, cell: int) -> Layout:
-        """The layout of one row block's part in registers."""
-        core = self.core(cell)
+    def layout(self, cell: int, transposed: bool = False) -> Layout:
+        """The layout of one row block's part in registers, or of its transpose."""
+        core = tuple(reversed(self.core(cell))) if transposed else self.core(cell)
         if not core:
             return Uniform()
         if len(core) == 1 and self.products:

@@ -134,4 +134,6 @@ def _with(stmts: tuple[Stmt, ...], changed: Mapping[int, Stmt | None]) -> Iterat
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
+    if choices.strict:
+        return program
     return each_body(program, lambda group: with_tails(group.body, {f.id: f.element for f in group.fragments}))

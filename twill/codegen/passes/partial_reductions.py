@@ -169,6 +169,8 @@ def all_renamed(block: tuple[Stmt, ...], names: Mapping[int, int]) -> tuple[Stmt
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass: fragments that it adds are numbered behind all others, and named apart from what their group names."""
+    if choices.strict:
+        return program
     numbers = count(1 + max((f.id for group in program.groups for f in group.fragments), default=-1))
     return replace(program, groups=tuple(_in_parts(group, numbers, choices) for group in program.groups))
 

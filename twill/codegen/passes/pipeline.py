@@ -22,6 +22,7 @@ from twill.codegen.passes import (
     partial_reductions,
     ping_pong,
     placement,
+    reader_fences,
     warp_votes,
 )
 from twill.codegen.warp.choices import Choices
@@ -54,6 +55,8 @@ PIPELINE = (
          "a warp leaves out a multiplication by ones where that saves instructions; no mark is left", warp_votes.run),
     Pass("exchanges", "every reduction across warps names its barrier",
          "no scratch memory is written before all have read what was there", exchanges.run),
+    Pass("reader-fences", "slots go back when their readers are done",
+         "no copy of the TMA overwrites a slot before loads of threads from it are served", reader_fences.run),
     Pass("ping-pong", "computing warp groups with equal streams",
          "each has every other program instance; turns order their use of rings", ping_pong.run),
     Pass("cluster", "rings that two CTAs fill are marked",

@@ -1,1 +1,1 @@
-"""What an emission must pass: the abstract machine, and the executor of PTX."""
+"""What an emission must pass: its machine code, executed on the CPU without knowledge of warp programs."""

@@ -23,9 +23,10 @@ from twill.codegen.verify.abstract import control
 from twill.codegen.verify.abstract.actor import Actor, Machine, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
 from twill.codegen.verify.abstract.deal import WAYS, Way, deals
-from twill.codegen.verify.abstract.inputs import Launch, launches
+from twill.codegen.verify.abstract.inputs import Launch, launches, most_iterations
 from twill.codegen.verify.abstract.memory import Global
-from twill.codegen.verify.abstract.results import compare
+from twill.codegen.verify.abstract.results import Reference, compare
+from twill.codegen.verify.abstract.rounding import narrowed_for_products, run_shaken
 from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
@@ -36,6 +37,7 @@ from twill.kernel.problem import Problem
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import run as run_sequentially
+from twill.tile.program import TileProgram
 
 __all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
@@ -171,10 +173,17 @@ def _end(machine: Machine, actors: Sequence[Actor]) -> None:
 
 @dataclass(frozen=True)
 class Trial:
-    """A launch, and the tensors as the sequential tile program leaves them."""
+    """A launch, and what its results are compared with: the tensors as the tile program leaves them that was written;
+    where that narrows for products what it computed, in one launch those of the program that code was made of, too,
+    which narrows the same numbers."""
 
     launch: Launch
-    expected: Mapping[str, Array]
+    references: tuple[Reference, ...]
+
+    @property
+    def expected(self) -> Mapping[str, Array]:
+        """The tensors as the program leaves them that was written."""
+        return self.references[0].expected
 
 
 def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> tuple[Trial, ...]:
@@ -183,18 +192,34 @@ def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool 
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
     thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
     """
+    written = program.program.original or program.program
+    narrowed = narrowed_for_products(written)
     made = []
     for launch in launches(program, problem, thorough):
-        trial = _trial(program, launch)
-        finite = all(np.isfinite(array).all() for array in trial.expected.values())
-        made.append(trial if finite or launch.scale == 1 else _trial(program, launch.unscaled()))
+        one = Trial(launch, (_reference(written, launch, narrowed),))
+        if launch.scale > 1 and not all(np.isfinite(array).all() for array in one.expected.values()):
+            small = launch.unscaled()
+            one = Trial(small, (_reference(written, small, narrowed),))
+        made.append(one)
+    if narrowed and made:
+        most = max(range(len(made)), key=lambda number: most_iterations(program.program, made[number].launch))
+        own = replace(_reference(program.program, made[most].launch, frozenset()), alone=True)
+        made[most] = replace(made[most], references=(*made[most].references, own))
     return tuple(made)
 
 
-def _trial(program: WarpProgram, launch: Launch) -> Trial:
-    expected = {name: array.copy() for name, array in launch.arrays.items()}
-    run_sequentially(program.program.original or program.program, launch.grid, expected, launch.scalars)
-    return Trial(launch, expected)
+def reference(program: WarpProgram, launch: Launch) -> Reference:
+    """What the program as it was written leaves of a launch, and how far its roundings may move that."""
+    written = program.program.original or program.program
+    return _reference(written, launch, narrowed_for_products(written))
+
+
+def _reference(tile: TileProgram, launch: Launch, narrowed: frozenset[int]) -> Reference:
+    """What a launch of a tile program leaves, and what its shaken run does."""
+    expected, shaken = ({name: array.copy() for name, array in launch.arrays.items()} for _ in range(2))
+    run_sequentially(tile, launch.grid, expected, launch.scalars)
+    run_shaken(tile, launch.grid, shaken, launch.scalars, narrowed)
+    return Reference(expected, shaken)
 
 
 def verify(
@@ -227,4 +252,5 @@ def _found_by(
     trace = run(program, trial.launch, ctas, enough, way=way)
     found.update(dict.fromkeys(trace.violations))
     if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
-        found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, trial.expected)))
+        for reference in trial.references:
+            found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, reference)))

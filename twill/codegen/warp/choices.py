@@ -12,12 +12,13 @@ from twill.codegen.warp.program import Stmt, WarpGroup, WarpProgram
 class Choices:
     """partial_sums: whether sums that go from one loop to the next stay in parts between them, too. ping_pong: whether
     equal computing warp groups take program instances in turn. dynamic: whether CTAs claim instances. capacity: bytes
-    of shared memory that one CTA may have."""
+    of shared memory that one CTA may have. strict: whether no pass may change a number."""
 
     partial_sums: bool
     ping_pong: bool
     dynamic: bool
     capacity: int
+    strict: bool = False
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

@@ -90,6 +90,7 @@ from twill.codegen.warp.statements import (
     NEIGHBOUR,
     NORMAL,
     PRESENT,
+    SUBNORMAL,
     VOTE,
     Acquire,
     Advance,
@@ -136,9 +137,9 @@ __all__ = [
     "Fragment", "Fused", "Get", "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
     "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish",
-    "Range", "Reduce", "Reg", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD", "Tell",
-    "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis",
-    "walk", "with_blocks",
+    "Range", "Reduce", "Reg", "SUBNORMAL", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD",
+    "Tell", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
 

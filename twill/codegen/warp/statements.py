@@ -13,6 +13,7 @@ from twill.codegen.warp.resources import Operand, SlotRef, Window
 INSTANCES = "instances_before"
 PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster, see aref.py
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
+SUBNORMAL = "subnormal"  # an attribute of an "exp": results below 2^-126 are not made zero
 VOTE = "vote"  # of a multiplication: see Compute
 DIGITS = "digits"  # of an "erfc": bits of the significands that its results are rounded to
 FACTOR = "factor"  # of an "erfc": a positive number that it is multiplied by
@@ -226,7 +227,8 @@ class Compute(Stmt):
 @dataclass(frozen=True)
 class Reduce(Stmt):
     """Reduce along `axis`. Accumulator axis 1 -> rows, or parts of them, axis 0 -> columns; Blocked (all of it) ->
-    Uniform. Parts of rows ("add", axis 1) -> rows.
+    Uniform. Parts of rows ("add", axis 1) -> rows. combine, attributes (signed, propagate_nan): as in
+    `twill.tile.vocabulary`.
 
     scratch: a buffer of f32 or i32 (at least 512 bytes times the registers of the result) if it crosses warps, with the
     group's own `barrier`: all write, Sync, all read. Who writes the scratch again needs another Sync before.
@@ -238,6 +240,7 @@ class Reduce(Stmt):
     combine: str
     scratch: int | None = None
     barrier: int | None = None
+    attributes: Attributes = ()
 
 
 @dataclass(frozen=True)

@@ -273,7 +273,8 @@ def _multiply(s: aref.Multiply, n: _Names) -> str:
 def _reduce(s: aref.Reduce, n: _Names) -> str:
     scratch = f" through {n.buffers[s.scratch]}" if s.scratch is not None else ""
     barrier = f" with {n.barriers[s.barrier]}" if s.barrier is not None else ""
-    return f"{n.fragments[s.result]} = reduce {s.combine} {n.fragments[s.operand]} axis {s.axis}{scratch}{barrier}"
+    where = f"axis {s.axis}{scratch}{barrier}{_attributes(s.attributes)}"
+    return f"{n.fragments[s.result]} = reduce {s.combine} {n.fragments[s.operand]} {where}"
 
 
 def _compute(s: aref.Compute, n: _Names) -> str:

@@ -86,7 +86,7 @@ class _Rewriter:
         address = address_of_tile(tile, mask, self.analysis.scalars.fixed)
         layout = layout_of(address, load=kind == "tile_load")
         pad = self.constant(other[0]) if other else 0.0
-        access = self.access(op, kind, layout.in_memory(address), pad or 0.0, promised=False)
+        access = self.access(op, kind, layout.in_memory(address), 0.0 if pad is None else pad, promised=False)
         masks = () if address.complete else masks
         if kind != "tile_load":
             yield from self.give(op, kind, access, values[0], masks, layout)
@@ -147,8 +147,9 @@ class _Rewriter:
 
     def moved(self, op: Op, kind: str, operands: tuple[int, ...], results: tuple[int, ...], access: Access) -> Op:
         """The tile access that replaces `op`."""
-        combine = (("combine", dict(op.attributes).get("combine", "add")),) if kind == "tile_reduce" else ()
-        return Op(op.id, kind, operands, results, combine, op.line, op.name, access)
+        given = {"combine": "add", **dict(op.attributes)}
+        kept = tuple((name, given[name]) for name in ("combine", "signed") if kind == "tile_reduce" and name in given)
+        return Op(op.id, kind, operands, results, kept, op.line, op.name, access)
 
     def access(self, op: Op, kind: str, address: Address, pad: float, promised: bool) -> Access:
         """The access at an address in memory's order, with its transport."""

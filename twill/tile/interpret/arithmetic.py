@@ -1,35 +1,45 @@
 """What the operations of the vocabulary do to arrays: the one meaning that both programs are run with.
 
-Floats of 16 and 8 bits are held as float32 that the type can hold; every operation rounds its result to its element
-type. f8e4m3 has no infinities and a largest number of 448, f8e5m2 of 57344: conversions to them saturate.
+It is that of the code that Triton compiles for sm_90, as far as PTX defines it; `docs/operations.md` says where it is
+less or more exact. Floats of 16 and 8 bits are held as float32 that the type can hold; every operation rounds its
+result to its element type (`twill.tile.interpret.conversions`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.conversions import HELD, Array, bitcast, cast, rounded, unsigned
 from twill.tile.vocabulary import SLACK
 
-Array = Any  # np.ndarray or a NumPy scalar
-
-HELD: dict[str, Any] = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float32, "bf16": np.float32, "f8e4m3": np.float32,
-    "f8e5m2": np.float32, "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-}  # fmt: skip
-
-_UNSIGNED = {np.dtype(np.int8): np.uint8, np.dtype(np.int16): np.uint16, np.dtype(np.int32): np.uint32,
-             np.dtype(np.int64): np.uint64}  # fmt: skip
+__all__ = ["HELD", "Array", "apply", "reduce", "rounded", "scan"]
 
 _erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
+_TINY = np.finfo(np.float32).tiny
+
+
+def _flushed(values: Array) -> Array:
+    """Subnormal numbers of float32 as zeros of their sign: what instructions with .ftz read and write."""
+    array = np.asarray(values)
+    if array.dtype != np.float32:
+        return array
+    return np.where(np.abs(array) < _TINY, np.copysign(np.float32(0), array), array)
+
+
+def _math(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function of Python's floats, in the type of its operand."""
+    return lambda x: np.asarray(function(x), np.asarray(x).dtype)
+
 
 UNARY: dict[str, Callable[[Array], Array]] = {
-    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
-    "tanh": np.tanh, "floor": np.floor, "ceil": np.ceil, "abs": np.abs, "neg": np.negative,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": lambda x: np.asarray(_erf(x), np.float32),
-    "erfc": lambda x: np.asarray(_erfc(x), np.float32),
+    "exp": np.exp, "exp2": lambda x: _flushed(np.exp2(_flushed(x))), "log": np.log, "log2": np.log2,
+    "sqrt": lambda x: np.sqrt(_flushed(x)), "rsqrt": lambda x: 1 / np.sqrt(_flushed(x)), "sin": np.sin, "cos": np.cos,
+    "tanh": np.tanh, "floor": lambda x: np.floor(_flushed(x)), "ceil": lambda x: np.ceil(_flushed(x)), "abs": np.abs,
+    "neg": np.negative, "erf": _math(_erf), "erfc": _math(_erfc),
 }  # fmt: skip
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -38,47 +48,6 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
 COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
-
-
-def rounded(values: Array, element: str, *, towards_zero: bool = False) -> Array:
-    """The values as an array that holds `element`, rounded to nearest even unless `towards_zero`."""
-    match element:
-        case "bf16":
-            return _bf16(values, towards_zero)
-        case "f16":
-            return _f16(values, towards_zero)
-        case "f8e4m3":
-            return _small_float(values, mantissa=3, least=-6, largest=448.0)
-        case "f8e5m2":
-            return _small_float(values, mantissa=2, least=-14, largest=57344.0)
-    return np.asarray(values).astype(HELD[element], copy=False)
-
-
-def _bf16(values: Array, towards_zero: bool) -> Array:
-    exact = np.ascontiguousarray(values, np.float32)
-    bits = exact.view(np.uint32)
-    if not towards_zero:
-        bits = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    kept = (bits & np.uint32(0xFFFF0000)).view(np.float32)
-    return np.where(np.isnan(exact), np.float32(np.nan), kept).reshape(np.shape(values))
-
-
-def _f16(values: Array, towards_zero: bool) -> Array:
-    exact = np.asarray(values, np.float32)
-    near = exact.astype(np.float16)
-    if towards_zero:
-        beyond = np.abs(near.astype(np.float32)) > np.abs(exact)
-        near = np.where(beyond, np.nextafter(near, np.float16(0)), near)
-    return near.astype(np.float32)
-
-
-def _small_float(values: Array, mantissa: int, least: int, largest: float) -> Array:
-    """Nearest even with `mantissa` bits behind the point; exponents below `least` are subnormal."""
-    exact = np.asarray(values, np.float32)
-    _, exponent = np.frexp(exact)
-    grain = np.exp2((np.maximum(exponent - 1, least) - mantissa).astype(np.float32))
-    near = np.rint(exact / grain) * grain
-    return np.where(np.isnan(exact), exact, np.clip(near, -largest, largest)).astype(np.float32)
 
 
 def apply(
@@ -98,9 +67,9 @@ def _apply(
     signed = bool(attributes.get("signed", 1))
     match kind:
         case "cast":
-            return _cast(operands[0], element, attributes, sources[0])
+            return cast(operands[0], element, attributes, sources[0])
         case "bitcast":
-            return _decode(_encode(operands[0], sources[0]), element)
+            return bitcast(operands[0], sources[0], element)
         case "select":
             return np.where(*operands)
         case "amend":
@@ -110,16 +79,18 @@ def _apply(
         case "div" | "rem":
             return _divide(kind, operands[0], operands[1], signed)
         case "fma":
-            return operands[0] * operands[1] + operands[2]
+            return _fma(*operands)
         case "max" | "min":
             return _extreme(kind, operands[0], operands[1], attributes)
         case "clamp":
             low = _extreme("max", operands[0], operands[1], attributes)
             return _extreme("min", low, operands[2], attributes)
         case "shr" if not signed:
-            return np.right_shift(*map(_unsigned, operands)).astype(np.asarray(operands[0]).dtype)
-        case "sub" | "neg" if element == "i1":
-            return np.bitwise_xor(*operands) if kind == "sub" else operands[0]
+            return np.right_shift(*map(unsigned, operands)).astype(np.asarray(operands[0]).dtype)
+        case "add" | "sub" | "mul" if element == "i1":  # modulo 2
+            return np.bitwise_and(*operands) if kind == "mul" else np.bitwise_xor(*operands)
+        case "sqrt" if attributes.get("rounding") == "rn":
+            return np.sqrt(operands[0])
     if kind == "erfc":  # of a float
         return UNARY[kind](operands[0]) * np.float32(attributes.get("factor", 1.0))
     if kind in UNARY:
@@ -127,37 +98,105 @@ def _apply(
     return BINARY[kind](*operands)
 
 
+def _fma(a: Array, b: Array, c: Array) -> Array:
+    """a·b + c of floats, to be rounded once; integers wrap round."""
+    dtype = np.result_type(a, b, c)
+    if dtype.kind != "f":
+        return a * b + c
+    if dtype == np.float64:
+        return np.asarray(_fma_double(a, b, c), np.float64)
+    product, summand = np.asarray(a, np.float64) * b, np.asarray(c, np.float64)  # the product is exact
+    total = product + summand
+    # What the sum was rounded by (Knuth's TwoSum); if anything, the sum is made odd: see `conversions.rounded`.
+    part = total - product
+    error = (product - (total - part)) + (summand - part)
+    inexact = (error != 0) & np.isfinite(total) & np.isfinite(error)
+    if not np.any(inexact):
+        return total
+    bits = np.ascontiguousarray(total).view(np.int64).reshape(np.shape(total))
+    towards = np.where((error > 0) == (total > 0), bits, bits - 1)  # cut off, then odd
+    return np.where(inexact, (towards | 1).view(np.float64), total)
+
+
+def _exact_fma(a: float, b: float, c: float) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return float(np.float64(a) * np.float64(b) + np.float64(c))
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:  # the sign of zero is that of the usual sum
+        return a * b + c if a * b == 0 else 0.0
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+_fma_double = np.frompyfunc(_exact_fma, 3, 1)
+
+
 def reduce(operand: Array, axis: int, combine: str, element: str, attributes: Mapping[str, Any]) -> Array:
     """The tile without `axis`, combined along it. KeyError: no such combine."""
+    if combine not in ("max", "min"):
+        with np.errstate(all="ignore"):
+            return rounded(_step(combine, element).reduce(operand, axis=axis), element)
+    choose = _choice(combine, operand.dtype, attributes)
+    if not attributes.get("signed", 1):
+        return choose.reduce(unsigned(operand), axis=axis).astype(operand.dtype)
+    found = choose.reduce(operand, axis=axis)
+    if operand.dtype.kind == "f" and np.any(found == 0):  # zeros have an order too: 0 is greater than -0
+        wanted = np.signbit(operand) == (combine == "min")
+        some = np.any((operand == 0) & wanted, axis=axis) == (combine == "max")
+        found = np.where(found == 0, np.where(some, 0.0, -0.0).astype(operand.dtype), found)
+    return rounded(found, element)
+
+
+def scan(operand: Array, element: str, attributes: Mapping[str, Any]) -> Array:
+    """The tile with everything before an element combined into it; attributes as of the operation."""
+    axis, combine = attributes["axis"], attributes["combine"]
+    ordered = np.flip(operand, axis) if attributes.get("reverse") else operand
     if combine in ("max", "min"):
-        whole = attributes.get("propagate_nan") or not np.issubdtype(operand.dtype, np.floating)
-        names = {"max": np.maximum if whole else np.fmax, "min": np.minimum if whole else np.fmin}
-        if not attributes.get("signed", 1):
-            return names[combine].reduce(_unsigned(operand), axis=axis).astype(operand.dtype)
-        return rounded(names[combine].reduce(operand, axis=axis), element)
-    with np.errstate(all="ignore"):
-        return rounded({**BINARY}[combine].reduce(operand, axis=axis), element)  # type: ignore[attr-defined]
+        parts = list(np.moveaxis(ordered, axis, 0))
+        for number in range(1, len(parts)):
+            parts[number] = _extreme(combine, parts[number - 1], parts[number], attributes)
+        done = np.moveaxis(np.stack(parts), 0, axis)
+    else:
+        with np.errstate(all="ignore"):
+            done = rounded(_step(combine, element).accumulate(ordered, axis=axis), element)
+    return np.flip(done, axis) if attributes.get("reverse") else done
 
 
-def _unsigned(values: Array) -> Array:
-    array = np.asarray(values)
-    return array.view(_UNSIGNED[array.dtype]) if array.dtype in _UNSIGNED else array
+def _step(combine: str, element: str) -> Any:
+    """NumPy's function of two elements that a reduction repeats. KeyError: no such combine."""
+    if element == "i1":  # modulo 2
+        combine = {"add": "xor", "mul": "and"}.get(combine, combine)
+    return BINARY[combine]
+
+
+def _choice(kind: str, dtype: Any, attributes: Mapping[str, Any]) -> Any:
+    """NumPy's function for the larger or smaller of two; of a number and NaN the number unless NaN is to propagate."""
+    if dtype.kind == "f" and not attributes.get("propagate_nan"):
+        return np.fmax if kind == "max" else np.fmin
+    return np.maximum if kind == "max" else np.minimum
 
 
 def _extreme(kind: str, left: Array, right: Array, attributes: Mapping[str, Any]) -> Array:
+    left, right = np.asarray(left), np.asarray(right)
     if SLACK in attributes:
-        return np.where(right > left + np.asarray(attributes[SLACK], np.asarray(left).dtype), right, left)
-    if np.issubdtype(np.asarray(left).dtype, np.floating) and not attributes.get("propagate_nan"):
-        return (np.fmax if kind == "max" else np.fmin)(left, right)
-    choose = np.maximum if kind == "max" else np.minimum
-    if attributes.get("signed", 1):
-        return choose(left, right)
-    return choose(_unsigned(left), _unsigned(right)).astype(np.asarray(left).dtype)
+        return np.where(right > left + np.asarray(attributes[SLACK], left.dtype), right, left)
+    choose = _choice(kind, left.dtype, attributes)
+    if left.dtype.kind != "f":
+        if attributes.get("signed", 1):
+            return choose(left, right)
+        return choose(unsigned(left), unsigned(right)).astype(left.dtype)
+    found = choose(left, right)
+    if np.any(found == 0):  # zeros have an order too: 0 is greater than -0
+        ordered = left + right if kind == "max" else -(-left - right)
+        found = np.where((left == 0) & (right == 0), ordered, found)
+    return found
 
 
 def _compare(left: Array, right: Array, attributes: Mapping[str, Any]) -> Array:
     if not attributes.get("signed", 1):
-        left, right = _unsigned(left), _unsigned(right)
+        left, right = unsigned(left), unsigned(right)
     answer = COMPARE[attributes["predicate"]](left, right)
     if "unordered" in attributes:
         return np.where(np.isnan(left) | np.isnan(right), bool(attributes["unordered"]), answer)
@@ -171,49 +210,9 @@ def _divide(kind: str, left: Array, right: Array, signed: bool) -> Array:
         return left / right if kind == "div" else np.fmod(left, right)
     dtype = left.dtype
     if not signed:
-        left, right = _unsigned(left), _unsigned(right)
+        left, right = unsigned(left), unsigned(right)
     safe = np.where(right == 0, 1, right)
     remainder = np.fmod(left, safe)
     if kind == "rem":
         return remainder.astype(dtype)
     return np.where(right == 0, 0, (left - remainder) // safe).astype(dtype)
-
-
-def _cast(values: Array, element: str, attributes: Mapping[str, Any], source: str) -> Array:
-    floating = source.startswith(("f", "bf"))
-    if element.startswith(("f", "bf")):
-        signed = attributes.get("signed", 1)
-        exact = values if floating or signed else _unsigned(values)
-        if source == "i1":
-            exact = np.where(values, -1 if signed else 1, 0)
-        return rounded(exact, element, towards_zero=attributes.get("rounding") == "rtz")
-    if element == "i1":
-        return np.asarray(values) != 0 if floating else (np.asarray(values) & 1).astype(np.bool_)
-    if floating:
-        return np.nan_to_num(np.trunc(values)).astype(np.int64).astype(HELD[element])
-    if source == "i1":
-        # Sign extension of one bit gives 0 and -1; Triton spells a conversion of truth values unsigned.
-        return (-np.asarray(values, HELD[element])) if attributes.get("signed", 1) else values.astype(HELD[element])
-    return (values if attributes.get("signed", 1) else _unsigned(values)).astype(HELD[element])
-
-
-def _encode(values: Array, element: str) -> Array:
-    """The bits, as an array of unsigned integers."""
-    if element == "bf16":
-        return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
-    if element == "f16":
-        return np.asarray(values, np.float16).view(np.uint16)
-    if element.startswith("f8"):
-        raise KeyError(f"bitcast of {element}")
-    array = np.ascontiguousarray(values, HELD[element])
-    return array.view({1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[array.itemsize]).reshape(array.shape)
-
-
-def _decode(bits: Array, element: str) -> Array:
-    if element == "bf16":
-        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    if element == "f16":
-        return bits.view(np.float16).astype(np.float32)
-    if element.startswith("f8"):
-        raise KeyError(f"bitcast to {element}")
-    return bits.view(HELD[element])

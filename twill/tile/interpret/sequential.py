@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill.tile.affine import Polynomial
-from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded
+from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.conversions import unsigned
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 
 Elements = tuple[Array, Array]
@@ -32,12 +33,13 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A tensor of known shape and strides, seen block by block. origin: of its first element."""
+    """A tensor of known shape and strides, seen block by block. origin: of its first element; pad: what is outside."""
 
     tensor: str
     origin: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    pad: float = 0.0
 
 
 def run(
@@ -110,10 +112,11 @@ class Instance:
     def loop(self, loop: Loop) -> None:
         """A counted loop with its carried values."""
         carried = [self.values[carry.init] for carry in loop.carried]
+        counter = HELD[self.program.type_of(loop.induction).element]
         counts = range(*(int(self.values[value]) for value in (loop.lower, loop.upper, loop.step)))
         self.trips[loop.id] = len(counts)
         for index in counts:
-            self.values[loop.induction] = np.int32(index)
+            self.values[loop.induction] = counter(index)
             self.values.update(zip((carry.argument for carry in loop.carried), carried, strict=True))
             self.block(loop.body)
             carried = [self.values[carry.yielded] for carry in loop.carried]
@@ -149,18 +152,20 @@ class Instance:
             case "reduce":
                 return reduce(operands[0], attributes["axis"], attributes["combine"], kind.element, attributes)
             case "scan":
-                return _scan(operands[0], kind.element, attributes)
+                return scan(operands[0], kind.element, attributes)
             case "dot":
-                product = np.matmul(operands[0].astype(np.float32), operands[1].astype(np.float32))
-                return rounded(product + operands[2] if len(operands) > 2 else product, kind.element)
+                return _dot(operands, kind.element)
             case "add_pointer":
                 return Pointer(operands[0].tensor, operands[0].offsets + np.asarray(operands[1]).astype(np.int64))
             case "make_descriptor":
                 rank = (len(operands) - 1) // 2
                 numbers = tuple(int(number) for number in operands[1:])
-                return Descriptor(operands[0].tensor, int(operands[0].offsets), numbers[:rank], numbers[rank:])
+                pad = np.nan if attributes.get("padding") == "nan" else 0.0
+                return Descriptor(operands[0].tensor, int(operands[0].offsets), numbers[:rank], numbers[rank:], pad)
+            case "bitcast" if isinstance(operands[0], Pointer):
+                return operands[0]  # to truth values, as to bytes
         if op.kind.startswith("descriptor_"):
-            return self.descriptor(op, operands, kind, str(attributes.get("combine", "add")))
+            return self.descriptor(op, operands, kind, combining(attributes))
         if op.kind in ("load", "store", "atomic_add"):
             return self.pointers(op, operands)
         sources = [self.program.type_of(operand).element for operand in op.operands]
@@ -174,8 +179,9 @@ class Instance:
         if masks:
             inside = inside & masks[0]
         if load:
-            return gather(self.tensors[access.base], (address, inside), access.pad)
-        combine = str(op.attribute("combine")) if op.kind == "tile_reduce" else ""
+            kind = self.program.type_of(op.results[0])
+            return loaded(gather(self.tensors[access.base], (address, inside), access.pad), kind)
+        combine = combining(dict(op.attributes)) if op.kind == "tile_reduce" else ""
         scatter(self.tensors[access.base], (address, inside), operands[0], combine, access.element)
         return None
 
@@ -204,7 +210,7 @@ class Instance:
         ]
         elements = window(desc.origin, axes)
         if load:
-            return gather(self.tensors[desc.tensor], elements, 0.0).reshape(kind.shape)
+            return gather(self.tensors[desc.tensor], elements, desc.pad).reshape(kind.shape)
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
         value = np.asarray(operands[1]).reshape(block)
         scatter(self.tensors[desc.tensor], elements, value, "" if op.kind == "descriptor_store" else combine, element)
@@ -216,8 +222,8 @@ class Instance:
         masks = operands[1:2] if load else operands[2:3]
         inside = np.broadcast_to(masks[0] if masks else np.True_, np.shape(address))
         if load:
-            loaded = gather(tensor, (address, inside), 0.0)
-            return np.where(inside, loaded, operands[2]) if len(operands) > 2 else loaded
+            tile = loaded(gather(tensor, (address, inside), 0.0), self.program.type_of(op.results[0]))
+            return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
         scatter(tensor, (address, inside), operands[1], "" if op.kind == "store" else "add", element)
         return None
@@ -244,6 +250,11 @@ def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | 
     return address, inside
 
 
+def loaded(tile: Array, kind: TileType) -> Array:
+    """A tile from memory in its type: truth values are read as bytes."""
+    return np.asarray(tile).astype(HELD[kind.element], copy=False)
+
+
 def gather(tensor: Array, elements: Elements, pad: float) -> Array:
     """The elements of a flat tensor; `pad` where they may not be touched. IndexError: outside of the tensor."""
     address, inside = elements
@@ -253,7 +264,10 @@ def gather(tensor: Array, elements: Elements, pad: float) -> Array:
 
 
 def scatter(tensor: Array, elements: Elements, value: Array, combine: str, element: str) -> None:
-    """Writes (combine "") or combines a tile into a flat tensor. IndexError: outside of the tensor."""
+    """Writes (combine "") or combines a tile into a flat tensor. combine: as `combining` says.
+
+    IndexError: outside of the tensor.
+    """
     address, inside = elements
     address, chosen = address[inside], np.broadcast_to(value, np.shape(inside))[inside]
     if np.size(address) and np.min(address) < 0:
@@ -261,15 +275,37 @@ def scatter(tensor: Array, elements: Elements, value: Array, combine: str, eleme
     if not combine:
         tensor[address] = chosen
         return
+    name, unsigned_ones = combine.removeprefix("unsigned "), combine.startswith("unsigned ")
     whole = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
-             "xor": np.bitwise_xor}[combine]  # fmt: skip
-    whole.at(tensor, address, chosen.astype(tensor.dtype))
+             "xor": np.bitwise_xor}[name]  # fmt: skip
+    given = chosen.astype(tensor.dtype)
+    if unsigned_ones:
+        whole.at(unsigned(tensor), address, unsigned(given))
+        return
+    whole.at(tensor, address, given)
     tensor[address] = rounded(tensor[address], element)
+
+
+def combining(attributes: Mapping[str, Any]) -> str:
+    """How an access combines, from its attributes: "add", "max", "unsigned max", ..."""
+    name = str(attributes.get("combine", "add"))
+    return name if attributes.get("signed", 1) else f"unsigned {name}"
 
 
 def empty(element: str, size: int) -> Array:
     """A flat tensor of zeros of an element type."""
     return np.zeros(size, HELD[element])
+
+
+def _dot(operands: Sequence[Array], element: str) -> Array:
+    """a·b [+ c]: integers exactly, wrapping round, floats in the type of the sums (f16: in f32, rounded once)."""
+    left, right, *more = operands
+    if left.dtype.kind == "f":
+        wide = HELD[element]
+        product = np.matmul(left.astype(wide), right.astype(wide))
+        return rounded(product + more[0] if more else product, element)
+    product = np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)  # exact up to 2^53
+    return rounded(product + more[0] if more else product, element)
 
 
 def _view(kind: str, operand: Any, result: TileType, attributes: Mapping[str, Any]) -> Any:
@@ -280,12 +316,3 @@ def _view(kind: str, operand: Any, result: TileType, attributes: Mapping[str, An
     if kind in ("splat", "broadcast"):
         return np.broadcast_to(operand, result.shape)
     return np.reshape(operand, result.shape)
-
-
-def _scan(operand: Array, element: str, attributes: Mapping[str, Any]) -> Array:
-    axis = attributes["axis"]
-    ordered = np.flip(operand, axis) if attributes.get("reverse") else operand
-    steps = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
-             "xor": np.bitwise_xor, "mul": np.multiply}[attributes["combine"]]  # fmt: skip
-    done = rounded(steps.accumulate(ordered, axis=axis), element)
-    return np.flip(done, axis) if attributes.get("reverse") else done

@@ -9,9 +9,17 @@ value that is `root * a + b` with uniform a and b is not made where what reads i
     max of a row of x * a + b          (max of the row of x) * a + b, for a > 0: a number, or promised to be positive
     (x * a + b) - y                    fma(x, a, b - y), where y is a vector spread over the tile
 
-In real numbers nothing changes; rounding does, in the last place of each factor and summand. Factors are collected as
-long as their product is far from what float32 overflows or vanishes at. The program is changed only where its loops
-then compute less.
+In real numbers nothing changes; rounding does, in the last place of each factor and summand. Floats are no real numbers
+where they overflow, vanish or cancel:
+
+- Factors are collected as long as their product is far from what float32 overflows or vanishes at, and so are numbers
+  that are divided by them: a mask of -3.4028e38 stays where it is, one of minus infinity moves.
+- Summands are collected while they are small and do not cancel one another. (x + 12582912.) - 12582912. rounds x to an
+  integer and (x + 1.) - 1. to 23 bits behind the point: that is what they are for.
+- A number that a mask chooses moves only if it is as large as what has been added: 0 would come back as almost 0.
+- What an operation says of its own rounding (a quotient to nearest, an accurate exp) it keeps.
+
+The program is changed only where its loops then compute less.
 """
 
 from __future__ import annotations
@@ -30,6 +38,10 @@ from twill.tile.vocabulary import ELEMENTWISE, REDUCE
 
 LOG2_E = 1.4426950408889634
 FARTHEST = 2.0**64  # of factors: float32's 2^127 and 2^-126 are as far again
+LARGEST_SUMMAND = 2.0**12  # leaves 11 bits behind the point: who adds more may want what is rounded away
+CANCELS = 0.25  # summands whose sum is smaller than so much of the larger one
+EDGE = 2.0**100  # of numbers that are divided by factors: 2^27 from what float32 overflows or vanishes at
+EXACT = ("rounding", "accurate")  # attributes of operations that say how they round
 Span = tuple[float, float]
 PROMISED: Span = (2.0**-32, 2.0**32)  # what a scalar that is promised to be positive may be
 FREE = ("neg", "bitcast")  # operations that the readers of their result do
@@ -61,8 +73,8 @@ class Line:
 
     @property
     def usable(self) -> bool:
-        """Whether its factor is far from overflow, and its offset from losing what is added to it."""
-        return 1 / FARTHEST < abs(self.number) < FARTHEST and abs(self.offset) < FARTHEST
+        """Whether its factor is far from overflow, and its offset small enough for what is added to it."""
+        return 1 / FARTHEST < abs(self.number) < FARTHEST and abs(self.offset) < LARGEST_SUMMAND
 
 
 def collect_factors(program: TileProgram) -> TileProgram:
@@ -147,7 +159,7 @@ class _Collector:
         if line is not None and line.usable:
             self.lines[op.results[0]] = line
             return op
-        if op.kind == "exp" and self.line(op.operands[0]).steps:
+        if op.kind == "exp" and self.line(op.operands[0]).steps and not says_how(op):
             return self.exponential(op)
         return self.difference(op) or self.reading(op)
 
@@ -157,7 +169,7 @@ class _Collector:
         """What multiplies by a uniform number or adds one."""
         if op.kind == "neg":
             return self.line(op.operands[0]).times(-1.0)
-        if op.kind not in ("mul", "add", "sub", "div") or len(op.operands) != 2:
+        if op.kind not in ("mul", "add", "sub", "div") or len(op.operands) != 2 or says_how(op):
             return None
         for here, there in ((0, 1), (1, 0)):
             line, number = self.line(op.operands[here]), self.numbers.get(op.operands[there])
@@ -176,7 +188,7 @@ class _Collector:
             return None
         for here in (1, 2):
             line, number = self.line(op.operands[here]), self.numbers.get(op.operands[3 - here])
-            if line.steps and self.is_safe(line) and number is not None and not math.isnan(number):
+            if line.steps and self.is_safe(line) and number is not None and self.may_move(number, line):
                 kind = self.program.type_of(op.results[0])
                 other = self.divided((number - line.offset) / line.number, line.factors, kind, op.line)
                 either = (line.root, other) if here == 1 else (other, line.root)
@@ -292,6 +304,19 @@ class _Collector:
         low, high = span_of_product([(abs(line.number),) * 2, *(self.spans[factor] for factor in line.factors)])
         return low > 1 / FARTHEST and high < FARTHEST
 
+    def may_move(self, number: float, line: Line) -> bool:
+        """Whether a number that stands beside what lies on a line may stand beside its root instead: it comes back as
+        itself, up to a few roundings, and nothing on the way is near what float32 overflows or vanishes at."""
+        if math.isinf(number):
+            return True
+        if math.isnan(number) or abs(number) < abs(line.offset):
+            return False
+        lows, highs = [abs(number - line.offset) / abs(line.number)], [abs(number - line.offset) / abs(line.number)]
+        for low, high in (self.spans[factor] for factor in line.factors):
+            lows.append(lows[-1] / high)
+            highs.append(highs[-1] / low)
+        return not number or (abs(number) < EDGE and min(lows) > 1 / EDGE and max(highs) < EDGE)
+
     def line(self, value: int) -> Line:
         """Where a value lies: on a line of its own, if no other is known."""
         return self.lines.get(value) or Line(value)
@@ -337,12 +362,23 @@ def _stepped(kind: str, line: Line, number: float, here: int) -> Line | None:
         case "mul":
             return line.times(number) if number else None
         case "add":
-            return line.plus(number)
+            return _added(line, number)
         case "sub":
-            return line.plus(-number) if here == 0 else line.times(-1.0).plus(number)
+            return _added(line, -number) if here == 0 else _added(line.times(-1.0), number)
         case "div" if here == 0 and number:
             return line.times(1 / number)
     return None
+
+
+def _added(line: Line, number: float) -> Line | None:
+    """The line with a number added; None if that cancels what was added before."""
+    before, after = abs(line.offset), abs(line.offset + number)
+    return line.plus(number) if not before or after >= CANCELS * max(before, abs(number)) else None
+
+
+def says_how(op: Op) -> bool:
+    """Whether an operation says how it rounds."""
+    return any(name in EXACT for name, _ in op.attributes)
 
 
 def in_f32(number: float) -> float:

@@ -27,13 +27,15 @@ Made = int | Literal
 class Emitter:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
-    file: the kernel's file, for errors. in_loop: whether a loop is open.
+    file: the kernel's file, for errors. in_loop: whether a loop is open. unsigned: raw values that are descriptors of
+    unsigned integers; other types of Triton's IR do not say it, their operations do.
     """
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.line = 0
         self.in_loop = False
+        self.unsigned: set[int] = set()
         self._values: list[Value] = []
         self._made: dict[int, Made] = {}
         self._constants: dict[tuple[str, TileType], int] = {}
@@ -69,6 +71,8 @@ class Emitter:
 
     def bind(self, raw: RawValue, made: Made) -> None:
         """Says what a raw value is from now on."""
+        if raw.unsigned:
+            self.unsigned.add(raw.id)
         self._made[raw.id] = made
 
     def define(self, raw: RawValue, name: str) -> int:
@@ -117,5 +121,6 @@ class Emitter:
     def program(self, spec: Specialization, arguments: tuple[Argument, ...]) -> TileProgram:
         """The finished program: constants first, dead code dropped, densely numbered."""
         body = (*self._constant_ops, *self._body)
-        program = TileProgram(spec.kernel, spec.spec, spec.file, arguments, tuple(self._values), body)
+        values = tuple(self._values)
+        program = TileProgram(spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion)
         return compact(program)

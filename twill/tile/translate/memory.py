@@ -24,12 +24,15 @@ def atomic(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
 
 def make_descriptor(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     """`tt.make_tensor_descriptor base shape... strides...`; padding: what is read outside the tensor."""
-    return _raw(op, emitter, "make_descriptor", padding=PADDINGS.get(op.attributes.get("padding", 1), "zero"))
+    padding = PADDINGS.get(op.attributes.get("padding", 1))
+    return _raw(op, emitter, "make_descriptor", padding=padding) if padding else None
 
 
 def descriptor_reduce(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
-    """`tt.descriptor_reduce desc value index...`."""
+    """`tt.descriptor_reduce desc value index...`; signed: 0 where integers are compared as unsigned ones."""
     combine = DESCRIPTOR_REDUCTIONS.get(op.attributes["kind"])
+    if combine in ("min", "max") and op.operands[0] in emitter.unsigned:
+        return _raw(op, emitter, "descriptor_reduce", combine=combine, signed=0)
     return _raw(op, emitter, "descriptor_reduce", combine=combine) if combine else None
 
 

@@ -6,6 +6,7 @@ is known now. None: this form of the operation is not supported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from twill.tile.fold import fold, identity
@@ -94,18 +95,34 @@ def compare_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
 
 
 def subtract_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
-    """`arith.subf`. Triton 3.6 spells `-x` as `0 - x` (which differs in the sign of zero), 3.9 as a negation."""
+    """`arith.subf`. Minus zero less x is a negation. (Triton 3.6 spells `-x` as `0 - x`, and that is what it computes:
+    of zero it is zero, where the negation of Triton 3.9 gives minus zero.)
+    """
     minuend = emitter.literal(op.operands[0])
-    if minuend and minuend.number == 0:
+    if minuend and minuend.number == 0 and math.copysign(1, minuend.number) < 0:
         return emitter.emit(op, "neg", (emitter.value(op.operands[1]),), (op.results[0].type,))
     return elementwise("sub")(op, emitter)
 
 
 def float_cast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     """`tt.fp_to_fp`: rounds to nearest even unless attribute rounding says "rtz" (towards zero)."""
-    rounding = op.attributes.get("rounding")
-    attributes: dict[str, Attribute] = {"rounding": "rtz"} if rounding == 0 else {}
-    return elementwise("cast", **attributes)(op, emitter)
+    if op.attributes.get("rounding") != 0:
+        return elementwise("cast")(op, emitter)
+    if (emitter.type_of(op.operands[0]).element, op.results[0].type.element) not in TOWARDS_ZERO:
+        return None
+    return elementwise("cast", rounding="rtz")(op, emitter)
+
+
+# What Triton compiles to one instruction of sm_90 (and f8e5m2 to two).
+TOWARDS_ZERO = frozenset({("f32", "bf16"), ("f32", "f16"), ("f32", "f8e5m2")})
+
+
+def bitcast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`tt.bitcast`. Pointers to truth values become pointers to bytes; no other pointer changes its type."""
+    source, result = emitter.type_of(op.operands[0]).element, op.results[0].type.element
+    if source.startswith("ptr:") and (source, result) != ("ptr:i1", "ptr:i8"):
+        return None
+    return elementwise("bitcast")(op, emitter)
 
 
 def clamp(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
@@ -121,12 +138,22 @@ LIBDEVICE = {
     "fmax": "max", "fmin": "min",
 }  # fmt: skip
 
+# What tells libdevice's function from Triton's own of the same kind.
+PRECISE: dict[str, dict[str, Attribute]] = {"sqrt": {"rounding": "rn"}, "exp": {"accurate": 1}}
+
 
 def libdevice(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
-    """`tt.extern_elementwise` of a function that the vocabulary has."""
-    symbol = str(op.attributes.get("symbol", "")).removeprefix("__nv_").removeprefix("fast_")
+    """`tt.extern_elementwise` of a function that the vocabulary has.
+
+    libdevice rounds its square root and reduces the range of its exponential; Triton's own do not, and neither do
+    libdevice's fast ones.
+    """
+    name = str(op.attributes.get("symbol", "")).removeprefix("__nv_")
+    symbol = name.removeprefix("fast_")
     kind = LIBDEVICE.get(symbol) or LIBDEVICE.get(symbol.removesuffix("f"))
-    return elementwise(kind)(op, emitter) if kind else None
+    if kind is None:
+        return None
+    return elementwise(kind, **(PRECISE.get(kind, {}) if symbol == name else {}))(op, emitter)
 
 
 # The operation of a combiner region -> (combine, attributes).
@@ -178,9 +205,10 @@ def dot(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     left = emitter.type_of(op.operands[0])
     if len(left.shape) != 2:
         return None
-    attributes: dict[str, Attribute] = {
-        "precision": PRECISIONS[op.attributes.get("inputPrecision", 0)] if left.element == "f32" else "ieee"
-    }
+    asked = op.attributes.get("inputPrecision", 0)
+    if asked not in range(len(PRECISIONS)):
+        return None
+    attributes: dict[str, Attribute] = {"precision": PRECISIONS[asked] if left.element == "f32" else "ieee"}
     if left.element.startswith("f8"):
         # Products that may be summed in less than f32 before they are added to the accumulator.
         attributes["imprecise"] = int(op.attributes.get("maxNumImpreciseAcc", 0))
@@ -207,7 +235,7 @@ OPERATIONS: dict[str, Rule] = {
     "arith.addi": elementwise("add"), "arith.addf": elementwise("add"),
     "arith.subi": elementwise("sub"), "arith.subf": subtract_floats,
     "arith.muli": elementwise("mul"), "arith.mulf": elementwise("mul"),
-    "arith.divf": elementwise("div"), "tt.precise_divf": elementwise("div"),
+    "arith.divf": elementwise("div"), "tt.precise_divf": elementwise("div", rounding="rn"),
     "arith.divsi": elementwise("div", signed=1), "arith.divui": elementwise("div", signed=0),
     "arith.remf": elementwise("rem"),
     "arith.remsi": elementwise("rem", signed=1), "arith.remui": elementwise("rem", signed=0),
@@ -225,9 +253,10 @@ OPERATIONS: dict[str, Rule] = {
     "arith.fptosi": elementwise("cast", signed=1), "arith.fptoui": elementwise("cast", signed=0),
     "arith.extsi": elementwise("cast", signed=1), "arith.extui": elementwise("cast", signed=0),
     "arith.trunci": elementwise("cast", signed=1),
-    "arith.bitcast": elementwise("bitcast"), "tt.bitcast": elementwise("bitcast"),
+    "arith.bitcast": elementwise("bitcast"), "tt.bitcast": bitcast,
     "math.exp": elementwise("exp"), "math.exp2": elementwise("exp2"), "math.log": elementwise("log"),
-    "math.log2": elementwise("log2"), "math.sqrt": elementwise("sqrt"), "tt.precise_sqrt": elementwise("sqrt"),
+    "math.log2": elementwise("log2"), "math.sqrt": elementwise("sqrt"),
+    "tt.precise_sqrt": elementwise("sqrt", rounding="rn"),
     "math.rsqrt": elementwise("rsqrt"), "math.sin": elementwise("sin"), "math.cos": elementwise("cos"),
     "math.tanh": elementwise("tanh"), "math.erf": elementwise("erf"), "math.fma": elementwise("fma"),
     "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,

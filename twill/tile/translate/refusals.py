@@ -32,7 +32,11 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.assert": ("tl.device_assert", "tl.assume, or a check on the host"),
     "tt.cat": ("tl.cat", "tl.join and tl.reshape, which keep the order of the elements"),
     "tt.dot_scaled": ("tl.dot_scaled", "tl.dot on fp8 operands, with the scales multiplied in afterwards"),
-    "tt.dot": ("tl.dot of tiles that are not matrices", "tl.dot of matrices, with the batch in the launch grid"),
+    "tt.dot": (
+        "tl.dot of tiles that are not matrices, or with another precision than tf32, tf32x3, bf16x3, bf16x6 or ieee",
+        "tl.dot of matrices with one of these precisions, with the batch in the launch grid",
+    ),
+    "tt.make_tensor_descriptor": ("a tensor descriptor with this padding", 'padding_option="zero" or "nan"'),
     "tt.atomic_rmw": ("an atomic other than an addition", "tl.atomic_add, or a reduction in a second kernel"),
     "tt.atomic_cas": ("tl.atomic_cas", "tl.atomic_add, or a reduction in a second kernel"),
     "tt.descriptor_reduce": ("this atomic of a tensor descriptor", "atomic_add, atomic_min, atomic_max, and, or, xor"),
@@ -47,6 +51,11 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.load": ("a volatile tl.load", "tl.load without volatile=True"),
     "arith.constant": ("a constant tile with differing elements", "tl.arange and arithmetic"),
     "arith.cmpf": ("a test for NaN", "`x != x`"),
+    "tt.bitcast": ("a pointer of one type used as one of another", "a load, and then .to(dtype, bitcast=True)"),
+    "tt.fp_to_fp": (
+        'fp_downcast_rounding="rtz" other than from float32 to bfloat16, float16 or float8e5',
+        'a conversion to float32 before it, or "rtne"',
+    ),
     "tt.make_tensor_ptr": ("tl.make_block_ptr", "a tensor descriptor (tl.make_tensor_descriptor)"),
 }  # fmt: skip
 
@@ -73,6 +82,16 @@ def refuse(file: str, op: RawOp) -> NoReturn:
         )
     what, hint = REFUSALS.get(op.name, (op.name, "the operations of Twill's vocabulary (twill/tile/vocabulary.py)"))
     raise UnsupportedOperation(f"unsupported operation: {what}", file=file, line=op.line, hint=hint)
+
+
+def refuse_attribute(file: str, op: RawOp, name: str) -> NoReturn:
+    """The error for an operation that says more about itself than Twill understands."""
+    raise UnsupportedOperation(
+        f"unsupported operation: {op.name} with {name} = {op.attributes[name]}",
+        file=file,
+        line=op.line,
+        hint="the operation without it, or a version of Triton between 3.6 and 3.9",
+    )
 
 
 def refuse_loop(file: str, op: RawOp) -> NoReturn:

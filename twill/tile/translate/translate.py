@@ -15,10 +15,11 @@ from twill.kernel.specialization import Specialization
 from twill.kernel.ttir import ttir
 from twill.tile.mlir import RawBlock, RawOp, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
+from twill.tile.translate.attributes import unread
 from twill.tile.translate.builder import Emitter
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
-from twill.tile.translate.refusals import refuse, refuse_loop
+from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
 IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield"})
@@ -88,6 +89,8 @@ def _translate(file: str, op: RawOp, emitter: Emitter) -> None:
         _loop(file, op, emitter)
         return
     rule = TABLE.get(op.name)
+    if rule and unread(op):
+        refuse_attribute(file, op, unread(op))
     made = rule(op, emitter) if rule else None
     if made is None:
         refuse(file, op)
@@ -99,6 +102,8 @@ def _loop(file: str, op: RawOp, emitter: Emitter) -> None:
     """`scf.for lower upper step inits` with a block of (induction, carried values)."""
     if emitter.in_loop:
         refuse_loop(file, op)
+    if unread(op):
+        refuse_attribute(file, op, unread(op))
     block = op.regions[0][0]
     lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)
     induction = emitter.define(block.arguments[0], block.arguments[0].name)

@@ -14,7 +14,7 @@ from twill.codegen.print.cuda.print_elementwise import PRINTERS, Operation, prin
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Blocked
-from twill.codegen.warp.program import Fill, Reg, Stmt, StoreGlobal, Window, WindowAxis
+from twill.codegen.warp.program import Compute, Fill, LoadGlobal, Reg, Stmt, StoreGlobal, Window, WindowAxis
 from twill.tile.vocabulary import ELEMENTWISE
 
 FUNCTIONS = ("neg", "abs", "floor", "ceil", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
@@ -116,3 +116,27 @@ def test_every_conversion_compiles() -> None:
     for one, other in (("f32", "i32"), ("f64", "i64"), ("bf16", "i16"), ("f16", "bf16"), ("f8e4m3", "i8")):
         body += [compute("bitcast", names.index(b), names.index(a)) for a, b in ((one, other), (other, one))]
     compiles([(f"x_{element}", element) for element in names], body)
+
+
+def test_divisions_and_roots_are_as_exact_as_the_kernel_says() -> None:
+    assert (text("div", "f32"), text("div", "f32", rounding="rn")) == ("div_full(a, b)", "div_rounded(a, b)")
+    assert (text("sqrt", "f32", 1), text("sqrt", "f32", 1, rounding="rn")) == ("sqrt_fast(a)", "sqrtf(a)")
+    assert text("exp", "f32", 1, accurate=1) == "expf(a)"
+    assert text("exp", "f32", 1, subnormal=1) == "ex2_subnormal(a * 1.4426950408889634f)"
+    assert text("max", "f64", propagate_nan=1) == "max_nan(a, b)"
+
+
+@pytest.mark.parametrize(("kind", "count", "said", "instruction"), [
+    ("div", 2, ("rounding", "rn"), "div.rn.f32"), ("sqrt", 1, ("rounding", "rn"), "sqrt.rn.f32"),
+    ("exp", 1, ("subnormal", 1), "ex2.approx.f32"), ("div", 2, None, "div.full.f32"),
+    ("sqrt", 1, None, "sqrt.approx.ftz.f32"), ("max", 2, ("propagate_nan", 1), "max.NaN.f32"),
+])  # fmt: skip
+def test_the_instruction_is_the_one_that_triton_compiles_to(
+    kind: str, count: int, said: tuple[str, int | str] | None, instruction: str
+) -> None:
+    block, axis = Blocked((256,), 2), (WindowAxis(256, Number(1), Number(0)),)
+    at = Window("X", "f32", axis, Number(0), 0.0)
+    work = Compute(kind, tuple(Reg(0) for _ in range(count)), 0, (said,) if said else ())
+    body: list[Stmt] = [LoadGlobal(at, 0), work, StoreGlobal(at, Reg(0))]
+    printed = print_cuda(simple("k", arguments(X="ptr:f32"), [("x", "f32", block)], body))
+    assert instruction in compile_cubin(printed.text, lines=printed.lines).ptx

@@ -14,6 +14,7 @@ from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Uniform, shape_of
 from twill.codegen.warp.program import (
+    Attributes,
     Fill,
     NamedBarrier,
     Reduce,
@@ -36,7 +37,7 @@ COMBINATIONS = {
 }  # fmt: skip
 
 
-def reductions(element: str, combine: str, scratch: bool = True) -> WarpProgram:
+def reductions(element: str, combine: str, scratch: bool = True, said: Attributes = ()) -> WarpProgram:
     """All shapes in one kernel."""
     fragments: list[tuple[str, str, Layout]] = []
     body: list[Stmt] = []
@@ -44,8 +45,9 @@ def reductions(element: str, combine: str, scratch: bool = True) -> WarpProgram:
         number = len(fragments)
         fragments += [("x", element, operand), ("y", element, result)]
         axes = tuple(WindowAxis(extent, Number(1), Number(0)) for extent in shape_of(result))
-        place = (0, 0) if scratch else (None, None)
-        body += [Fill(number, Number(1, element)), Reduce(number, number + 1, axis, combine, *place, line=9),
+        place = 0 if scratch else None
+        reduce = Reduce(number, number + 1, axis, combine, place, place, said, line=9)
+        body += [Fill(number, Number(1, element)), reduce,
                  StoreGlobal(Window("X", element, axes, Number(0), 0.0), Reg(number + 1))]  # fmt: skip
     return simple("k", arguments(X=f"ptr:{element}"), fragments, body, buffers=[matrix(0, "scratch", (2048,), "f32")],
                   barriers=[NamedBarrier(0, "all of it", (0,), 128)])  # fmt: skip
@@ -83,3 +85,31 @@ def test_warps_meet_in_scratch_memory_of_the_right_size() -> None:
     small = replace(program.buffers[0], bytes=16)
     with pytest.raises(exc.UnsupportedInKernel, match="16 bytes for a reduction that needs 256"):
         print_cuda(replace(program, buffers=(small,)))
+
+
+def test_the_largest_unsigned_number_is_the_largest_everywhere() -> None:
+    """In registers, lanes and warps: rows, columns, vectors and flat tiles."""
+    signed, unsigned = (print_cuda(reductions("i32", "max", said=(("signed", sign),))).text for sign in (1, 0))
+    compared = re.findall(r"\((\S+) > (\S+) \?", unsigned)
+    assert len(compared) == len(re.findall(r"\((\S+) > (\S+) \?", signed)) > 0
+    assert all(left.startswith("(u32)") and right.startswith("(u32)") for left, right in compared)
+    assert re.search(r"< 1000 \? \S+( \+ 0\))? : 0\)", unsigned)  # the least of them
+
+
+def test_short_unsigned_numbers_are_widened_as_such() -> None:
+    text = print_cuda(reductions("i8", "min", said=(("signed", 0),))).text
+    assert "(i32)(u8)x[" in text
+    assert re.search(r"< 1000 \? \(i32\)\(u8\)x_\d+\[i\] : -1\)", text)  # all bits: the greatest
+
+
+@pytest.mark.parametrize(("element", "combine"), [("f32", "max"), ("f32", "min"), ("bf16", "max"), ("f64", "min")])
+def test_nan_propagates_where_it_is_to(element: str, combine: str) -> None:
+    """From every place to every place: never by the functions that leave NaN out."""
+    text = print_cuda(reductions(element, combine, said=(("propagate_nan", 1),))).text
+    assert f"{combine}_nan(" in text and not re.search(rf"\bf{combine}f?\(", text)
+
+
+def test_signs_and_nan_compile() -> None:
+    for element, combine, said in (("i8", "max", "signed"), ("f64", "min", "propagate_nan")):
+        printed = print_cuda(reductions(element, combine, said=((said, int(said != "signed")),)))
+        compile_cubin(printed.text, lines=printed.lines)

@@ -62,6 +62,7 @@ DEV float pick(bool first, float a, float b) {
 // ---------------------------------------------------------------- fast functions
 // "ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh": .approx, subnormal inputs and results become zero.
 DEV float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEV float ex2_subnormal(float x) { float y; asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }  // without .ftz
 DEV float lg2(float x) { float y; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 DEV float rcp(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 DEV float rsqrt_fast(float x) { float y; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
@@ -73,5 +74,9 @@ DEV float tanh_fast(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) 
 DEV float div_full(float x, float y) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
 DEV float max_nan(float x, float y) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
 DEV float min_nan(float x, float y) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
+// The library's division is rounded (.rn), as long as it is not compiled for speed.
+DEV float div_rounded(float x, float y) { return x / y; }
+DEV double max_nan(double x, double y) { return x != x ? x : y != y ? y : fmax(x, y); }
+DEV double min_nan(double x, double y) { return x != x ? x : y != y ? y : fmin(x, y); }
 // "cvt", .rz: rounded towards zero.
 DEV float truncate_f16(float x) { u16 h; asm("cvt.rz.f16.f32 %0, %1;" : "=h"(h) : "f"(x)); return low_f16(h); }

@@ -13,7 +13,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.print.cuda.elements import SMALL, is_float, value_type
-from twill.codegen.warp.program import DIGITS, FACTOR, NORMAL
+from twill.codegen.warp.program import DIGITS, FACTOR, NORMAL, SUBNORMAL
 from twill.tile.vocabulary import SLACK
 
 Attributes = Mapping[str, Any]
@@ -115,7 +115,8 @@ def _div(op: Operation) -> str:
     if op.on_floats and not op.wide and op.operands[0] == "1.0f" and op.attributes.get(NORMAL):
         return f"rcp({op.operands[1]})"  # 1 ulp; quotients below 2^-126 become zero
     if op.on_floats:
-        return f"({op.operands[0]} / {op.operands[1]})" if op.wide else f"div_full({', '.join(op.operands)})"
+        name = "div_rounded" if op.attributes.get("rounding") == "rn" else "div_full"
+        return f"({op.operands[0]} / {op.operands[1]})" if op.wide else f"{name}({', '.join(op.operands)})"
     return _signed_as_said(op, "/")
 
 
@@ -161,9 +162,7 @@ def _extremum(name: str) -> Printer:
 
 def _float_extremum(op: Operation, name: str, left: str, right: str) -> str:
     if op.wide:
-        if op.attributes.get("propagate_nan"):
-            raise exc.UnsupportedInKernel(f"no CUDA for an f64 {name} that propagates NaN")
-        return f"f{name}({left}, {right})"
+        return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"f{name}({left}, {right})"
     return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"f{name}f({left}, {right})"
 
 
@@ -178,8 +177,11 @@ def _function(single: str, double: str) -> Printer:
 
 
 def _exp(op: Operation) -> str:
-    """Base 2 after one multiplication, as Triton's own."""
-    return f"exp({op.operands[0]})" if op.wide else f"ex2({op.operands[0]} * 1.4426950408889634f)"
+    """Base 2 after one multiplication, as Triton's own, or libdevice's."""
+    if op.attributes.get("accurate") and not op.wide:
+        return f"expf({op.operands[0]})"
+    name = "ex2_subnormal" if op.attributes.get(SUBNORMAL) else "ex2"
+    return f"exp({op.operands[0]})" if op.wide else f"{name}({op.operands[0]} * 1.4426950408889634f)"
 
 
 def _erfc(op: Operation) -> str:
@@ -190,6 +192,12 @@ def _erfc(op: Operation) -> str:
         return f"erfc_short({op.operands[0]})"
     twice = 2 * float(op.attributes.get(FACTOR, 1.0))
     return f"erfc_bf16({op.operands[0]}, {math.log2(twice)!r}f, {1 / twice!r}f)"
+
+
+def _sqrt(op: Operation) -> str:
+    """Approximate as Triton's own, or rounded."""
+    single = "sqrtf" if op.attributes.get("rounding") == "rn" else "sqrt_fast"
+    return _function(single, "sqrt")(op)
 
 
 # ---------------------------------------------------------------- logic
@@ -290,7 +298,7 @@ PRINTERS: dict[str, Printer] = {
     "exp2": _function("ex2", "exp2"),
     "log": _function("logf", "log"),
     "log2": _function("log2f", "log2"),
-    "sqrt": _function("sqrt_fast", "sqrt"),
+    "sqrt": _sqrt,
     "rsqrt": _function("rsqrt_fast", "rsqrt"),
     "sin": _function("sinf", "sin"),
     "cos": _function("cosf", "cos"),

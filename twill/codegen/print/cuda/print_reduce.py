@@ -71,7 +71,7 @@ def print_reduce(stmt: Reduce, ctx: Context) -> None:
                 out.line(f"{kind} other;")
             for lanes in plan.lanes:
                 out.line(f"other = shuffle_xor(whole[r], {lanes});")  # once, by all lanes: the combination may branch
-                out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
+                out.line(f"whole[r] = {_combined(stmt, element, 'whole[r]', 'other')};")
         if plan.warps:
             _over_warps(stmt, plan, count, element, ctx)
         final = "whole[r]" if element == result.element else f"({value_type(result.element)})whole[r]"
@@ -87,18 +87,18 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: Context) -> No
     def value(chain: int) -> str:
         place = " + ".join(part for part in (plan.first, plan.offset, str(chain)) if part != "0")
         text = ctx.value(stmt.operand, place)
-        text = f"(i32){text}" if element == "i32" != operand.element else text
-        return f"({unpadded} ? {text} : {_neutral(stmt.combine, element)})" if unpadded else text
+        text = _widened(stmt, operand.element, text) if element == "i32" != operand.element else text
+        return f"({unpadded} ? {text} : {_neutral(stmt, element)})" if unpadded else text
 
     chains = [f"chain{chain}" for chain in range(plan.chains)]
     out.line(f"{value_type(element)} {', '.join(chains)};")
     with out.unrolled(f"i32 i = 0; i < {plan.items}; ++i"):
         for number, chain in enumerate(chains):
             one = value(number)
-            out.line(f"{chain} = i == 0 ? {one} : {_combined(stmt.combine, element, chain, one)};")
+            out.line(f"{chain} = i == 0 ? {one} : {_combined(stmt, element, chain, one)};")
     total = chains[0]
     for chain in chains[1:]:
-        total = _combined(stmt.combine, element, total, chain)
+        total = _combined(stmt, element, total, chain)
     out.line(f"whole[r] = {total};")
 
 
@@ -121,7 +121,7 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Contex
         with out.unrolled(f"i32 w = 1; w < {_WARPS}; ++w"):
             other = f"read_shared<{kind}>(scratch + (w * {count} + r) * {row})"
             out.line(f"const {kind} other = {other};")
-            out.line(f"whole[r] = {_combined(stmt.combine, element, 'whole[r]', 'other')};")
+            out.line(f"whole[r] = {_combined(stmt, element, 'whole[r]', 'other')};")
 
 
 def _working_element(element: str) -> str:
@@ -131,14 +131,29 @@ def _working_element(element: str) -> str:
     return "i32" if element in ("i1", "i8", "i16") else element
 
 
-def _combined(combine: str, element: str, left: str, right: str) -> str:
-    return print_elementwise(Operation(combine, (left, right), (element, element), element, {})).text
+def _widened(stmt: Reduce, operand: str, text: str) -> str:
+    """A predicate or short integer as i32, with the order that it has among its own."""
+    if _signed(stmt):
+        return f"(i32){text}"
+    return f"(i32)({_UNSIGNED.get(operand, 'u32')}){text}"
 
 
-def _neutral(combine: str, element: str) -> str:
+_UNSIGNED = {"i8": "u8", "i16": "u16"}
+
+
+def _signed(stmt: Reduce) -> bool:
+    return bool(dict(stmt.attributes).get("signed", 1))
+
+
+def _combined(stmt: Reduce, element: str, left: str, right: str) -> str:
+    operation = Operation(stmt.combine, (left, right), (element, element), element, dict(stmt.attributes))
+    return print_elementwise(operation).text
+
+
+def _neutral(stmt: Reduce, element: str) -> str:
     """The element that changes nothing."""
     if is_float(element):
-        return literal({"add": 0.0, "max": float("-inf"), "min": float("inf")}[combine], element)
+        return literal({"add": 0.0, "max": float("-inf"), "min": float("inf")}[stmt.combine], element)
     bits = 8 * BYTES[element]
-    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    return literal({"add": 0, "max": least, "min": most, "and": -1, "or": 0, "xor": 0}[combine], element)
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if _signed(stmt) else (0, -1)
+    return literal({"add": 0, "max": least, "min": most, "and": -1, "or": 0, "xor": 0}[stmt.combine], element)

@@ -1,11 +1,14 @@
 """Which sizes to check a warp program at: few and small, but every corner of its pipelines is reached.
 
-Wanted are, of every loop, 0, 1, 2, stages - 1, stages, stages + 1 iterations, and so many that every ring goes round;
-of one launch, so many program instances on a persistent CTA that a slot lost in each of them runs the ring dry,
-instances that begin at another slot than the first, and where warp groups take them in turn, each as the last taker; of
-every size that adds instances, full tiles and a ragged last one; where a steady state changes once, both of them, and
-in full tiles; instances that find tiles in their rings, and some after them that do not; in a cluster, pairs of
-instances and one that lacks its second, pairs that want the same tile and others. Fused instances count as one.
+Wanted are, of every loop, 0, 1, 2, and so many iterations as it has stages, or any ring or buffer has slots, one less
+and one more, and so many that every ring goes round; of every comparison that a warp group makes of scalars, launches
+in which its sides are equal and in which they differ by one, and of the conditions of a program instance every
+combination (`twill.codegen.verify.abstract.guards`); of one launch, so many program instances on a persistent CTA that
+a slot lost in each of them runs the ring dry, instances that begin at another slot than the first, and where warp
+groups take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one;
+where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and some
+after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile
+and others. Fused instances count as one.
 Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
 """
 
@@ -19,6 +22,7 @@ from itertools import accumulate
 from twill.codegen.verify.abstract.cross_tile_reuse import Stayer
 from twill.codegen.verify.abstract.derive import shapes
 from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.verify.abstract.guards import Conditions, Outline, outlines
 from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
 from twill.codegen.verify.abstract.switch import Switch, switches
 from twill.codegen.warp.expression import Expr, Local
@@ -57,7 +61,8 @@ class Wanted:
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
     instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
     work on pairs. same: whether a pair wants the same tile. switches: steady states that change. stayers: warp groups
-    whose tiles may stay in their rings; band: in which instances are walked."""
+    whose tiles may stay in their rings; band: in which instances are walked. outlines: whose conditions shall differ.
+    """
 
     trips: frozenset[int]
     depths: frozenset[int]
@@ -70,6 +75,7 @@ class Wanted:
     switches: tuple[Switch, ...] = ()
     stayers: tuple[Stayer, ...] = ()
     band: int = 0
+    outlines: tuple[Outline, ...] = ()
 
     @property
     def most(self) -> int:
@@ -97,7 +103,9 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     stages = max((pipeline.stages for pipeline in pipelines), default=0)
     depths = frozenset(aref.depth for aref in program.arefs if aref.transport != TOLD)
     deepest = max(depths, default=1)
+    slots = {*depths, *(buffer.slots for buffer in program.buffers)}
     trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
+    trips |= {slot + more for slot in slots for more in (-1, 0, 1)}
     if thorough:
         trips |= set(range(stages + 2 * deepest + 2))
     takers = max((group.share[1] for group in program.groups), default=1)
@@ -108,6 +116,7 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     return Wanted(
         least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
         tuple(switches(program)), Stayer.of(program.groups), program.band,
+        outlines(program),
     )  # fmt: skip
 
 
@@ -126,7 +135,17 @@ def choose(program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | 
         best = max(candidates, key=lambda candidate: (len(candidate.reaches & left) / candidate.cost, -candidate.cost))
         left -= best.reaches
         chosen.append(best)
-    return chosen or candidates[:1]
+    return needed(chosen) or candidates[:1]
+
+
+def needed(chosen: Sequence[Candidate]) -> list[Candidate]:
+    """Without those whose goals others reach, too: the dearest first."""
+    kept = list(chosen)
+    for one in sorted(chosen, key=lambda candidate: -candidate.cost):
+        others = [candidate for candidate in kept if candidate is not one]
+        if one.reaches <= frozenset[Goal]().union(*(candidate.reaches for candidate in others)):
+            kept = others
+    return kept
 
 
 class _Search:
@@ -179,6 +198,7 @@ class _Search:
             *self._instance_goals(mine),
             *self._pair_goals(case),
             *self._stay_goals(case),
+            *self._guard_goals(case),
         }
         # A full tile and a ragged one of each size that adds instances, all at once: no other size clips them away.
         full = all(sizes[name] >= value for name, value in self.grown.items())
@@ -227,6 +247,17 @@ class _Search:
                 elif name in stayed:
                     yield "left", stayer.group, name
                 (stayed.add if there else stayed.discard)(name)
+
+    def _guard_goals(self, case: Case) -> Iterator[Goal]:
+        sizes = (*case.grid, 1, 1, 1)[:3]
+        grid, fused, cluster = (sizes[0], sizes[1], sizes[2]), self.fused, self.goal.cluster
+        groups = fused.groups(grid) if fused is not None else paired(grid, cluster)
+        order = [fused.first(group) if fused is not None else group for group in walked(groups, self.goal.band)]
+        conditions = Conditions(grid, self.scalars(case))
+        for number, one in enumerate(self.goal.outlines):
+            for rank in range(self.goal.ctas):
+                conditions.outline(number, one, order, Seat(cluster, rank, grid))
+        yield from conditions.found
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
         for instance in trips:

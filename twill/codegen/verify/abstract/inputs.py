@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from twill.codegen.verify.abstract.coverage import choose, wanted
+from twill.codegen.verify.abstract.data import Data, free_integers, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.warp.program import Fused, WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
 from twill.kernel.problem import Case, Problem
 from twill.kernel.sidecar import read_sidecar
-from twill.tile.interpret.arithmetic import Array, rounded
+from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import TileProgram
@@ -61,7 +62,13 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
     if has_maximum(tile):
         longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number], fused))
         scale = 1 if made[longest].scale > 1 else LARGE
-        yield launch(tile, known.case(chosen[longest].sizes), seed=len(made), scale=scale)
+        case = known.case(chosen[longest].sizes)
+        yield launch(tile, case, seed=len(made), scale=scale)
+        yield launch(tile, case, seed=len(made) + 1, data="creeping")
+    busy = [number for number, one in enumerate(made) if runs_loops(tile, one)]
+    if busy and (tells_floats_apart(tile) or free_integers(tile)):
+        cheapest = min(busy, key=lambda number: chosen[number].cost)
+        yield launch(tile, known.case(chosen[cheapest].sizes), seed=len(made) + 2, data="awkward")
     unlike = (one for one in made if begins_unlike(tile, one, fused))
     yield from (replace(one, ctas=2) for one in islice(unlike, 1))
     if fused is not None:
@@ -74,7 +81,7 @@ def has_maximum(program: TileProgram) -> bool:
     return any(op.kind == "reduce" and op.attribute("combine") == "max" for op in program.ops())
 
 
-def most_iterations(program: TileProgram, made: Launch, fused: Fused | None) -> int:
+def most_iterations(program: TileProgram, made: Launch, fused: Fused | None = None) -> int:
     """Of any loop and instance."""
     return max((trip for trips in trips_of(program, made.grid, made.scalars, fused) for trip in trips), default=0)
 
@@ -119,11 +126,12 @@ def sidecar_problem(program: TileProgram) -> Problem | None:
     return None
 
 
-def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1) -> Launch:
+def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data: Data = "normal") -> Launch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
 
     scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum.
     """
+    free = free_integers(program) if data == "awkward" else frozenset[str]()
     rng = np.random.default_rng(seed)
     known = shapes(program, case)
     scalars = {**case.scalars, **descriptor_scalars(program, known)}
@@ -133,18 +141,14 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1) -> L
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
         if kind in ("ptr", "desc"):
-            arrays[argument.name] = random_tensor(rng, sizes.get(argument.name, 0), element, scale)
+            arrays[argument.name] = tensor(
+                rng, sizes.get(argument.name, 0), element, scale, data, argument.name in free
+            )
         elif argument.name not in scalars:
             raise UnknownProblem(
                 f"nothing says what argument `{argument.name}` is", file=program.file,
                 hint=f"`{argument.name}` among `scalars` of [specialization.problem] (docs/problem-sizes.md)",
             )  # fmt: skip
     text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
+    text += "" if data == "normal" else f", {data} data"
     return Launch(case.grid, arrays, scalars, 1, text, scale)
-
-
-def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int) -> Array:
-    """Normal floats times `scale`; integers 0 to 7."""
-    if element.startswith("i"):
-        return rounded(rng.integers(0, 2 if element == "i1" else 8, size), element)
-    return rounded(scale * rng.standard_normal(size, np.float32), element)

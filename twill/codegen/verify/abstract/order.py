@@ -102,8 +102,9 @@ class Access:
         return clock.get(self.event, 0) >= self.time
 
     def fenced(self, clock: Clock) -> bool:
-        """Whether threads that wrote it have fenced it for asynchronous proxies, as far as `clock` knows."""
-        return self.proxy != "generic" or not self.write or clock.get(("fence", self.group), 0) >= self.time
+        """Whether threads that made it have fenced it against asynchronous proxies, as far as `clock` knows: writes
+        that are to be seen there, and reads that must be served before a copy overwrites what they read."""
+        return self.proxy != "generic" or clock.get(("fence", self.group), 0) >= self.time
 
 
 def overlap(one: Region, other: Region) -> bool:

@@ -69,10 +69,18 @@ def _apply(expr: Apply, scope: Scope) -> Scalar:
             if attributes.get("signed", 1):
                 return _COMPARE[str(attributes["predicate"])](*operands)
         elif expr.kind in _INTEGER and expr.element in ("i32", "i64"):
-            value = _INTEGER[expr.kind](*operands)
-            bits = 31 if expr.element == "i32" else 63
-            return (value + (1 << bits)) % (1 << (bits + 1)) - (1 << bits)
+            return _wrapped(_INTEGER[expr.kind](*operands), expr.element)
+        elif expr.kind in ("div", "rem") and operands[1] and dict(expr.attributes).get("signed", 1):
+            left, right = operands
+            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+            return _wrapped(quotient if expr.kind == "div" else left - right * quotient, expr.element)
     sources = [operand.element for operand in expr.operands]
     arrays = [rounded(operand, source) for operand, source in zip(operands, sources, strict=True)]
     value = apply(expr.kind, arrays, expr.element, dict(expr.attributes), sources)[()]
     return int(value) if expr.element in ("i32", "i64") else value
+
+
+def _wrapped(value: int, element: str) -> int:
+    """An integer as its type holds it."""
+    bits = 31 if element == "i32" else 63
+    return (value + (1 << bits)) % (1 << (bits + 1)) - (1 << bits)

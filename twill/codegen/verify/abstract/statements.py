@@ -109,7 +109,7 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
     if is_in_parts(fragments.of[stmt.operand]):
         result = value * LANES_OF_A_ROW
     else:
-        result = reduce(value, axis, stmt.combine, fragments.of[stmt.result].element, {})
+        result = reduce(value, axis, stmt.combine, fragments.of[stmt.result].element, dict(stmt.attributes))
     if is_in_parts(fragments.of[stmt.result]):  # what lanes have on an average: all that is done to parts is linear
         result = (result / LANES_OF_A_ROW).astype(value.dtype)
     fragments.write(stmt.result, np.asarray(result).reshape(fragments.shape(stmt.result)), actor.line)

@@ -34,7 +34,7 @@ from twill.codegen.warp.program import (
 from twill.exc import TwillError
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
-from twill.machine.occupancy import share
+from twill.machine.occupancy import register_pool, share
 
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
 NAMED_BARRIERS = 15  # number 0 is for __syncthreads
@@ -222,10 +222,22 @@ def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violat
         if group.registers and program.ctas > 1:
             yield Violation("registers", f"{group.role} moves registers, which CTAs that share an SM must not",
                             0, group.role)  # fmt: skip
-    total = sum(group.threads * group.registers for group in program.groups)
-    if machine and total > machine.register_file.registers.value:
-        yield Violation("registers", f"warp groups have {total} registers together, {program.machine} has "
-                                     f"{int(machine.register_file.registers.value)}")  # fmt: skip
+    if machine:
+        yield from _pool(program, machine)
+
+
+def _pool(program: WarpProgram, machine: Machine) -> Iterator[Violation]:
+    """setmaxnreg moves registers within the pool of a CTA: what its launch allocated, equal in all threads. A group
+    that asks for more than the others have released waits for ever ([ptx] setmaxnreg.inc: blocks until enough registers
+    are in the per-CTA register pool)."""
+    if not any(group.registers for group in program.groups):
+        return
+    threads = sum(group.threads for group in program.groups)
+    pool = register_pool(threads, machine)
+    total = sum(group.threads * (group.registers or pool // threads) for group in program.groups)
+    if total > pool:
+        yield Violation("registers", f"warp groups have {total} registers together, a launch of {threads} threads on "
+                                     f"{program.machine} has {pool}: {pool // threads} each")  # fmt: skip
 
 
 def _highest(machine: Machine) -> int:

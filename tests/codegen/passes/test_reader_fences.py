@@ -1,0 +1,67 @@
+"""Promises of `twill.codegen.passes.reader_fences`: what threads read is fenced before the TMA may overwrite it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.golden_schedules import compiled, examples, kernel, machine, schedule
+from twill.codegen.compile.nvrtc import compile_cubin
+from twill.codegen.lowering import lower
+from twill.codegen.passes import reader_fences
+from twill.codegen.verify.abstract.inputs import launches, most_iterations
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.program import Consumed, ProxyFence, Stmt, WarpProgram, with_blocks
+from twill.kernel.specialization import problem_of
+from twill.trial.execute import verified
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+(EXAMPLE,) = (example for example in examples() if example.name == "layer_norm_bf16")
+ANYTHING = Choices(partial_sums=True, ping_pong=False, dynamic=False, capacity=1 << 30)
+
+
+def bare(program: WarpProgram) -> WarpProgram:
+    """The program without a fence in front of any release."""
+
+    def without(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        kept = [
+            stmt
+            for stmt, after in zip(block, (*block[1:], None), strict=False)
+            if not (isinstance(stmt, ProxyFence) and isinstance(after, Consumed))
+        ]
+        return tuple(with_blocks(stmt, lambda inner: without(tuple(inner))) for stmt in kept)
+
+    return replace(program, groups=tuple(replace(group, body=without(group.body)) for group in program.groups))
+
+
+def program() -> WarpProgram:
+    return lower(kernel(EXAMPLE).program, schedule(EXAMPLE), machine())
+
+
+def test_the_abstract_machine_finds_a_slot_that_goes_back_without_a_fence() -> None:
+    problem = problem_of(kernel(EXAMPLE).specialization)
+    assert verify(program(), problem) == ()
+    assert "proxy-fence" in {violation.rule for violation in verify(bare(program()), problem)}
+
+
+def test_the_pass_puts_every_fence_back_and_finds_nothing_left_to_do() -> None:
+    assert bare(program()) != program()
+    assert reader_fences.run(bare(program()), ANYTHING) == program()
+    assert reader_fences.run(program(), ANYTHING) == program()
+
+
+def test_the_executor_of_ptx_finds_it_in_the_machine_code() -> None:
+    emission = compiled(EXAMPLE)
+    source, lines = emission.build.source, emission.printed.lines
+    made = launches(emission.program, problem_of(kernel(EXAMPLE).specialization))
+    launch = max(made, key=lambda one: most_iterations(emission.program.program, one))  # more than a ring has slots
+    assert verified(emission.build.ptx, emission.manifest, emission.program, launch).said() == []
+    fence = "fence_proxy_async();\n"
+    body = emission.printed.text
+    assert fence in body and body in source
+    spoiled = compile_cubin(body.replace(fence, "\n"), "sm_90a", shapes=emission.printed.shapes, lines=lines)
+    said = verified(spoiled.ptx, emission.manifest, emission.program, launch).said()
+    assert any("fence.proxy.async" in one for one in said)

@@ -1,0 +1,61 @@
+"""Promises of `twill.codegen.aliasing`: which arguments a launch must find in different memory."""
+
+from __future__ import annotations
+
+from tests.tile_programs import Programs
+from twill.codegen.aliasing import must_be_apart
+from twill.tile.program import TileProgram
+
+
+def straight(store_first: bool) -> TileProgram:
+    """Y = 2 X, before or behind Z = 2 W."""
+    p = Programs()
+    for name in ("X", "Y", "W", "Z"):
+        p.argument(name, "ptr:f32")
+    if store_first:
+        x = p.load("X", (64,), "f32")
+        p.store("Y", p.op("add", x, x))
+        w = p.load("W", (64,), "f32")
+    else:
+        x, w = p.load("X", (64,), "f32"), p.load("W", (64,), "f32")
+        p.store("Y", p.op("add", x, x))
+    p.store("Z", p.op("add", w, w))
+    return p.done()
+
+
+def looped(shift: int) -> TileProgram:
+    """Tile i of Y is made of tile i + shift of X."""
+    p = Programs()
+    for name in ("X", "Y"):
+        p.argument(name, "ptr:f32")
+    with p.loop(p.argument("trips"), []) as k:
+        x = p.load("X", (64,), "f32", at=(k.i * 64 + 64 * shift,))
+        p.store("Y", p.op("add", x, x), at=(k.i * 64,))
+        k.yields = []
+    return p.done()
+
+
+def test_what_is_loaded_before_every_store_may_be_the_same_memory() -> None:
+    assert must_be_apart(straight(store_first=False)) == ()
+
+
+def test_what_is_loaded_behind_a_store_to_another_argument_must_be_apart_from_it() -> None:
+    assert must_be_apart(straight(store_first=True)) == (("Y", "W"),)
+
+
+def test_an_iteration_may_store_the_tile_that_it_has_loaded_and_no_other() -> None:
+    assert must_be_apart(looped(0)) == ()
+    assert must_be_apart(looped(1)) == (("Y", "X"),)
+
+
+def test_a_second_loop_over_what_a_first_one_was_made_of_must_be_apart_from_it() -> None:
+    p = Programs()
+    for name in ("X", "Y"):
+        p.argument(name, "ptr:f32")
+    trips = p.argument("trips")
+    for _ in range(2):
+        with p.loop(trips, []) as k:
+            x = p.load("X", (64,), "f32", at=(k.i * 64,))
+            p.store("Y", p.op("add", x, x), at=(k.i * 64,))
+            k.yields = []
+    assert must_be_apart(p.done()) == (("Y", "X"),)

@@ -1,0 +1,78 @@
+"""Promises of `twill.codegen.emittable`: what depends on data where it must not is refused at its line; and what is
+carried or masked by one number is emitted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import H100
+from tests.lowered import scheduled
+from tests.tile_programs import Programs
+from twill import exc
+from twill.codegen.emittable import refuse_unemittable
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract_machine import verify
+from twill.tile.affine import Polynomial
+from twill.tile.program import TileProgram
+
+
+def looked_up(where: str) -> TileProgram:
+    """A number from memory in an address, in a trip count, or in every iteration."""
+    p = Programs()
+    for name, element in (("I", "i32"), ("X", "f32"), ("Y", "f32")):
+        p.argument(name, f"ptr:{element}")
+    trips = p.argument("trips")
+    number = p.load("I", (), "i32", name="page")
+    at = Polynomial.symbol(number) * 64 if where == "address" else Polynomial()
+    with p.loop(number if where == "trips" else trips, [p.constant(0.0, (64,), "f32")]) as k:
+        x = p.load("X", (64,), "f32", at=(at + k.i,))
+        if where == "iteration":
+            p.line += 10
+            x = p.op("mul", x, p.op("splat", p.load("Y", (), "f32", name="scale"), shape=(64,)))
+        k.yields = [p.op("add", k.carried[0], x)]
+    p.store("Y", k.results[0])
+    return p.done()
+
+
+@pytest.mark.parametrize(("where", "words"), [
+    ("address", "the address of a tile of `X` depends on `page`, which is loaded from memory"),
+    ("trips", "the trip count of a loop depends on what is loaded"),
+    ("iteration", "`scale` is one number loaded in every iteration"),
+])  # fmt: skip
+def test_what_depends_on_data_where_it_must_not_is_refused(where: str, words: str) -> None:
+    with pytest.raises(exc.UnsupportedInKernel, match=words) as caught:
+        refuse_unemittable(looked_up(where))
+    assert caught.value.line and caught.value.hint and caught.value.file == "k.py"
+
+
+def test_a_number_that_is_loaded_before_a_loop_is_taken() -> None:
+    refuse_unemittable(looked_up("nowhere"))
+
+
+def test_a_number_that_a_loop_carries_is_emitted() -> None:
+    """s += sum of a tile, begun with a constant."""
+    p = Programs()
+    p.argument("X", "ptr:f32")
+    p.argument("Y", "ptr:f32")
+    with p.loop(p.argument("trips"), [p.constant(0.0, (), "f32")]) as k:
+        x = p.load("X", (256,), "f32", at=(k.i * 256,), name="x")
+        k.yields = [p.op("add", k.carried[0], p.reduce(x, 0, "add", name="part"), name="s")]
+    p.store("Y", k.results[0])
+    program = p.done()
+    assert verify(lower(program, scheduled(program), H100)) == ()
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_one_number_is_added_to_memory_if_one_condition_holds(uniform: bool) -> None:
+    p = Programs()
+    p.argument("X", "ptr:f32")
+    p.argument("Y", "ptr:f32")
+    limit = p.argument("limit")
+    x = p.reduce(p.load("X", (256,), "f32", name="x"), 0, "add", name="total")
+    true = p.constant(1, (), "i1")
+    mask = (
+        p.op("compare", p.op("program_id", axis=0), limit, element="i1", predicate="lt", signed=1) if uniform else true
+    )
+    p.op("tile_reduce", x, mask, access=p.access("Y", (), "f32", []), combine="add")
+    program = p.done()
+    assert verify(lower(program, scheduled(program), H100)) == ()

@@ -1,0 +1,76 @@
+"""Promises of the abstract machine about what programs compute: what is a little wrong everywhere is found as well as
+what is very wrong somewhere. All faults in all examples: `python -m tests.survey`."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.kernels import H100
+from tests.lowered import scheduled
+from tests.mutations import Mutant, mutants
+from twill.codegen.emission import extract
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract_machine import Trial, trials, verify
+from twill.codegen.warp.program import If, WarpProgram
+from twill.tile.rewrite import shift_walk
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+CLASSES = [
+    ("gemm", "bf16", "condition off by one", 4),
+    ("gemm", "bf16", "stored half a percent too large", 2),
+    ("layer_norm", "bf16", "condition off by one", 7),
+    ("layer_norm", "bf16", "stored half a percent too large", 3),
+    ("gemm_bias_gelu", "bf16", "function a little off", 2),
+    ("gemm_bias_gelu", "bf16", "wrong constant", 2),
+    ("attention", "full-d256", "stored half a percent too large", 8),
+    ("attention", "full-d256", "accumulator rounded", 2),
+    ("attention", "full-d256", "rescale left out", 2),
+    ("attention", "full-d256", "wrong base", 4),
+]  # fmt: skip
+
+
+@cache
+def lowered(file: str, spec: str) -> tuple[WarpProgram, tuple[Trial, ...]]:
+    example = Example(f"examples/{file}.py", spec)
+    program = lower(kernel(example).program, schedule(example), machine())
+    return program, trials(program)
+
+
+def counts(mutant: Mutant) -> bool:
+    """Whether a mutant is one for sure: in a prologue nothing was there before that could be rescaled, and a step has
+    one value only; what seldom holds may as well hold once more."""
+    assert mutant.place is not None
+    rare = isinstance(mutant.place.stmt, If) and mutant.place.stmt.rare
+    return not rare and not {"prologue", "epilogue"} & {name for name, _ in mutant.place.path}
+
+
+@pytest.mark.parametrize(("file", "spec", "kind", "least"), CLASSES)
+def test_every_fault_of_a_class_is_found(file: str, spec: str, kind: str, least: int) -> None:
+    program, given = lowered(file, spec)
+    made = [mutant for mutant in mutants(program) if mutant.kind == kind and counts(mutant)]
+    assert len(made) >= least
+    for mutant in made:
+        assert verify(mutant.program, given=given, enough=1), mutant.place
+
+
+def test_a_wrong_law_of_the_conditional_rescale_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that stores its running maximum must not have a lazy one; were it lazy, results would tell."""
+    source = (ROOT / "examples" / "attention.py").read_text(encoding="utf-8")
+    assert source.count("lse = m_i + tl.math.log2(l_i)") == 1
+    path = tmp_path / "attention.py"
+    path.write_text(source.replace("lse = m_i + tl.math.log2(l_i)", "lse = m_i"), encoding="utf-8")
+    shutil.copy(ROOT / "examples" / "attention.twill.toml", tmp_path)
+    right = extract(str(path), "full-d64")
+    assert not right.laziness.lazy and "it is stored" in right.laziness.said()[0]
+    monkeypatch.setattr(shift_walk, "EFFECTS", frozenset())
+    wrong = extract(str(path), "full-d64")
+    assert wrong.laziness.lazy
+    (found,) = verify(lower(wrong.program, scheduled(wrong.program, 2), H100), enough=1)[:1]
+    assert found.rule == "values" and found.message.startswith("LSE differs")

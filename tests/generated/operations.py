@@ -1,0 +1,74 @@
+"""`docs/operations.md`: which operation on which type is held against what.
+
+    python -m tests.generated.operations
+
+writes it, from the counts of a run of the nightly form (`tests/generated/counts.json`), the list of differences
+(`tests.triton_differences`) and the table of refusals.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.generated.values import DTYPES
+from tests.triton_differences import DIFFERENCES
+from twill.tile.translate.refusals import REFUSALS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COUNTS = ROOT / "tests" / "generated" / "counts.json"
+PAGE = ROOT / "docs" / "operations.md"
+
+ULPS = frozenset({"sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "erf"})
+"""Functions that are compared within 2 ulps; everything else but sums of numbers that are no integers is exact."""
+
+HEAD = """# Operations
+
+infinities, signed zeros, subnormal numbers, the largest and smallest integers, shifts by the width and more
+infinities, signed zeros, subnormal numbers, the largest and smallest integers, shifts by the width and more
+(`tests/generated/`). A thousand of them are a test, `python -m tests.generated --count 20000` is the nightly form.
+Where Triton's interpreter does something else than the code that it compiles for sm_90, the compiled code counts; those
+cases are listed below. `python tests/gpu/awkward.py` records on a GPU what compiled code gives for the same values.
+
+The columns are types of results (of comparisons: of operands; `fp8e4nv` is Triton's name of e4m3). `=`: every bit, NaN
+for NaN and the sign of zero included; `2 ulp`: within two units in the last place; the number behind it is how many of
+the {programs} programs of the recorded run have it; none of them differed by more. `Σ` of floats: exact for integers,
+for other numbers within 64 epsilons.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    recorded = json.loads(COUNTS.read_text(encoding="utf-8"))
+    assert not recorded["differ"], "a run whose programs differ is none to write down"
+    lines = [f"| operation | {' | '.join(DTYPES)} |", f"| --- |{' --- |' * len(DTYPES)}"]
+    for operation, made in sorted(recorded["made"].items()):
+        cells = [f"{_how(operation, dtype)} {made[dtype]}" if dtype in made else "" for dtype in DTYPES]
+        lines.append(f"| {operation} | {' | '.join(cells)} |")
+    different = [
+        "", "## Where Triton's interpreter and its compiled code differ", "",
+        "| operations | interpreter | compiled | PTX | Twill |", "| --- | --- | --- | --- | --- |",
+        *(_row(d.operations, d.interpreter, d.compiled, d.ptx, d.twill) for d in DIFFERENCES),
+    ]  # fmt: skip
+    refused = [
+        "", "## What extraction refuses", "", "With the kernel's file and line, and what to write instead.", "",
+        "| operation | instead |", "| --- | --- |",
+        *(_row(what, instead) for what, instead in sorted(set(REFUSALS.values()))),
+    ]  # fmt: skip
+    return HEAD.format(programs=recorded["programs"]) + "\n".join([*lines, *different, *refused]) + "\n"
+
+
+def _how(operation: str, dtype: str) -> str:
+    floating = dtype.startswith(("fp", "bf"))
+    if operation in ULPS:
+        return "2 ulp"
+    return "Σ" if floating and (operation.startswith("dot") or operation == "reduce sum") else "="
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

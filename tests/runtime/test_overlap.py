@@ -1,0 +1,92 @@
+"""Promises of `twill.runtime.overlap`: tensors that the code takes for apart are apart at every launch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.fake_driver import FakeDriver, forget, install
+from tests.manifests import CODE, KERNEL, SIZES
+from tests.runtime.test_kernel import descriptor, vector
+from tests.runtime.test_tensor import torch_tensor
+from twill import exc
+from twill.runtime.kernel import EmittedKernel
+from twill.runtime.overlap import Pair, check_apart, meet, pairs_of, span
+from twill.runtime.tensor import TensorView
+
+
+def tensor(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorView:
+    return TensorView(pointer, "f32", shape, strides, device=0)
+
+
+ROWS = tensor(4096, (16, 8), (32, 1))  # 8 of 32 columns: 15 rows of 128 bytes, and 32 bytes
+
+
+def test_a_tensor_ends_behind_its_last_element() -> None:
+    assert span(ROWS) == 15 * 128 + 32
+    assert span(tensor(0, (0, 8), (8, 1))) == 0 and span(tensor(0, (), ())) == 4
+
+
+def at(pointer: int) -> Any:
+    """A PyTorch tensor at an address."""
+    found = torch_tensor()
+    type(found).data_ptr = lambda self: pointer
+    return found
+
+
+@pytest.mark.parametrize(("other", "shared"), [
+    (ROWS, True),
+    (tensor(4096 + 15 * 128 + 28, (4,), (1,)), True),
+    (tensor(4096 + 15 * 128 + 32, (4,), (1,)), False),  # just behind
+    (tensor(4096 - 16, (4,), (1,)), False),  # just before
+    (tensor(4096 - 12, (4,), (1,)), True),
+    (tensor(4096 + 32, (16, 8), (32, 1)), False),  # the next columns of the same rows
+    (tensor(4096 + 28, (16, 8), (32, 1)), True),  # one column too early
+    (tensor(4096 - 32, (16, 8), (32, 1)), False),
+    (tensor(4096 + 112, (16, 8), (32, 1)), True),  # around the end of a row, into the next
+    (tensor(4096 + 32, (16, 8), (16, 1)), True),  # of other rows: not known
+    (tensor(4096 + 32, (0, 8), (32, 1)), False),  # no element at all
+])  # fmt: skip
+def test_tensors_meet_where_they_may_share_an_element(other: TensorView, shared: bool) -> None:
+    assert meet(ROWS, other) == meet(other, ROWS) == shared
+
+
+def test_an_overlap_is_refused_with_both_names() -> None:
+    tensors = {"y": ROWS, "x": ROWS, "z": tensor(1 << 20, (16,), (1,))}
+    check_apart([("y", "z"), ("x", "z")], tensors)
+    with pytest.raises(exc.OverlappingTensors, match=r"`y`, which the kernel writes, overlaps `x`"):
+        check_apart([("z", "x"), ("y", "x")], tensors)
+
+
+def test_a_launch_at_other_addresses_is_apart_too_or_is_looked_at_again() -> None:
+    (pair,) = pairs_of([("y", "x")], ["x", "n", "y"], {"y": ROWS, "x": ROWS})
+    assert pair == Pair((2, 0), (span(ROWS), span(ROWS)))
+    far, near = at(1 << 20), at((1 << 20) + 64)
+    here = at(4096)
+    assert pair.apart((here, 3, far)) and pair.apart((far, 3, here))
+    assert not pair.apart((near, 3, far)) and not pair.apart((far, 3, near))
+    assert not pair.apart((object(), 3, far))
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    raw = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=raw))
+    yield install(monkeypatch, FakeDriver(SIZES))
+    forget()
+
+
+def test_a_launch_that_overlaps_is_refused_also_where_it_is_the_second_of_its_kind(driver: FakeDriver) -> None:
+    kernel = EmittedKernel(replace(KERNEL, apart=(("x", "a_desc"),)), CODE)
+    kernel[(4,)](descriptor(0x100000), vector(0x20000), 1000, 512)
+    for beside in (0x400000, 0x100000 - 4096 * 4):
+        kernel[(4,)](descriptor(0x100000), vector(beside), 1000, 512)
+    for inside in (0x100000, 0x100000 - 4096 * 4 + 16, 0x100000 + 999 * 1024):
+        with pytest.raises(exc.OverlappingTensors, match="`x`"):
+            kernel[(4,)](descriptor(0x100000), vector(inside), 1000, 512)
+    assert len(driver.launches) == 3

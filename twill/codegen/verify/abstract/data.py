@@ -1,0 +1,106 @@
+"""What the tensors of made-up launches hold: normal numbers, maxima that creep, and what operations tell apart."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from twill.tile.compact import reads
+from twill.tile.interpret.arithmetic import Array, rounded
+from twill.tile.interpret.arrays import np
+from twill.tile.program import Loop, TileProgram
+
+CREEP = 4.0  # what creeping floats grow to: maxima of a row then move by less than an exponent's 8 bits, and by more
+EVERY = 4096  # elements of a tensor among which there is one of each awkward float
+
+LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38,
+           "f8e4m3": 448.0, "f8e5m2": 57344.0}  # fmt: skip
+LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126, "f8e4m3": 2.0**-6, "f8e5m2": 2.0**-14}
+"""The least normal number of each type."""
+
+Data = Literal["normal", "creeping", "awkward"]
+"""normal: floats from a normal distribution, integers from 0 to 7. creeping: the floats grow from the start of each
+tensor to its end, so that maxima over a loop rise a little in some iterations and a lot in others. awkward: NaN,
+infinities, -0.0, subnormal numbers and the type's largest among them; integers of all bits, where no address, bound or
+trip count depends on them."""
+
+
+def tensor(rng: np.random.Generator, size: int, element: str, scale: int, data: Data, free: bool) -> Array:
+    """A tensor of data of a kind. scale: of normal floats. free: whether integers may be any."""
+    made = random_tensor(rng, size, element, scale)
+    if data == "creeping" and made.dtype.kind == "f":
+        return rounded(made * np.linspace(0.0, CREEP, made.size, dtype=made.dtype), element)
+    if data == "awkward" and made.dtype.kind == "f":
+        return with_awkward_floats(rng, made, element)
+    return of_all_bits(rng, made) if free else made
+
+
+def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int) -> Array:
+    """Normal floats times `scale`; integers 0 to 7."""
+    if element.startswith("i"):
+        return rounded(rng.integers(0, 2 if element == "i1" else 8, size), element)
+    return rounded(scale * rng.standard_normal(size, np.float32), element)
+
+
+def with_awkward_floats(rng: np.random.Generator, made: Array, element: str) -> Array:
+    """The tensor with a few NaN, infinities, -0.0, subnormal numbers and the largest ones in it."""
+    largest, least = LARGEST[element], LEAST[element]
+    awkward = (math.nan, math.inf, -math.inf, -0.0, 0.0, largest, -largest, least / 2, -least / 4)
+    if not made.size:
+        return made
+    changed = made.copy()
+    for value in awkward:
+        places = rng.choice(made.size, -(-made.size // EVERY), replace=False)
+        changed[places] = rounded(np.full(places.size, value, made.dtype), element)
+    return changed
+
+
+def of_all_bits(rng: np.random.Generator, made: Array) -> Array:
+    """Integers of which any bit may be set; truth values as they are."""
+    if made.dtype.kind != "i":
+        return made
+    kind = np.iinfo(made.dtype)
+    changed = rng.integers(kind.min, kind.max, made.size, made.dtype, endpoint=True)
+    for number, value in enumerate((kind.min, kind.max, -1, 0, 1)):
+        changed[number::EVERY] = value
+    return changed
+
+
+def tells_floats_apart(program: TileProgram) -> bool:
+    """Whether an operation treats NaN, infinities, signs of zero or sizes differently: it chooses, compares or
+    converts to an integer."""
+    for op in program.ops():
+        floats = any(program.type_of(operand).element in LARGEST for operand in op.operands)
+        chooses = op.kind in ("max", "min", "clamp", "compare") or dict(op.attributes).get("combine") in ("max", "min")
+        converts = op.kind == "cast" and program.type_of(op.results[0]).element.startswith("i")
+        if floats and (chooses or converts):
+            return True
+    return False
+
+
+def free_integers(program: TileProgram) -> frozenset[str]:
+    """Tensors of integers that no address, bound or trip count depends on."""
+    loads = [op for op in program.ops() if op.access is not None and op.kind == "tile_load"]
+    names = {
+        op.access.base for op in loads if op.access is not None and op.access.element in ("i8", "i16", "i32", "i64")
+    }
+    return frozenset(name for name in names if not steers(program, name))
+
+
+def steers(program: TileProgram, name: str) -> bool:
+    """Whether an address, a bound or a trip count depends on what is loaded from a tensor."""
+    reached: set[int] = set()
+    loops = [item for item in program.body if isinstance(item, Loop)]
+    known = -1
+    while known < len(reached):
+        known = len(reached)
+        for op in program.ops():
+            mine = op.access is not None and op.access.base == name and op.kind == "tile_load"
+            if mine or reached.intersection(op.operands):
+                reached.update(op.results)
+        for carry in (carry for loop in loops for carry in loop.carried):
+            if reached.intersection((carry.init, carry.yielded)):
+                reached.update((carry.argument, carry.result))
+    bounds = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
+    addresses = {value for op in program.ops() for value in reads(op) if value not in op.operands}
+    return bool(reached & (bounds | addresses))

@@ -1,0 +1,158 @@
+"""How far a right program may be from the sequential one: the tile program run again with its roundings moved.
+
+Two programs that mean the same round differently: sums are added up in another order, factors are collected, an
+exponential has another base, running maxima stay behind, so that what is narrowed for a product falls elsewhere between
+two numbers of the narrow type. Where each of that may happen, a *shaken* run makes an error of that size on purpose
+(stochastic arithmetic: Vignes 1993; Parker, Monte Carlo arithmetic, 1997), and the rest of the program carries it on:
+what cancels, what is amplified and what rounding absorbs is the program's own. How far the shaken run ends from the
+plain one is the measure for any other run (`twill.codegen.verify.abstract.results`).
+
+With e the unit of the type (2^-23 for f32), uniformly distributed in both directions:
+
+    products, quotients, roots, logarithms, ...     2 e of the result
+    exp, exp2                                       e (2 + |operand|) of the result
+    sums and differences                            e of both operands' sizes, up to `FARTHEST` (a constant that is far
+                                                    larger is added for its rounding, which no rewriting may change)
+    sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up
+    a narrow float that a product reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
+
+Program instances run in the opposite order, for what they add up in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twill.tile.interpret.arithmetic import Array, rounded
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import Instance, instances
+from twill.tile.interpret.widen import NARROW
+from twill.tile.program import Loop, Op, TileProgram, TileType
+
+UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
+FARTHEST = 2.0**12
+SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
+                  "transpose", "slice", "join", "amend", "select", "max", "min", "clamp", "neg", "abs", "floor", "ceil",
+                  "cast", "bitcast"})  # fmt: skip
+"""Operations that give one of their operands, or round exactly."""
+VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "amend")
+
+
+def run_shaken(
+    program: TileProgram,
+    grid: Sequence[int],
+    tensors: Mapping[str, Array],
+    scalars: Mapping[str, int | float],
+    narrowed: frozenset[int],
+) -> None:
+    """Every program instance, the last one first; what it stores goes to `tensors`. narrowed: conversions whose
+    rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side)."""
+    noise = Noise()
+    with np.errstate(all="ignore"):
+        for index in reversed([*instances(grid)]):
+            Shaken(program, index, grid, tensors, scalars, noise, narrowed).run()
+
+
+class Noise:
+    """Numbers between -1 and 1, the same in each run of a program."""
+
+    def __init__(self) -> None:
+        self.random = np.random.default_rng(2)
+        self.pool = self.random.uniform(-1.0, 1.0, 1 << 18).astype(np.float32)
+
+    def __call__(self, shape: tuple[int, ...]) -> Array:
+        """An array of them."""
+        size = int(np.prod(shape, dtype=np.int64))
+        if size > self.pool.size // 2:
+            return self.random.uniform(-1.0, 1.0, shape).astype(np.float32)
+        first = int(self.random.integers(self.pool.size - size))
+        return self.pool[first : first + size].reshape(shape)
+
+
+class Shaken(Instance):
+    """A program instance whose roundings are moved. narrowed: see `narrowed_for_products`."""
+
+    def __init__(
+        self,
+        program: TileProgram,
+        index: Sequence[int],
+        grid: Sequence[int],
+        tensors: Mapping[str, Array],
+        scalars: Mapping[str, int | float],
+        noise: Noise,
+        narrowed: frozenset[int],
+    ) -> None:
+        super().__init__(program, index, grid, tensors, scalars)
+        self.noise, self.narrowed = noise, narrowed
+
+    def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
+        """As it is, and off by what it may be off."""
+        if op.id in self.narrowed:
+            factor = np.exp2(np.abs(self.noise(kind.shape)))
+            return super().evaluate(op, [operands[0] / factor], kind, attributes) * factor
+        value = super().evaluate(op, operands, kind, attributes)
+        if not op.results or kind.element not in UNITS or op.kind in SAME:
+            return value
+        size = error(op.kind, operands, value, attributes)
+        if size is None:
+            return value
+        moved = value + UNITS[kind.element] * size * self.noise(np.shape(value))
+        return rounded(np.where(np.isfinite(moved), moved, value), kind.element)
+
+
+def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mapping[str, Any]) -> Array | None:
+    """What an operation of f32 or f64 may be off by, in units of its type; None: nothing."""
+    match kind:
+        case "dot":
+            a, b = (np.asarray(operand, np.float32) for operand in operands[:2])
+            rows, columns = np.sqrt(np.sum(a * a, -1)), np.sqrt(np.sum(b * b, -2))
+            before = np.abs(operands[2]) if len(operands) > 2 else 0.0
+            return 2 * rows[..., :, None] * columns[..., None, :] + before
+        case "reduce" | "scan" if attributes["combine"] == "add":
+            norm = np.sqrt(np.sum(np.square(operands[0]), attributes["axis"], keepdims=kind == "scan"))
+            return 2 * np.broadcast_to(norm, np.shape(value))
+        case "reduce" | "scan":
+            return None
+        case "add" | "sub":
+            return np.minimum(np.abs(operands[0]) + np.abs(operands[1]), FARTHEST)
+        case "fma":
+            return 2 * np.minimum(np.abs(operands[0] * operands[1]) + np.abs(operands[2]), FARTHEST)
+        case "exp" | "exp2":
+            return np.abs(value) * (2 + np.minimum(np.abs(operands[0]), FARTHEST))
+    return 2 * np.abs(value)
+
+
+def narrowed_for_products(program: TileProgram) -> frozenset[int]:
+    """Conversions to narrow floats of what the kernel has computed, for products: which of two numbers each becomes
+    depends on the last bits of what it was."""
+    makers = {result: op for op in program.ops() for result in op.results}
+    computed = inexact(program)
+    found: set[int] = set()
+    todo = [operand for op in program.ops() if op.kind == "dot" for operand in op.operands[:2]]
+    while todo:
+        op = makers.get(todo.pop())
+        if op is None:
+            continue
+        if op.kind in VIEWS:
+            todo += op.operands
+        elif op.kind == "cast" and program.type_of(op.results[0]).element in NARROW and op.operands[0] in computed:
+            found.add(op.id)
+    return frozenset(found)
+
+
+def inexact(program: TileProgram) -> set[int]:
+    """Values that depend on what `error` is made in."""
+    found: set[int] = set()
+    carries = [carry for item in program.body if isinstance(item, Loop) for carry in item.carried]
+    known = -1
+    while known < len(found):
+        known = len(found)
+        for op in program.ops():
+            floats = any(program.type_of(result).element in UNITS for result in op.results)
+            if found.intersection(op.operands) or (floats and op.kind not in SAME):
+                found.update(op.results)
+        for carry in carries:
+            if found.intersection((carry.init, carry.yielded)):
+                found.update((carry.argument, carry.result))
+    return found
