@@ -84,9 +84,16 @@ DIFFERENCES = (
     Difference(
         "integer division and remainder by zero",
         "0 and a warning",
-        "not defined by PTX; INT_MIN // -1 is INT_MIN, INT_MIN % -1 is 0",
+        "not defined by PTX: -1 and x on an H200; INT_MIN // -1 is INT_MIN, INT_MIN % -1 is 0",
         "div.s32, rem.s32, ...",
         "0 in the interpreter of tile programs; the GPU's own in emitted code",
+    ),
+    Difference(
+        "u8 // 1",
+        "x",
+        "255 on an H200 (Triton 3.6), whatever x is",
+        "div.u16 of operands that are known to be below 256",
+        "x",
     ),
     Difference(
         "unsigned division and remainder of 64 bits, mixed signs",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.generated.recorded import names, table
 from tests.generated.values import DTYPES
 from tests.triton_differences import DIFFERENCES
 from twill.tile.translate.refusals import REFUSALS
@@ -24,11 +25,13 @@ ULPS = frozenset({"sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "
 
 HEAD = """# Operations
 
-infinities, signed zeros, subnormal numbers, the largest and smallest integers, shifts by the width and more
-infinities, signed zeros, subnormal numbers, the largest and smallest integers, shifts by the width and more
+Extraction and the interpreter of tile programs are held against Triton's interpreter: kernels written at random, on
+NaN, infinities, signed zeros, subnormal numbers, the largest and smallest integers, shifts by the width and more
 (`tests/generated/`). A thousand of them are a test, `python -m tests.generated --count 20000` is the nightly form.
 Where Triton's interpreter does something else than the code that it compiles for sm_90, the compiled code counts; those
-cases are listed below. `python tests/gpu/awkward.py` records on a GPU what compiled code gives for the same values.
+cases are listed below. What compiled code gives for the same values was recorded on a GPU (`tests/gpu/awkward.py`,
+`tests/gpu/awkward.json`: {device}, Triton {triton}, {results} operations and types), and a test holds the interpreter
+of tile programs against it.
 
 The columns are types of results (of comparisons: of operands; `fp8e4nv` is Triton's name of e4m3). `=`: every bit, NaN
 for NaN and the sign of zero included; `2 ulp`: within two units in the last place; the number behind it is how many of
@@ -56,7 +59,11 @@ def page() -> str:
         "| operation | instead |", "| --- | --- |",
         *(_row(what, instead) for what, instead in sorted(set(REFUSALS.values()))),
     ]  # fmt: skip
-    return HEAD.format(programs=recorded["programs"]) + "\n".join([*lines, *different, *refused]) + "\n"
+    compiled = table()
+    head = HEAD.format(
+        programs=recorded["programs"], device=compiled["device"], triton=compiled["triton"], results=len(names())
+    )
+    return head + "\n".join([*lines, *different, *refused]) + "\n"
 
 
 def _how(operation: str, dtype: str) -> str:

@@ -169,7 +169,7 @@ def ternary(draw: Draw, writer: Writer) -> Tile | None:
     second, third = partner(draw, writer, tile), partner(draw, writer, tile)
     choices = ["tl.fma({}, {}, {})", "tl.clamp({}, {}, {})", f"tl.clamp({{}}, {{}}, {{}}, propagate_nan={ALL})"]
     index = draw(st.integers(0, 2))
-    text = choices[index].format(tile.name, second, third)
+    text = f"{choices[index].format(tile.name, second, third)}.to({LANGUAGE[tile.dtype]})"  # numbers may widen it
     return writer.let(text, tile.dtype, tile.shape, ("fma", "clamp", "clamp_nan")[index])
 
 

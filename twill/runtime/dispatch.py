@@ -119,8 +119,6 @@ class Dispatch:
             return "the fusion of products and sums is off (TRITON_DEFAULT_FP_FUSION)"
         if knobs.runtime.debug:
             return "Triton's debugging is on"
-        if unfused():
-            return "the environment turns enable_fp_fusion off"
         return "a global that it uses has changed" if changed(self.original.used_global_vals) else ""
 
     def emitted(
@@ -240,11 +238,6 @@ def device_of(bound: Mapping[str, Any]) -> int:
         if get_device is not None:
             return int(get_device())
     return int(driver.active.get_current_device())
-
-
-def unfused() -> bool:
-    """Whether Triton is not to fuse products and sums of floats unless a call asks for it, or never."""
-    return not knobs.language.default_fp_fusion or getattr(knobs.language, "force_disable_fp_fusion", False)
 
 
 def capturing() -> bool:

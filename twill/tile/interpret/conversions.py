@@ -144,10 +144,11 @@ def _to_integer(values: Array, element: str, signed: bool, source: str) -> Array
     low, high = (-(1 << (width - 1)), 1 << (width - 1)) if signed else (0, 1 << width)
     wide = np.dtype(f"{'' if signed else 'u'}int{width}")
     whole = np.trunc(values)
-    inside = (whole > low - 1 if width < 64 else whole >= low) & (whole < float(high))
+    inside = (whole >= float(low)) & (whole < float(high))  # powers of two, which every float type holds
     integers = np.where(inside, whole, 0).astype(wide)
     if not np.all(inside):
-        integers = np.where(whole >= float(high), wide.type(high - 1), np.where(whole < low, wide.type(low), integers))
+        integers = np.where(whole >= float(high), wide.type(high - 1), integers)
+        integers = np.where(whole < float(low), wide.type(low), integers)
         strange = 1 << (width - 1) if source == "f64" or width == 64 else 0
         integers = np.where(np.isnan(whole), np.array(strange, np.uint64).astype(wide), integers)
     return integers.astype(HELD[element])

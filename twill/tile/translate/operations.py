@@ -139,14 +139,14 @@ LIBDEVICE = {
 }  # fmt: skip
 
 # What tells libdevice's function from Triton's own of the same kind.
-PRECISE: dict[str, dict[str, Attribute]] = {"sqrt": {"rounding": "rn"}, "exp": {"accurate": 1}}
+PRECISE: dict[str, dict[str, Attribute]] = {"exp": {"accurate": 1}}
 
 
 def libdevice(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     """`tt.extern_elementwise` of a function that the vocabulary has.
 
-    libdevice rounds its square root and reduces the range of its exponential; Triton's own do not, and neither do
-    libdevice's fast ones.
+    libdevice reduces the range of its exponential; Triton's own does not, and neither does libdevice's fast one. The
+    square root is Triton's, sqrt.approx.ftz, in both.
     """
     name = str(op.attributes.get("symbol", "")).removeprefix("__nv_")
     symbol = name.removeprefix("fast_")

@@ -51,7 +51,10 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.load": ("a volatile tl.load", "tl.load without volatile=True"),
     "arith.constant": ("a constant tile with differing elements", "tl.arange and arithmetic"),
     "arith.cmpf": ("a test for NaN", "`x != x`"),
-    "tt.bitcast": ("a pointer of one type used as one of another", "a load, and then .to(dtype, bitcast=True)"),
+    "tt.bitcast": (
+        "a pointer of one type used as one of another, or an atomic maximum or minimum of floats",
+        "a load and then .to(dtype, bitcast=True), or tl.atomic_add",
+    ),
     "tt.fp_to_fp": (
         'fp_downcast_rounding="rtz" other than from float32 to bfloat16, float16 or float8e5',
         'a conversion to float32 before it, or "rtne"',
