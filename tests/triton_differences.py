@@ -374,8 +374,8 @@ class CompiledArithmetic(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     def create_fma(self, x: Any, y: Any, z: Any) -> Any:
         if z.dtype.scalar.name == "bf16":
-            product = self.numbers(x).astype(np.longdouble) * self.numbers(y)
             with np.errstate(all="ignore"):
+                product = self.numbers(x).astype(np.longdouble) * self.numbers(y)
                 return self.tile(product + self.numbers(z), z)  # 16 + 8 bits, exact enough in 64
         with np.errstate(all="ignore"):
             return super().create_fma(x, y, z)

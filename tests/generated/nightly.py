@@ -96,11 +96,11 @@ def main() -> int:
             total.seconds += tally.seconds
             total.made.update(tally.made)
             total.failed.update(tally.failed)
+            for text in tally.failed.values():
+                print(text, end="\n\n", flush=True)
             if asked.json:
                 record(total, asked.json)
             print(f"{total.count} held, {len(total.failed)} differ, {time.monotonic() - began:.0f} s", file=sys.stderr)
-    for text in sorted(total.failed.values(), key=len):
-        print(text, end="\n\n")
     print(table(total.made))
     print(f"{total.count} programs, {len(total.failed)} differ, {total.seconds:.0f} s of CPU time")
     return 1 if total.failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.generated.values import DTYPES, FLOATS, FP8, HALVES, INTEGERS, Kind
 from tests.generated.writer import INDENT, Input, Program, Tile, Writer
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+Draw = Random
 Step = Callable[[Draw, Writer], Tile | None]
 
 WIDTH = {"i1": 1, "fp16": 16, "bf16": 16, "fp32": 32, "fp64": 64, "fp8e4nv": 8, "fp8e5": 8,
@@ -57,7 +58,7 @@ def pick(draw: Draw, writer: Writer, dtypes: tuple[str, ...], **wanted: Any) -> 
         tile for tile in writer.tiles
         if tile.dtype in dtypes and tile.exact and all(getattr(tile, name) == value for name, value in wanted.items())
     ]  # fmt: skip
-    return draw(st.sampled_from(good[-6:])) if good else None
+    return draw.choice(good[-6:]) if good else None
 
 
 def partner(draw: Draw, writer: Writer, tile: Tile) -> str:
@@ -68,7 +69,7 @@ def partner(draw: Draw, writer: Writer, tile: Tile) -> str:
         choices += ["1", "7"] + ([] if tile.dtype[0] == "u" else ["-3"])
     if tile.dtype in FLOATS:
         choices += ["0.1", "-2.0", "0.0", "65504.0"]
-    return str(draw(st.sampled_from(choices)))
+    return str(draw.choice(choices))
 
 
 def cast(tile: Tile, dtype: str) -> str:
@@ -89,7 +90,7 @@ def unary(draw: Draw, writer: Writer) -> Tile | None:
                                                          "log2", "sin", "cos", "erf")}  # fmt: skip
     if tile.dtype == "fp32":
         choices |= {"sqrt_rn": "tl.sqrt_rn({})"}
-    name = draw(st.sampled_from(sorted(choices)))
+    name = draw.choice(sorted(choices))
     exact = name in ("neg", "abs", "not", "floor", "ceil", "sqrt_rn")
     return writer.let(choices[name].format(tile.name), tile.dtype, tile.shape, name, exact=exact)
 
@@ -108,15 +109,16 @@ def binary(draw: Draw, writer: Writer) -> Tile | None:
                     "min_nan": f"tl.minimum({{}}, {{}}, propagate_nan={ALL})"}  # fmt: skip
     if tile.dtype == "fp32":
         choices |= {"div_rn": "tl.div_rn({}, {})"}
-    name = draw(st.sampled_from(sorted(choices)))
+    name = draw.choice(sorted(choices))
     other = partner(draw, writer, tile)
     operands = [tile.name, other]
-    if draw(st.booleans()):
+    if draw.random() < 0.5:
         operands.reverse()
     if name == "div_rn" and other[0] not in "vx":
         operands = [tile.name, other]
-    if name in ("shl", "shr") and operands[0] == operands[1]:  # MLIR: 0, for by the width it may be anything
-        operands[1] = "3"
+    if name in ("shl", "shr"):  # by itself it is 0 for MLIR: by the width and more it may be anything
+        amounts = [t for t in writer.tiles if t.loaded and (t.dtype, t.shape) == (tile.dtype, tile.shape) and t != tile]
+        operands = [tile.name, draw.choice(amounts).name if amounts and tile.loaded else "3"]
     if name in ("div", "rem") and tile.dtype in INTEGERS:  # what a division by zero gives is not defined
         operands[1] = f"({operands[1]} | 1)"
     return writer.let(choices[name].format(*operands), tile.dtype, tile.shape, name)
@@ -126,7 +128,7 @@ def compare(draw: Draw, writer: Writer) -> Tile | None:
     tile = pick(draw, writer, ARITHMETIC)
     if tile is None:
         return None
-    sign = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
+    sign = draw.choice(["<", "<=", ">", ">=", "==", "!="])
     made = writer.let(f"{tile.name} {sign} {partner(draw, writer, tile)}", "i1", tile.shape)
     writer.made["compare", tile.dtype] += 1
     return made
@@ -138,8 +140,8 @@ def promoted(draw: Draw, writer: Writer) -> Tile | None:
     other = None if tile is None else pick(draw, writer, ARITHMETIC, shape=tile.shape)
     if tile is None or other is None:
         return None
-    sign = draw(st.sampled_from(["+", "-", "*", "<", ">=", "=="]))
-    dtype = draw(st.sampled_from(["fp32", "i32", "fp64", "i64"])) if sign in "+-*" else "i8"
+    sign = draw.choice(["+", "-", "*", "<", ">=", "=="])
+    dtype = draw.choice(["fp32", "i32", "fp64", "i64"]) if sign in "+-*" else "i8"
     text = f"({tile.name} {sign} {other.name}).to({LANGUAGE[dtype]})"
     return writer.let(text, dtype, tile.shape, "promoted")
 
@@ -149,7 +151,7 @@ def logic(draw: Draw, writer: Writer) -> Tile | None:
     other = None if tile is None else pick(draw, writer, ("i1",), shape=tile.shape)
     if tile is None or other is None:
         return None
-    sign = draw(st.sampled_from(["&", "|", "^"]))
+    sign = draw.choice(["&", "|", "^"])
     return writer.let(f"{tile.name} {sign} {other.name}", "i1", tile.shape, "logic")
 
 
@@ -168,7 +170,7 @@ def ternary(draw: Draw, writer: Writer) -> Tile | None:
         return None
     second, third = partner(draw, writer, tile), partner(draw, writer, tile)
     choices = ["tl.fma({}, {}, {})", "tl.clamp({}, {}, {})", f"tl.clamp({{}}, {{}}, {{}}, propagate_nan={ALL})"]
-    index = draw(st.integers(0, 2))
+    index = draw.randint(0, 2)
     text = f"{choices[index].format(tile.name, second, third)}.to({LANGUAGE[tile.dtype]})"  # numbers may widen it
     return writer.let(text, tile.dtype, tile.shape, ("fma", "clamp", "clamp_nan")[index])
 
@@ -184,19 +186,19 @@ def conversion(draw: Draw, writer: Writer) -> Tile | None:
     tile = pick(draw, writer, DTYPES)
     if tile is None:
         return None
-    dtype = draw(st.sampled_from([one for one in DTYPES if one != tile.dtype and convertible(tile.dtype, one)]))
-    if (tile.dtype, dtype) in (("fp32", "bf16"), ("fp32", "fp16"), ("fp32", "fp8e5")) and draw(st.booleans()):
+    dtype = draw.choice([one for one in DTYPES if one != tile.dtype and convertible(tile.dtype, one)])
+    if (tile.dtype, dtype) in (("fp32", "bf16"), ("fp32", "fp16"), ("fp32", "fp8e5")) and draw.random() < 0.5:
         text = f'{tile.name}.to({LANGUAGE[dtype]}, fp_downcast_rounding="rtz")'
         return writer.let(text, dtype, tile.shape, f"cast rtz from {tile.dtype}")
     return writer.let(cast(tile, dtype), dtype, tile.shape, f"cast from {tile.dtype}")
 
 
 def bitcast(draw: Draw, writer: Writer) -> Tile | None:
-    tile = pick(draw, writer, INTEGERS) if draw(st.booleans()) else pick(draw, writer, (*FLOATS, *FP8), loaded=True)
+    tile = pick(draw, writer, INTEGERS) if draw.random() < 0.5 else pick(draw, writer, (*FLOATS, *FP8), loaded=True)
     if tile is None:
         return None
     same = [one for one in DTYPES if WIDTH[one] == WIDTH[tile.dtype] and one != tile.dtype]
-    dtype = draw(st.sampled_from(same))
+    dtype = draw.choice(same)
     return writer.let(f"{tile.name}.to({LANGUAGE[dtype]}, bitcast=True)", dtype, tile.shape, "bitcast")
 
 
@@ -209,14 +211,15 @@ def view(draw: Draw, writer: Writer) -> Tile | None:
     known: dict[str, Any] = {"data": tile.data, "loaded": tile.loaded}
     if len(tile.shape) == 2:
         rows, columns = tile.shape
-        if draw(st.booleans()):
+        if draw.random() < 0.5:
             return writer.let(f"tl.trans({tile.name})", tile.dtype, (columns, rows), "trans", **known)
         return writer.let(f"tl.reshape({tile.name}, [{size}])", tile.dtype, (size,), "reshape", **known)
-    which = draw(st.sampled_from(["reshape", "split", "broadcast", "join"]))
+    which = draw.choice(["reshape", "split", "broadcast", "join"])
     if which == "reshape":
-        return writer.let(
-            f"tl.reshape({tile.name}, [{size // 16}, 16])", tile.dtype, (size // 16, 16), "reshape", **known
-        )
+        columns = min(16, size)
+        shape = (size // columns, columns)
+        text = f"tl.reshape({tile.name}, [{shape[0]}, {columns}])"
+        return writer.let(text, tile.dtype, shape, "reshape", **known)
     if which == "join":
         other = pick(draw, writer, (tile.dtype,), shape=tile.shape)
         assert other is not None
@@ -244,12 +247,12 @@ def reduction(draw: Draw, writer: Writer) -> Tile | None:
         choices += ["whole_max", "whole_min"]
     elif math.prod(tile.shape) > 64:
         choices = [one for one in choices if one not in ("both", "either")]
-    name = draw(st.sampled_from(choices))
-    axis = draw(st.integers(0, len(tile.shape) - 1))
+    name = draw.choice(choices)
+    axis = draw.randint(0, len(tile.shape) - 1)
     left = tuple(extent for number, extent in enumerate(tile.shape) if number != axis)
     if name in ("whole_max", "whole_min", "both", "either"):
         return writer.let(f"tl.reduce({tile.name}, {axis}, {name})", tile.dtype, left, f"reduce {name}")
-    keep = draw(st.booleans()) and len(tile.shape) == 2
+    keep = draw.random() < 0.5 and len(tile.shape) == 2
     text = f"tl.{name}({tile.name}, {axis}{', keep_dims=True' if keep else ''})"
     dtype = tile.dtype
     if name in ("sum", "xor_sum", "max", "min") and WIDTH[dtype] < 32:
@@ -265,10 +268,10 @@ def scan(draw: Draw, writer: Writer) -> Tile | None:
     tile = pick(draw, writer, (*INTEGERS, *FLOATS))
     if tile is None or not tile.shape:
         return None
-    axis = draw(st.integers(0, len(tile.shape) - 1))
-    reverse = ", reverse=True" if draw(st.booleans()) else ""
-    if math.prod(tile.shape) <= 64 and draw(st.booleans()):
-        combine = draw(st.sampled_from(["largest", "whole_min"] if tile.dtype in FLOATS else ["largest", "both"]))
+    axis = draw.randint(0, len(tile.shape) - 1)
+    reverse = ", reverse=True" if draw.random() < 0.5 else ""
+    if math.prod(tile.shape) <= 64 and draw.random() < 0.5:
+        combine = draw.choice(["largest", "whole_min"] if tile.dtype in FLOATS else ["largest", "both"])
         text = f"tl.associative_scan({tile.name}, {axis}, {combine}{reverse})"
         return writer.let(text, tile.dtype, tile.shape, f"scan {combine}")
     if tile.dtype in FLOATS and tile.data != "small":
@@ -283,23 +286,23 @@ PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
 def product(draw: Draw, writer: Writer) -> Tile | None:
-    kind = draw(st.sampled_from(PRODUCTS))
+    kind = draw.choice(PRODUCTS)
     left, right = ("fp8e4nv", "fp8e5") if kind == "mixed fp8" else (kind, kind)
     depth = 32 if WIDTH[left] == 8 else 16
-    data: Kind = draw(st.sampled_from(["small", "moderate"]))
+    data: Kind = draw.choice(["small", "moderate"])
     a = writer.load(left, data, (16, depth), 16 * depth)
     b = writer.load(right, data, (depth, 16), depth * 16)
     total = {"i8": "i32", "fp64": "fp64"}.get(left, "fp32")
-    if left == "fp16" and draw(st.booleans()):
+    if left == "fp16" and draw.random() < 0.5:
         total = "fp16"
     options = f", out_dtype={LANGUAGE[total]}"
     if left == "fp32":
         # Small integers are exact at every precision; for other numbers only what is exact is held to the error of f32.
-        precision = draw(st.sampled_from(PRECISIONS[:3] if data == "small" else ("ieee",)))
+        precision = draw.choice(PRECISIONS[:3] if data == "small" else ("ieee",))
         options += f', input_precision="{precision}"'
-    if left in FP8 and draw(st.booleans()):
+    if left in FP8 and draw.random() < 0.5:
         options += ", max_num_imprecise_acc=32"
-    if draw(st.booleans()):
+    if draw.random() < 0.5:
         acc = writer.load(total, "small" if data == "small" else "moderate", (16, 16), 256)
         options = f", acc={acc.name}{options}"
     exact = data == "small" or total == "i32"
@@ -312,31 +315,29 @@ def product(draw: Draw, writer: Writer) -> Tile | None:
 
 def loop(draw: Draw, writer: Writer) -> Tile | None:
     """A loop that goes through an array and carries one or two values."""
-    dtype = draw(st.sampled_from(ARITHMETIC))
-    shape = draw(st.sampled_from(SHAPES))
-    size, trips = math.prod(shape), draw(st.integers(0, 4))
+    dtype = draw.choice(ARITHMETIC)
+    shape = draw.choice(SHAPES)
+    size, trips = math.prod(shape), draw.randint(0, 4)
     array, carried, inner = writer.name("x"), writer.name("c"), writer.name("k")
     writer.inputs[array] = Input(dtype, "awkward", size * 12)
     index = writer.index(shape)
-    step = draw(st.sampled_from([1, 3]))
-    first = draw(st.sampled_from([0, 2]))
+    step = draw.choice([1, 3])
+    first = draw.choice([0, 2])
     last = first + trips * step - (step - 1 if trips else 0)
-    if draw(st.booleans()):
+    if draw.random() < 0.5:
         bound = writer.name("n")
         writer.scalars[bound] = ("i32", last)
     else:
         bound = str(last)
-    start = "0" if dtype in INTEGERS else draw(st.sampled_from(["0.0", '-float("inf")', "1.0"]))
+    start = "0" if dtype in INTEGERS else draw.choice(["0.0", '-float("inf")', "1.0"])
     writer.line(f"{carried} = tl.full([{', '.join(map(str, shape))}], {start}, {LANGUAGE[dtype]})")
-    second = writer.name("c") if draw(st.booleans()) else ""
+    second = writer.name("c") if draw.random() < 0.5 else ""
     if second:
         writer.line(f"{second} = tl.full([{', '.join(map(str, shape))}], 2, {LANGUAGE[dtype]})")
     writer.line(f"for {inner} in range({first}, {bound}, {step}):")
-    sign = draw(
-        st.sampled_from(["{} + {}", "{} - {}", "tl.maximum({}, {})", "tl.where({1} > {0}, {1}, {0})", "{} * {}"])
-    )
+    sign = draw.choice(["{} + {}", "{} - {}", "tl.maximum({}, {})", "tl.where({1} > {0}, {1}, {0})", "{} * {}"])
     deeper = writer.indent + INDENT
-    block = f"tl.load({array} + {inner} * {size} + {index})" if draw(st.booleans()) else (
+    block = f"tl.load({array} + {inner} * {size} + {index})" if draw.random() < 0.5 else (
         f"(tl.load({array} + {index}) + {inner}).to({LANGUAGE[dtype]})"
     )  # fmt: skip
     writer.lines.append(f"{deeper}b{inner} = {block}")
@@ -350,7 +351,7 @@ def loop(draw: Draw, writer: Writer) -> Tile | None:
 
 def number(draw: Draw, writer: Writer) -> Tile | None:
     """A scalar argument, alone or added to a tile."""
-    dtype = draw(st.sampled_from(["i32", "u32", "i64", "fp32"]))
+    dtype = draw.choice(["i32", "u32", "i64", "fp32"])
     name = writer.name("s")
     value = {"i32": -7, "u32": 4000000000, "i64": -(2**40) - 1, "fp32": 0.1}[dtype]
     writer.scalars[name] = (dtype, value)
@@ -367,28 +368,32 @@ STEPS: tuple[tuple[int, Step], ...] = (
 _WEIGHTED = [step for weight, step in STEPS for _ in range(weight)]
 
 
-@st.composite
-def programs(draw: Draw) -> Program:
-    """A kernel of one to three loads, up to eight operations and up to four stores."""
+def programs() -> st.SearchStrategy[Program]:
+    """Kernels, each from a number: choices are uniform, so that every operation meets every type."""
+    return st.integers(0, 2**62).map(lambda number_of: program(Random(number_of)))
+
+
+def program(draw: Draw) -> Program:
+    """A kernel of one to three loads, up to six operations and up to four stores."""
     writer = Writer()
-    shape = draw(st.sampled_from(SHAPES))
+    shape = draw.choice(SHAPES)
     size = math.prod(shape)
-    special = draw(st.sampled_from(["", "", "", "", "dot", "loop"]))
-    dtype = draw(st.sampled_from(DTYPES))
-    for number_of in range(0 if special == "dot" else draw(st.integers(1, 3))):
-        kind: Kind = draw(st.sampled_from(["awkward", "awkward", "awkward", "small", "moderate"]))
-        one = dtype if number_of < 2 and draw(st.booleans()) else draw(st.sampled_from(DTYPES))
+    special = draw.choice(["", "", "", "", "dot", "loop"])
+    dtype = draw.choice(DTYPES)
+    for number_of in range(0 if special == "dot" else draw.randint(1, 3)):
+        kind: Kind = draw.choice(["awkward", "awkward", "awkward", "small", "moderate"])
+        one = dtype if number_of < 2 and draw.random() < 0.5 else draw.choice(DTYPES)
         text = ""
-        if one not in FP8 and one != "i1" and draw(st.integers(0, 3)) == 0:
+        if one not in FP8 and one != "i1" and draw.randint(0, 3) == 0:
             bound = writer.name("n")
-            writer.scalars[bound] = ("i32", draw(st.sampled_from([0, size - 3, size])))
-            text = f", mask={writer.index(shape)} < {bound}, other={draw(st.sampled_from([0, 1]))}"
+            writer.scalars[bound] = ("i32", draw.choice([0, size - 3, size]))
+            text = f", mask={writer.index(shape)} < {bound}, other={draw.choice([0, 1])}"
         writer.load(one, kind, shape, size, text)
     first = len(writer.tiles)
     if special:
         (product if special == "dot" else loop)(draw, writer)
-    for _ in range(draw(st.integers(2, 6))):
-        draw(st.sampled_from(_WEIGHTED))(draw, writer)
+    for _ in range(draw.randint(2, 6)):
+        draw.choice(_WEIGHTED)(draw, writer)
     made = writer.tiles[first:] or writer.tiles
     for tile in made[-4:]:
         keep(writer, tile)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.triton_differences import FORMATS, decode, encode
-from twill.tile.interpret.arithmetic import apply
+from twill.tile.interpret.arithmetic import apply, reduce
 from twill.tile.interpret.conversions import bitcast, cast, rounded
 
 NAMES = {"f16": "fp16", "bf16": "bf16", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
@@ -89,3 +89,10 @@ def test_functions_that_flush_read_subnormal_numbers_as_zero(kind: str) -> None:
     np.testing.assert_array_equal(found, wanted)
     assert np.signbit(found) == np.signbit(wanted)
     assert apply("sqrt", (-small,), "f32", {"rounding": "rn"}, ("f32",))[0] > 0
+
+
+def test_a_maximum_leaves_out_signaling_nans() -> None:
+    bits = np.array([0x3F800000, 0x7F800001, 0x3F000000], np.uint32)  # 1, a signaling NaN, 0.5
+    values = bits.view(np.float32)
+    assert reduce(values, 0, "max", "f32", {}) == 1
+    assert apply("max", (values[:2], values[1::-1]), "f32", {}, ("f32",) * 2).tolist() == [1, 1]

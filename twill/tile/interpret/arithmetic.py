@@ -141,7 +141,7 @@ def reduce(operand: Array, axis: int, combine: str, element: str, attributes: Ma
     choose = _choice(combine, operand.dtype, attributes)
     if not attributes.get("signed", 1):
         return choose.reduce(unsigned(operand), axis=axis).astype(operand.dtype)
-    found = choose.reduce(operand, axis=axis)
+    found = choose.reduce(_quiet(operand), axis=axis)
     if operand.dtype.kind == "f" and np.any(found == 0):  # zeros have an order too: 0 is greater than -0
         wanted = np.signbit(operand) == (combine == "min")
         some = np.any((operand == 0) & wanted, axis=axis) == (combine == "max")
@@ -171,6 +171,13 @@ def _step(combine: str, element: str) -> Any:
     return BINARY[combine]
 
 
+def _quiet(values: Array) -> Array:
+    """NaNs as quiet ones: of a number and a signaling NaN a CPU's maximum is NaN, the GPU's the number."""
+    if values.dtype.kind != "f" or not np.any(np.isnan(values)):
+        return values
+    return np.where(np.isnan(values), values.dtype.type(np.nan), values)
+
+
 def _choice(kind: str, dtype: Any, attributes: Mapping[str, Any]) -> Any:
     """NumPy's function for the larger or smaller of two; of a number and NaN the number unless NaN is to propagate."""
     if dtype.kind == "f" and not attributes.get("propagate_nan"):
@@ -187,7 +194,7 @@ def _extreme(kind: str, left: Array, right: Array, attributes: Mapping[str, Any]
         if attributes.get("signed", 1):
             return choose(left, right)
         return choose(unsigned(left), unsigned(right)).astype(left.dtype)
-    found = choose(left, right)
+    found = choose(_quiet(left), _quiet(right))
     if np.any(found == 0):  # zeros have an order too: 0 is greater than -0
         ordered = left + right if kind == "max" else -(-left - right)
         found = np.where((left == 0) & (right == 0), ordered, found)
