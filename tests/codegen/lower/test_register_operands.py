@@ -18,7 +18,17 @@ from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.tiles import Tiles
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp.program import Consumed, LoadShared, Multiply, Pipeline, Stmt, WarpGroup, WarpProgram, walk
+from twill.codegen.warp.program import (
+    Consumed,
+    LoadShared,
+    Multiply,
+    Pipeline,
+    ProxyFence,
+    Stmt,
+    WarpGroup,
+    WarpProgram,
+    walk,
+)
 from twill.graph.build import wire
 from twill.schedule.document import Schedule
 
@@ -53,7 +63,7 @@ def test_the_queries_of_attention_are_fetched_once_and_their_slot_is_given_back_
         (place,) = fetched(group)
         load = group.body[place]
         assert isinstance(load, LoadShared) and load.result in from_registers(group)
-        assert isinstance(group.body[place + 1], Consumed)
+        assert isinstance(group.body[place + 1], ProxyFence) and isinstance(group.body[place + 2], Consumed)
         assert group.fragment(load.result).element == "bf16"
 
 
@@ -90,7 +100,7 @@ def resident_at(given: Schedule) -> bool:
 def test_the_abstract_machine_misses_the_load_and_the_release(kind: type[Stmt]) -> None:
     program = lowered(FULL)
     first = next(group for group in program.groups if not group.issuer)
-    place = fetched(first)[0] + (kind is Consumed)
+    place = fetched(first)[0] + 2 * (kind is Consumed)
     assert isinstance(first.body[place], kind)
     broken = replace(first, body=(*first.body[:place], *first.body[place + 1 :]))
     groups = tuple(broken if group is first else group for group in program.groups)
@@ -102,8 +112,8 @@ def test_a_release_in_front_of_the_load_is_found() -> None:
     program = lowered(FULL)
     first = next(group for group in program.groups if not group.issuer)
     place = fetched(first)[0]
-    load, release = first.body[place : place + 2]
-    broken = replace(first, body=(*first.body[:place], release, load, *first.body[place + 2 :]))
+    load, fence, release = first.body[place : place + 3]
+    broken = replace(first, body=(*first.body[:place], release, load, fence, *first.body[place + 3 :]))
     groups = tuple(broken if group is first else group for group in program.groups)
     assert verify(replace(program, groups=groups), enough=1)
 

@@ -13,7 +13,8 @@ With e the unit of the type (2^-23 for f32), uniformly distributed in both direc
     exp, exp2                                       e (2 + |operand|) of the result
     sums and differences                            e of both operands' sizes, up to `FARTHEST` (a constant that is far
                                                     larger is added for its rounding, which no rewriting may change)
-    sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up
+    sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up, and what a product
+                                                    in parts leaves out (`OF_PARTS`)
     a narrow float that a product reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
 
 Program instances run in the opposite order, for what they add up in memory.
@@ -32,6 +33,9 @@ from twill.tile.program import Loop, Op, TileProgram, TileType
 
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
 FARTHEST = 2.0**12
+OF_PARTS = {"bf16x3": 2.0**8, "bf16x6": 4.0, "tf32x3": 4.0}
+"""What products of f32 made of several narrower ones leave out, in units of f32: bf16x3 the last of three parts (2^-16
+of each operand, two operands), the others less than sums round."""
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
                   "transpose", "slice", "join", "amend", "select", "max", "min", "clamp", "neg", "abs", "floor", "ceil",
                   "cast", "bitcast"})  # fmt: skip
@@ -108,7 +112,8 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
             a, b = (np.asarray(operand, np.float32) for operand in operands[:2])
             rows, columns = np.sqrt(np.sum(a * a, -1)), np.sqrt(np.sum(b * b, -2))
             before = np.abs(operands[2]) if len(operands) > 2 else 0.0
-            return 2 * rows[..., :, None] * columns[..., None, :] + before
+            parts = OF_PARTS.get(str(attributes.get("precision")), 0.0)
+            return (2 + parts) * rows[..., :, None] * columns[..., None, :] + before
         case "reduce" | "scan" if attributes["combine"] == "add":
             norm = np.sqrt(np.sum(np.square(operands[0]), attributes["axis"], keepdims=kind == "scan"))
             return 2 * np.broadcast_to(norm, np.shape(value))
