@@ -6,7 +6,9 @@ from collections.abc import Callable
 from graphlib import TopologicalSorter
 
 import pytest
+import triton
 
+from tests.conftest import GOLDEN
 from tests.tile_programs import attention, gemm
 from twill.graph.build import dependence_graph
 from twill.graph.canonical import canonical_shape
@@ -53,7 +55,10 @@ def test_inputs_and_transposes_are_shown() -> None:
 @pytest.mark.usefixtures("at_root")
 @pytest.mark.parametrize(("name", "spec"), EXAMPLES)
 def test_graphs_of_the_examples(name: str, spec: str, golden: Callable[[str, str], None]) -> None:
-    golden(f"graph_{name}_{spec}.txt", graph_text(example(name, spec)))
+    # Triton up to 3.8 spells -x as 0 - x: another operation in the graph where a kernel negates.
+    subtracted = GOLDEN / f"graph_{name}_{spec}-subtracted.txt"
+    older = subtracted.is_file() and tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
+    golden(subtracted.name if older else f"graph_{name}_{spec}.txt", graph_text(example(name, spec)))
 
 
 @pytest.mark.usefixtures("at_root")

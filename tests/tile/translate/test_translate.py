@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import GOLDEN, ROOT
 from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
 from twill.kernel.specialization import list_specializations, resolve
 from twill.kernel.ttir import ttir
@@ -32,7 +32,10 @@ RAW_VOCABULARY = {*SOURCES, *VIEWS, *ELEMENTWISE, *REDUCE, *SCAN, *PRODUCT, *RAW
 def test_tile_programs_of_the_examples(stem: str, spec: str, golden: Callable[[str, str], None]) -> None:
     program = between.tile_program(resolve(f"examples/{stem}.py", spec=spec))
     assert {op.kind for op in program.ops()} <= RAW_VOCABULARY
-    golden(f"program_{stem}_{spec}.txt", program_text(program))
+    # Triton up to 3.8 spells -x as 0 - x, which has another sign of zero: another program where a kernel negates.
+    negates = (GOLDEN / f"program_{stem}_{spec}-subtracted.txt").is_file()
+    older = negates and not any(op.kind == "neg" for op in program.ops())
+    golden(f"program_{stem}_{spec}{'-subtracted' if older else ''}.txt", program_text(program))
 
 
 def translate(file: str, kernel: str = "k", **constants: int) -> TileProgram:
