@@ -67,7 +67,8 @@ def test_any_scale_will_do(scale: float) -> None:
 
 def test_a_soft_capped_score_takes_one_multiplication_before_and_one_multiply_add_behind() -> None:
     before, after = on_tiles(written("capped")), on_tiles(made("capped"))
-    assert (before["mul"], before["neg"], before["exp"], before["sub"]) == (4, 1, 1, 2)
+    assert (before["mul"], before["exp"]) == (4, 1)
+    assert before["neg"] + before["sub"] == 3  # Triton up to 3.8 spells -x as 0 - x
     assert (after["mul"], after["neg"], after["exp"], after["sub"]) == (1, 0, 0, 0)
     assert (after["fma"], after["exp2"], after["add"], after["div"], after["select"]) == (1, 2, 1, 1, 1)
 

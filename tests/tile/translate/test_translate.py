@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import triton
 
 from tests.conftest import GOLDEN, ROOT
 from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
@@ -52,6 +53,8 @@ def kinds(program: TileProgram) -> list[str]:
     return [op.kind for op in program.ops() if op.kind not in ("splat", "range", "add_pointer", "constant")]
 
 
+# Triton up to 3.8 makes one zero of a constant's two: of minus zero less x, too, it makes 0 - x.
+NEGATION = "neg" if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9) else "sub"
 STORE = "tl.store(out + offs, x)"
 LOAD = "x = tl.load(out + offs)"
 
@@ -122,7 +125,7 @@ def test_constants_are_pooled_folded_and_come_first(kernel_file: Callable[..., s
         ("tl.sqrt(x) - tl.rsqrt(x)", ["sqrt", "rsqrt", "sub"]),
         ("tl.sin(x) / tl.cos(x)", ["sin", "cos", "div"]),
         ("tl.abs(tl.floor(x)) + tl.ceil(x)", ["floor", "abs", "ceil", "add"]),
-        ("tl.erf(-0.0 - x)", ["neg", "erf"]),
+        ("tl.erf(-0.0 - x)", [NEGATION, "erf"]),
         ("tl.erf(0.0 - x)", ["sub", "erf"]),  # of zero it is zero, not minus zero
         ("tl.fma(x, x, x)", ["fma"]),
         ("tl.clamp(x, 0.5, 1.0)", ["clamp"]),
