@@ -46,7 +46,15 @@ class Builds:
         self.schedules: list[Schedule] = []
 
     def __call__(
-        self, program: object, spec: object, given: Schedule, on: Machine, tell: object, order: str, ctas: int
+        self,
+        program: object,
+        spec: object,
+        given: Schedule,
+        on: Machine,
+        tell: object,
+        order: str,
+        ctas: int,
+        record: object,
     ) -> Any:
         self.schedules.append(given)
         if self.endings:

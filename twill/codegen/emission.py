@@ -15,6 +15,7 @@ from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
 from twill.codegen.emittable import refuse_unemittable
+from twill.codegen.lower.candidates import Recorder, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.targets.base import target_of
 from twill.graph.build import dependence_graph
@@ -95,10 +96,15 @@ def _extracted(specialization: Specialization, program: TileProgram, lazy: bool,
 
 
 def emit_solved(
-    kernel: Extracted, machine: Machine, solve: Solver, tell: Teller = lambda text: None, cluster: int = 1
+    kernel: Extracted,
+    machine: Machine,
+    solve: Solver,
+    tell: Teller = lambda text: None,
+    cluster: int = 1,
+    record: Recorder = unrecorded,
 ) -> Emission:
     """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
-    (`twill.codegen.lower.multicast`).
+    (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
 
     Errors: NoTarget before anything is solved; those of `solve` and of `twill.codegen.emit.emit`; BuildRejected if no
     room helps.
@@ -113,7 +119,7 @@ def emit_solved(
                 raise
             break  # nothing that fits was found: what the compiler said is the answer
         try:
-            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
+            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
         except exc.BuildRejected as rejected:
             refused = rejected
             reserve += slack(schedule, machine) + missing(rejected, machine)
@@ -123,16 +129,21 @@ def emit_solved(
 
 
 def emit_scheduled(
-    kernel: Extracted, machine: Machine, schedule: Schedule, tell: Teller = lambda text: None, cluster: int = 1
+    kernel: Extracted,
+    machine: Machine,
+    schedule: Schedule,
+    tell: Teller = lambda text: None,
+    cluster: int = 1,
+    record: Recorder = unrecorded,
 ) -> Emission:
-    """The kernel, emitted with a given schedule. cluster: as for `emit_solved`.
+    """The kernel, emitted with a given schedule. cluster, record: as for `emit_solved`.
 
     Errors: NoTarget, ScheduleMismatch, InvalidSchedule, those of `emit`.
     """
     target_of(machine)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
+    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
 
 
 def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:

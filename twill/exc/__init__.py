@@ -19,6 +19,7 @@ from twill.exc.commands import (
 from twill.exc.emitting import (
     BuildRejected,
     BuildToolsMissing,
+    CandidateRefused,
     CudaRejected,
     ExecutionDiffers,
     LayoutConflict,
@@ -140,6 +141,7 @@ __all__ = [
     "BudgetExhausted",
     "BuildRejected",
     "BuildToolsMissing",
+    "CandidateRefused",
     "CannotListen",
     "CircularExtends",
     "CudaRejected",

@@ -44,7 +44,7 @@ class Stays:
 def stays(plan: Plan, by_place: Iterable[Ring], task: Task, ring: Ring) -> Stays | None:
     """What a load brings if it may stay: a tile that neighbours want alike, alone in its ring, of a tensor that the
     kernel does not write, in a loop of nothing but products. None if it may not."""
-    if not plan.may_alternate() or plan.fused is not None or task.node.transport != "tma":
+    if not plan.only_multiplies() or plan.fused is not None or task.node.transport != "tma":
         return None
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
     if not alone or ring.held or ring.aref.shared or position(plan.kept, task.place)[1] > 1:

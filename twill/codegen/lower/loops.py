@@ -332,7 +332,8 @@ class Loops:
         """Initial values, then the pipeline."""
         made = self.initial(plan)
         name = f"loop{plan.region}"
-        printer = Printer(plan.stream, plan.loop, name, self.tools.scalars.trip(plan.loop), self.plan.phased)
+        trip = self.tools.scalars.trip(plan.loop)
+        printer = Printer(plan.stream, plan.loop, name, trip, self.plan.candidate.switches)
         ahead, behind = self.around(plan)
         return [*made, *ahead, *printer.pipeline(plan.loop.line), *behind]
 
