@@ -7,10 +7,10 @@ from itertools import count
 from tests.kernels import H100
 from twill.codegen.lower.assign import assign
 from twill.codegen.lower.candidates import candidates
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.place import place
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.registers import Registers
-from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.tiles import Tiles
 from twill.graph.build import Wired, dependence_graph, wire
@@ -36,9 +36,9 @@ def plan_of(wired: Wired, schedule: Schedule, machine: Machine = H100) -> Plan:
     raise AssertionError("one without ping-pong is never refused")
 
 
-def planned(program: TileProgram, blocks: int = 1) -> Rings:
+def planned(program: TileProgram, blocks: int = 1) -> Placement:
     """Tasks and rings of a program."""
-    return Rings(plan_of(wire(program), scheduled(program, blocks)), Memory(program.file))
+    return place(plan_of(wire(program), scheduled(program, blocks)))
 
 
 def registers_of(plan: Plan, group: int) -> Registers:

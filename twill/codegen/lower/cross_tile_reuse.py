@@ -19,8 +19,8 @@ from functools import reduce
 
 from twill.codegen.lower.cross_loop_reuse import position
 from twill.codegen.lower.multicast import Unlike, asked_for, depends, fixed, loops, seldom, symbols
+from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.rings import Ring, Rings
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, ScalarTable
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, less
@@ -79,9 +79,8 @@ def moves(plan: Plan, value: int) -> bool:
 
 def is_slow(plan: Plan, value: int) -> bool:
     """Whether a scalar that moves is the same in most neighbours, and in all iterations."""
-    try:
-        expr = fixed(plan, value)
-    except Unlike:
+    expr = fixed(plan, value)
+    if isinstance(expr, Unlike):
         return False
     return not depends(plan, value, FIRST) or seldom(expr, FIRST)
 
@@ -105,7 +104,7 @@ def both(left: Expr, right: Expr) -> Expr:
     return Apply("and", (left, right), "i1")
 
 
-def runs(plan: Plan, rings: Rings) -> Expr | None:
+def runs(plan: Plan, rings: Placement) -> Expr | None:
     """Whether a launch had better give CTAs runs of neighbours: some tile stays; None if none ever does."""
     made: dict[Expr, None] = {}
     for place, ring in rings.by_place.items():

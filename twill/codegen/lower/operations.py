@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
 from twill.codegen.lower.registers import Registers
-from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.lower.transfers import Part, Transfers
@@ -49,7 +49,7 @@ class Tools:
     exchanges: the values of each reduction across warps so far."""
 
     plan: Plan
-    rings: Rings
+    rings: Placement
     memory: Memory
     registers: Registers
     scalars: ScalarTable

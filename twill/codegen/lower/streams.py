@@ -16,8 +16,8 @@ from twill.codegen.lower.grouped_rasterization import band_of
 from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.multicast import CTAS, Sharing, sharing
+from twill.codegen.lower.place import place
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.tiles import Tiles
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, LongestFirst, WarpProgram
@@ -58,10 +58,10 @@ def streams(
 def of_plan(plan: Plan, asked: Order, cluster: int) -> Lowered:
     """The streams of a plan."""
     program = plan.wired.program
-    memory = Memory(program.file)
-    rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
+    rings = place(plan, sharing(plan) if cluster > 1 else None)
+    memory = Memory(program.file, [*rings.buffers], [*rings.arefs])
     fragments, cursors = count(), count()
-    groups = [emit_group(plan, rings, group, fragments, cursors) for group in plan.groups]
+    groups = [emit_group(rings, memory, group, fragments, cursors) for group in plan.groups]
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
     dynamic = rings.sharing is None and is_dynamic(plan, asked)
