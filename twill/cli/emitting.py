@@ -142,7 +142,7 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     seen: dict[str, WarpProgram] = {}
     attempts: list[Attempt] = []
     made = lower(
-        kernel.program, schedule, machine, order=kernel.order, cluster=arguments.cluster,
+        kernel.wired, schedule, machine, order=kernel.order, cluster=arguments.cluster,
         watch=seen.__setitem__, record=attempts.append,
     )  # fmt: skip
     shown = text(made if arguments.dump_after is None else seen[arguments.dump_after])

@@ -18,7 +18,7 @@ from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import Recorder, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.targets.base import target_of
-from twill.graph.build import dependence_graph
+from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
@@ -43,14 +43,23 @@ Teller = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Extracted:
-    """A kernel as far as no machine matters. graph: of the program as it was written, lazy or not. order: in which its
-    program instances are to be worked on."""
+    """A kernel as far as no machine matters. wired: its program behind the last rewrite, with the dependence graph that
+    is solved, scheduled and lowered. order: in which its program instances are to be worked on."""
 
     specialization: Specialization
-    program: TileProgram
-    graph: DependenceGraph
+    wired: Wired
     laziness: Laziness
     order: Order = "chosen"
+
+    @property
+    def program(self) -> TileProgram:
+        """The tile program that is lowered."""
+        return self.wired.program
+
+    @property
+    def graph(self) -> DependenceGraph:
+        """Its dependence graph."""
+        return self.wired.graph
 
 
 def extract(
@@ -88,11 +97,10 @@ def _extracted(specialization: Specialization, program: TileProgram, lazy: bool,
     rewriting: running maxima move at once in it."""
     refuse_unemittable(program)
     rewritten = rewrite(program, rewriting)
-    graph = dependence_graph(rewritten)
     laziness = lazy_shifts(rewritten) if lazy else Laziness(rewritten)
     if laziness.program is not program:
         laziness = replace(laziness, program=replace(laziness.program, original=program))
-    return Extracted(specialization, laziness.program, graph, laziness)
+    return Extracted(specialization, wire(laziness.program), laziness)
 
 
 def emit_solved(
@@ -119,7 +127,7 @@ def emit_solved(
                 raise
             break  # nothing that fits was found: what the compiler said is the answer
         try:
-            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
+            return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
         except exc.BuildRejected as rejected:
             refused = rejected
             reserve += slack(schedule, machine) + missing(rejected, machine)
@@ -143,7 +151,7 @@ def emit_scheduled(
     target_of(machine)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
+    return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
 
 
 def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:

@@ -29,12 +29,11 @@ from twill.codegen.print.launcher import launcher
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
-from twill.graph.build import wire
+from twill.graph.build import Wired
 from twill.kernel.specialization import Specialization, problem_of
 from twill.machine.description import Machine
 from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.schedule.document import Schedule
-from twill.tile.program import TileProgram
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Emission:
 
 
 def emit(
-    program: TileProgram,
+    wired: Wired,
     specialization: Specialization,
     schedule: Schedule,
     machine: Machine,
@@ -75,14 +74,13 @@ def emit(
     record: Recorder = unrecorded,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
-    refused. told: gets the name of each step before it begins. order: of instances. cluster: CTAs that load tiles
-    together, 1 or 2. record: gets what became of each candidate.
+    refused. wired: the program whose graph was scheduled. told: gets the name of each step before it begins. order: of
+    instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     told("lowering")
-    wired = wire(program)
     refused: list[WarpProgram] = []
 
     def attempt(candidate: LoweringCandidate) -> Emission | Refusal:
@@ -101,7 +99,7 @@ def emit(
         if became.verdict.startswith(REFUSED):
             told(f"{became.candidate}: {became.verdict}")
 
-    return search(candidates(program, schedule, machine), attempt, tell)
+    return search(candidates(wired.program, schedule, machine), attempt, tell)
 
 
 def _emitted(

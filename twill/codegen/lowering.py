@@ -18,7 +18,7 @@ def unwatched(name: str, made: WarpProgram) -> None:
 
 
 def lower(
-    program: TileProgram,
+    kernel: TileProgram | Wired,
     schedule: Schedule,
     machine: Machine,
     hold: bool = True,
@@ -28,16 +28,17 @@ def lower(
     watch: Watcher = unwatched,
     record: Recorder = unrecorded,
 ) -> WarpProgram:
-    """The warp program that does what `program` does, as `schedule` says: of the first candidate that fits into shared
-    memory; nothing is compiled. hold, phased: false leaves out the candidates with `registers` or `switches`
-    (`twill.codegen.lower.candidates`). Otherwise as `lower_candidate`.
+    """The warp program that does what a tile program does, as `schedule` says: of the first candidate that fits into
+    shared memory; nothing is compiled. kernel: the program, with the graph that was solved if there is one. hold,
+    phased: false leaves out the candidates with `registers` or `switches` (`twill.codegen.lower.candidates`). Otherwise
+    as `lower_candidate`.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
-    wired = wire(program)
+    wired = kernel if isinstance(kernel, Wired) else wire(kernel)
     every = [
         candidate
-        for candidate in candidates(program, schedule, machine)
+        for candidate in candidates(wired.program, schedule, machine)
         if (hold or not candidate.registers) and (phased or not candidate.switches)
     ]
 

@@ -129,7 +129,7 @@ def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr(emitting, "verify", lambda program, problem: ())
     told: list[str] = []
     make: Callable[[], Any] = lambda: emit(  # noqa: E731
-        kernel(FULL).program, kernel(FULL).specialization, schedule(FULL), machine(), told.append
+        kernel(FULL).wired, kernel(FULL).specialization, schedule(FULL), machine(), told.append
     )
     assert make() == "kernel" and built == [lowered(FULL), lowered(FULL, hold=False)]
     assert any("with less in registers" in text for text in told)
