@@ -13,6 +13,7 @@ from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.tiles import Tiles
+from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, dependence_graph, wire
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -28,7 +29,7 @@ def scheduled(program: TileProgram, blocks: int = 1) -> Schedule:
 
 def plan_of(wired: Wired, schedule: Schedule, machine: Machine = H100) -> Plan:
     """The plan of the first candidate that is not refused."""
-    tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
+    tiles = Tiles(wired, target_of(machine), split_class(wired, schedule), schedule.cooperation.split)
     for candidate in candidates(wired.program, schedule, machine):
         plan = assign(wired, tiles, schedule, machine, candidate)
         if isinstance(plan, Plan):

@@ -41,11 +41,12 @@ def emit(arguments: Namespace) -> int:
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
-    target_of(machine)
+    target = target_of(machine)
     lazy = not arguments.no_lazy_rescale
     sig, const = tuple(arguments.sig), tuple(arguments.const)
     directed = (lazy, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
     kernel = extract(arguments.kernel, arguments.spec, sig, const, *directed)
+    target.refuse(kernel.graph)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):

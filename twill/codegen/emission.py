@@ -1,8 +1,8 @@
 """Kernel file -> emitted kernel: extract, solve, emit; solve again with more room if the build would run badly.
 
 The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
-makes wgmma wait for want of registers, or of quiet around products), the schedule is solved again with some registers
-of each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
+makes products wait for want of registers, or of quiet around them), the schedule is solved again with some registers of
+each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
 against it.
 """
 
@@ -114,10 +114,10 @@ def emit_solved(
     """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
     (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
 
-    Errors: NoTarget before anything is solved; those of `solve` and of `twill.codegen.emit.emit`; BuildRejected if no
-    room helps.
+    Errors: NoTarget, and UnsupportedInKernel for a product that the target lacks, before anything is solved; those of
+    `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
-    target_of(machine)
+    target_of(machine).refuse(kernel.graph)
     reserve, refused = 0, None
     for _ in range(ATTEMPTS):
         try:
@@ -146,9 +146,9 @@ def emit_scheduled(
 ) -> Emission:
     """The kernel, emitted with a given schedule. cluster, record: as for `emit_solved`.
 
-    Errors: NoTarget, ScheduleMismatch, InvalidSchedule, those of `emit`.
+    Errors: NoTarget, UnsupportedInKernel, ScheduleMismatch, InvalidSchedule, those of `emit`.
     """
-    target_of(machine)
+    target_of(machine).refuse(kernel.graph)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)

@@ -17,6 +17,7 @@ from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
+from twill.codegen.targets.base import LANES
 
 SPARE = 2048  # bytes kept for barriers, scratch and alignment
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
@@ -78,8 +79,9 @@ class _Rings:
         name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
         buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
         copied = loads and task.node.transport == "tma"
-        full = 1 if copied else 4 * self.plan.groups[producer].threads // 128
-        empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers) * (CTAS if together else 1)
+        full = 1 if copied else self.plan.groups[producer].threads // LANES
+        warps = self.plan.tiles.target.warps
+        empty = sum(1 if self.plan.groups[g].issuer else warps for g in consumers) * (CTAS if together else 1)
         transport = "tma" if copied else "registers"
         every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
         aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together)

@@ -34,7 +34,7 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.flat import Step
 
-AT_ONCE = 4096  # elements of a tile that the 128 threads of a group load before they store them
+AT_ONCE = 4096  # elements of a tile that the threads of a group load before they store them
 
 
 class Puts:

@@ -19,6 +19,7 @@ from twill.codegen.lower.multicast import CTAS, Sharing, sharing
 from twill.codegen.lower.place import place
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.tiles import Tiles
+from twill.codegen.targets.base import target_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, LongestFirst, WarpProgram
 from twill.graph.build import Wired
@@ -50,7 +51,7 @@ def streams(
     if schedule.cooperation.fuse > 1:
         refuse_cluster(cluster, wired.program)
         wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
-    tiles = Tiles(wired, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
+    tiles = Tiles(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     plan = assign(wired, tiles, schedule, machine, candidate, fused)
     return plan if isinstance(plan, Refusal) else of_plan(plan, asked, cluster)
 
