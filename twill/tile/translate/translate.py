@@ -16,13 +16,15 @@ from twill.kernel.ttir import ttir
 from twill.tile.mlir import RawBlock, RawOp, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
 from twill.tile.translate.attributes import unread
+from twill.tile.translate.branches import blocks_without_loops, conditional
 from twill.tile.translate.builder import Emitter
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
-IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield"})
+IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield", "cf.br",
+                     "cf.cond_br"})  # fmt: skip
 TABLE = {**OPERATIONS, **MEMORY}
 
 
@@ -42,12 +44,9 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     if kernel is None:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
     blocks = kernel.regions[0]
-    if len(blocks) != 1:
-        refuse(spec.file, blocks[0].operations[-1])
     emitter = Emitter(spec.file)
     arguments = _arguments(spec, blocks[0], emitter)
-    for op in blocks[0].operations:
-        _translate(spec.file, op, emitter)
+    blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
 
 
@@ -81,12 +80,15 @@ def _descriptor_fields(name: str, kind: str) -> list[tuple[str, int]]:
     return [*shape, *((f"{name}.stride.{axis}", outer if axis < rank - 1 else 1) for axis in range(rank))]
 
 
-def _translate(file: str, op: RawOp, emitter: Emitter) -> None:
+def _translate(op: RawOp, emitter: Emitter) -> None:
     if op.name in IGNORED:
         return
-    emitter.line = op.line
+    file, emitter.line = emitter.file, op.line
     if op.name == "scf.for":
         _loop(file, op, emitter)
+        return
+    if op.name == "scf.if":
+        conditional(op, emitter, _translate)
         return
     rule = TABLE.get(op.name)
     if rule and unread(op):
@@ -106,11 +108,14 @@ def _loop(file: str, op: RawOp, emitter: Emitter) -> None:
         refuse_attribute(file, op, unread(op))
     block = op.regions[0][0]
     lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)
+    guard = emitter.guard(op)
+    if guard is not None:  # no iteration where the loop is not reached
+        upper = emitter.emit(op, "select", (guard, upper, lower), [emitter.type_of(op.operands[1])])[0]
     induction = emitter.define(block.arguments[0], block.arguments[0].name)
     arguments = [emitter.define(raw, raw.name) for raw in block.arguments[1:]]
     emitter.open_loop()
     for inner in block.operations:
-        _translate(file, inner, emitter)
+        _translate(inner, emitter)
     yielded = [emitter.value(operand) for operand in block.operations[-1].operands]
     body = emitter.close_loop()
     names = [raw.name or result.name for raw, result in zip(block.arguments[1:], op.results, strict=True)]
