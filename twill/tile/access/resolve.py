@@ -23,10 +23,12 @@ from dataclasses import replace
 from twill.exc import AddressNotAffine, AtomicResultUsed
 from twill.tile.access.address import Address, address_of_block, address_of_tile
 from twill.tile.access.analysis import Analysis
+from twill.tile.access.garbage import Flow, Needed, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import Layout, layout_of
+from twill.tile.access.rules import not_affine
 from twill.tile.access.transport import Movement, choose
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Mask, NotAffine, Window
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Bound, Mask, NotAffine, Window
 from twill.tile.affine import Polynomial
 from twill.tile.compact import compact
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
@@ -41,6 +43,7 @@ def resolve_accesses(program: TileProgram) -> TileProgram:
     """The program with tile accesses only. Raises `AddressNotAffine`, `AtomicResultUsed`, `NestedLoop`."""
     program = hoist_scalars(program)
     rewriter = _Rewriter(Analysis(program).run())
+    rewriter.refuse_garbage()
     body = tuple(rewriter.block(program.body))
     return compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values)))
 
@@ -65,6 +68,29 @@ class _Rewriter:
         self.arguments = {argument.name: argument for argument in self.program.arguments}
         self.names = {value.id: value.name or f"[line {value.line}]" for value in analysis.numbering.values}
         self.names |= {argument.value: argument.name for argument in self.program.arguments}
+
+    def refuse_garbage(self) -> None:
+        """Raises AddressNotAffine where a result depends on what an index wraps around to, or is clipped to."""
+        try:
+            Flow(self.analysis).block(self.program.body)
+        except Needed as needed:
+            raise self.not_affine(needed.load, self.bent(needed.load.operands[0]), needed.reader) from None
+
+    def bent(self, value: int) -> NotAffine:
+        """Where a tile of addresses stops being affine: the operation that bounded it first."""
+        made = [op for op in self.program.ops() if op.results]
+        reached = {value}
+        for op in reversed(made):
+            if reached.intersection(op.results):
+                reached.update(op.operands)
+        bent = (op for op in made if op.results[0] in reached and self.bends(op))
+        return next(map(not_affine, bent))
+
+    def bends(self, op: Op) -> bool:
+        """Whether the result is affine within closer bounds than the operands."""
+        forms = [self.analysis.forms.get(value) for value in (*op.results, *op.operands)]
+        made, *read = [form.within if isinstance(form, AffineTile) else frozenset() for form in forms]
+        return len(made) > len(frozenset[Bound]().union(*read))
 
     def block(self, items: tuple[Op | Loop, ...]) -> Iterator[Op | Loop]:
         for item in items:
@@ -93,6 +119,9 @@ class _Rewriter:
         if kind == "tile_load":
             values, masks, other = (), operands[1:2], operands[2:3]
         mask = self.mask(masks[0]) if masks else EVERYWHERE
+        if kind != "tile_load" and not all(implied(bound, mask.bounds) for bound in tile.within):
+            raise self.not_affine(op, self.bent(op.operands[0]))
+        mask = replace(mask, bounds=tuple(dict.fromkeys((*mask.bounds, *sorted(tile.within, key=repr)))))
         address = address_of_tile(tile, mask, self.analysis.scalars.fixed)
         layout = layout_of(address, load=kind == "tile_load")
         pad = self.constant(other[0]) if other else 0.0
@@ -232,8 +261,8 @@ class _Rewriter:
             op = self.makers.get(op.operands[0])
         return float(op.attribute("value")) if op is not None and op.kind == "constant" else None  # type: ignore[arg-type]
 
-    def not_affine(self, op: Op, form: object) -> AddressNotAffine:
-        """The error for an address without an affine form."""
+    def not_affine(self, op: Op, form: object, reader: Op | None = None) -> AddressNotAffine:
+        """The error for an address without an affine form. reader: what depends on its being none."""
         if not isinstance(form, NotAffine):
             form = NotAffine(op.operands[0], "is no address in an argument", "a pointer or descriptor argument")
         value = self.analysis.numbering.values[form.value]
@@ -241,4 +270,6 @@ class _Rewriter:
         where = f" (line {value.line})" if value.line and value.line != op.line else ""
         whose = f"`{op.name}`" if op.name else "this access"
         why = f"{what}{where} {form.reason}"
+        if reader is not None:
+            why += f", and line {reader.line} needs what that brings in"
         return AddressNotAffine(whose, why, form.hint, file=self.program.file, line=op.line)
