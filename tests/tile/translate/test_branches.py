@@ -110,4 +110,4 @@ def test_fail_a_choice_between_tensors_names_the_pointer_and_its_line(kernel_fil
     )
     with pytest.raises(DataDependentControlFlow, match=r"an `if` chooses which tensor a pointer points into") as raised:
         tile_program(resolve(f"{kernel_file(source)}::k", sig=SIG))
-    assert raised.value.line == 5
+    assert raised.value.line == 6

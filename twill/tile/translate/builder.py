@@ -10,6 +10,7 @@ from twill.kernel.specialization import Specialization
 from twill.tile.compact import compact
 from twill.tile.mlir import RawOp, RawValue
 from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.settled import settled
 
 Attribute = int | float | str | tuple[int, ...]
 
@@ -165,4 +166,4 @@ class Emitter:
         body = (*self._constant_ops, *self._body)
         values = tuple(self._values)
         program = TileProgram(spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion)
-        return compact(program)
+        return compact(settled(program))
