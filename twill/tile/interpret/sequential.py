@@ -262,6 +262,8 @@ def gather(tensor: Array, elements: Elements, pad: float) -> Array:
     address, inside = elements
     if np.size(address) and np.min(np.where(inside, address, 0)) < 0:
         raise IndexError("an address before the tensor")
+    if not np.any(inside):
+        return np.full(np.shape(inside), np.asarray(pad).astype(tensor.dtype))
     return np.where(inside, tensor[np.where(inside, address, 0)], np.asarray(pad).astype(tensor.dtype))
 
 
