@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from twill.exc import AddressNotAffine, AtomicResultUsed
 from twill.tile.access.address import Address, address_of_block, address_of_tile
-from twill.tile.access.analysis import Analysis
+from twill.tile.access.analysis import PURE, Analysis
 from twill.tile.access.garbage import Flow, Needed, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import Layout, layout_of
@@ -65,6 +65,8 @@ class _Rewriter:
         for loop in (item for item in self.program.body if isinstance(item, Loop)):
             self.uses |= {loop.lower, loop.upper, loop.step}
             self.uses |= {value for carry in loop.carried for value in (carry.init, carry.yielded)}
+        loops = [item for item in self.program.body if isinstance(item, Loop)]
+        self.carried = {value for loop in loops for carry in loop.carried for value in (carry.argument, carry.result)}
         self.arguments = {argument.name: argument for argument in self.program.arguments}
         self.names = {value.id: value.name or f"[line {value.line}]" for value in analysis.numbering.values}
         self.names |= {argument.value: argument.name for argument in self.program.arguments}
@@ -128,8 +130,14 @@ class _Rewriter:
         access = self.access(op, kind, layout.in_memory(address), 0.0 if pad is None else pad, promised=False)
         masks = () if address.complete else masks
         if guard is not None and kind != "tile_load":
-            made, masks = self.both(op, masks, guard)
+            made, masks = self.both(op, masks, guard, access if self.is_loaded(guard) else None)
             yield from made
+            if self.is_loaded(guard):
+                access = replace(access, transport="plain", transport_reason="it is under a condition on data")
+        elif guard is not None and (not access.axes or self.is_loaded(guard)):
+            made, masks = self.both(op, masks, guard, access)
+            yield from made
+            access = replace(access, transport="plain", transport_reason="it is under a condition")
         elif guard is not None and not self.harmless(access):
             made, access = self.guarded(op, access, guard)
             yield from made
@@ -170,11 +178,31 @@ class _Rewriter:
             value = seen
         yield self.moved(op, kind, (value,) if guard is None else (value, guard), (), access)
 
-    def both(self, op: Op, masks: tuple[int, ...], guard: int) -> tuple[list[Op], tuple[int, ...]]:
-        """The mask of a store under a guard: the guard itself, a scalar, if there is no mask besides."""
+    def is_loaded(self, value: int) -> bool:
+        """Whether a scalar comes from memory: then it is no part of addresses, which are made ahead of data."""
+        seen, pending = {value}, [value]
+        while pending:
+            op = self.makers.get(pending.pop())
+            if op is not None and op.kind not in PURE:
+                return True
+            fresh = set(op.operands if op is not None else ()) - seen
+            seen |= fresh
+            pending.extend(fresh)
+        return any(value in self.carried for value in seen)
+
+    def both(
+        self, op: Op, masks: tuple[int, ...], guard: int, access: Access | None = None
+    ) -> tuple[list[Op], tuple[int, ...]]:
+        """The mask of an access under a guard: the guard itself, a scalar, if there is no mask besides. access: whose
+        tile the guard is to be spread over."""
+        numbering = self.analysis.numbering
         if not masks:
-            return [], (guard,)
-        numbering, kind = self.analysis.numbering, self.program.type_of(masks[0])
+            shape = tuple(axis.extent for axis in access.axes) if access is not None else ()
+            if not shape:
+                return [], (guard,)
+            spread = numbering.value(TileType(shape, "i1"), op)
+            return [numbering.op("splat", (guard,), spread, op)], (spread,)
+        kind = self.program.type_of(masks[0])
         spread, mask = numbering.value(kind, op), numbering.value(kind, op)
         if not kind.shape:
             return [numbering.op("and", (masks[0], guard), mask, op)], (mask,)
