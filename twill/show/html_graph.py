@@ -10,7 +10,7 @@ from twill.show.html_liveness import hue_of
 from twill.show.markup import element, rect, svg, text, words_at
 from twill.show.view import Item, LoopView
 
-WIDTH, HEIGHT, ACROSS, DOWN, MARGIN = 132, 36, 22, 40, 60  # pixels: a box, the room between boxes, and around all
+WIDTH, HEIGHT, ACROSS, DOWN, MARGIN = 130, 36, 22, 40, 60  # pixels: a box, the room between boxes, and around all
 LETTERS = 19  # that fit into a box
 
 Places = Mapping[int, tuple[float, float]]
