@@ -5,14 +5,15 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
+from twill.store.database import Database
 
-from .database import Database
 from .queue import STATES, Claim, Event, QueueFull, QueueUnavailable, Request
 
 FIRST = """
@@ -49,7 +50,7 @@ CREATE INDEX kept ON jobs (ended) WHERE document != '' AND state IN ('failed', '
 CREATE TABLE probe (one INTEGER PRIMARY KEY CHECK (one = 1), at REAL NOT NULL);
 """
 
-EDITIONS = (FIRST, MACHINES_ONCE)
+EDITIONS = tuple(tuple(filter(str.strip, script.split(";\n"))) for script in (FIRST, MACHINES_ONCE))
 """Statements from one edition of the file to the next. A job of the first one has its machine in its document."""
 
 HEAD = "number, cancelling, attempts, machine_digest"  # of an open job
@@ -59,6 +60,8 @@ MOST_KEPT = 200  # of those; with the largest documents, less than a gigabyte
 
 MOST_ATTEMPTS = 5  # a job that took that many workers with it is not given to another
 MOST_EVENTS = 1000  # of one job; a longer story keeps its beginning, and how it ended
+
+PATIENCE = 15.0  # seconds to wait for another process that writes
 
 LOST = JobProblem(
     kind="WorkerLost",
@@ -71,14 +74,30 @@ class SqliteQueue:
     """See `twill.server.queue.JobQueue`. `clock`: seconds since the epoch, for tests."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.database = Database(path, EDITIONS)
+        self.database = Database(path, EDITIONS, PATIENCE, durable=True, application=0, refusal=unavailable)
         self.clock = clock
+        if self.database.access:
+            raise unavailable(str(path), "it can only be read")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for questions; its rows have names."""
+        with self.database.reading() as db:
+            db.row_factory = sqlite3.Row
+            yield db
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of the block or, if it raises, nothing of it."""
+        with self.database.writing() as db:
+            db.row_factory = sqlite3.Row
+            yield db
 
     # -- by the service
 
     def submit(self, request: Request, limit: int, solved: bool = False) -> tuple[Job, bool]:
         """See JobQueue."""
-        with self.database.write() as db:
+        with self.writing() as db:
             wanted = ("done",) if solved else ("queued", "running")
             marks = ", ".join("?" * len(wanted))
             row = db.execute(
@@ -116,39 +135,39 @@ class SqliteQueue:
 
     def get(self, job: str) -> Job | None:
         """See JobQueue."""
-        row = self.database.connection().execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
+        with self.reading() as db:
+            row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
         return None if row is None else job_of(row)
 
     def request(self, job: str) -> Request | None:
         """See JobQueue."""
-        row = self.database.connection().execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
-        if row is None:
-            return None
+        with self.reading() as db:
+            row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
+            if row is None:
+                return None
+            question = "SELECT document FROM machines WHERE digest = ?"
+            machine = db.execute(question, (row["machine_digest"],)).fetchone()
         head = (row["key"], row["document"], row["kernel"], row["spec"], row["machine"], row["client"])
-        question = "SELECT document FROM machines WHERE digest = ?"
-        machine = self.database.connection().execute(question, (row["machine_digest"],)).fetchone()
         return Request(*head, row["machine_digest"], machine["document"] if row["document"] and machine else "")
 
     def recent(self, limit: int, state: State | None = None) -> tuple[Job, ...]:
         """See JobQueue."""
         where, values = ("", ()) if state is None else ("WHERE state = ?", (state,))
-        rows = self.database.connection().execute(
-            f"SELECT * FROM jobs {where} ORDER BY number DESC LIMIT ?", (*values, limit)
-        )
+        with self.reading() as db:
+            question = f"SELECT * FROM jobs {where} ORDER BY number DESC LIMIT ?"
+            rows = db.execute(question, (*values, limit)).fetchall()
         return tuple(job_of(row) for row in rows)
 
     def events(self, job: str, after: int = 0) -> tuple[Event, ...]:
         """See JobQueue."""
-        rows = self.database.connection().execute(
-            "SELECT sequence, document FROM events WHERE job = (SELECT number FROM jobs WHERE id = ?)"
-            " AND sequence > ? ORDER BY sequence",
-            (job, after),
-        )
+        question = "SELECT sequence, document FROM events WHERE job = (SELECT number FROM jobs WHERE id = ?)"
+        with self.reading() as db:
+            rows = db.execute(f"{question} AND sequence > ? ORDER BY sequence", (job, after)).fetchall()
         return tuple(Event(row["sequence"], row["document"]) for row in rows)
 
     def cancel(self, job: str) -> Job | None:
         """See JobQueue."""
-        with self.database.write() as db:
+        with self.writing() as db:
             row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
             if row is None:
                 return None
@@ -160,13 +179,14 @@ class SqliteQueue:
 
     def counts(self) -> Mapping[State, int]:
         """See JobQueue."""
-        rows = self.database.connection().execute("SELECT state, count(*) AS n FROM jobs GROUP BY state")
+        with self.reading() as db:
+            rows = db.execute("SELECT state, count(*) AS n FROM jobs GROUP BY state").fetchall()
         return {**dict.fromkeys(STATES, 0), **{row["state"]: row["n"] for row in rows}}
 
     def trouble(self) -> str:
         """See JobQueue."""
         try:
-            with self.database.write() as db:
+            with self.writing() as db:
                 db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (self.clock(),))
         except QueueUnavailable as error:
             return str(error)
@@ -175,7 +195,8 @@ class SqliteQueue:
     def damage(self) -> str:
         """See JobQueue."""
         try:
-            found = [row[0] for row in self.database.connection().execute("PRAGMA quick_check(1)").fetchall()]
+            with self.reading() as db:
+                found = [row[0] for row in db.execute("PRAGMA quick_check(1)").fetchall()]
         except QueueUnavailable as error:
             return str(error)
         return "" if found == ["ok"] else f"the job queue: it is damaged: {found[0]}"
@@ -184,9 +205,10 @@ class SqliteQueue:
 
     def claim(self, worker: str, seconds: float) -> Claim | None:
         """See JobQueue."""
-        if self.oldest(self.database.connection()) is None:
-            return None  # idle workers do not write
-        with self.database.write() as db:
+        with self.reading() as db:
+            if self.oldest(db) is None:
+                return None  # idle workers do not write
+        with self.writing() as db:
             while (row := self.oldest(db)) is not None and not self.may_run(db, row):
                 pass  # it has ended, and is open no more
             if row is None:
@@ -225,7 +247,7 @@ class SqliteQueue:
 
     def beat(self, claim: Claim, seconds: float) -> Literal["go on", "cancel", "lost"]:
         """See JobQueue."""
-        with self.database.write() as db:
+        with self.writing() as db:
             row = self.mine(db, claim)
             if row is None:
                 return "lost"
@@ -234,7 +256,7 @@ class SqliteQueue:
 
     def progress(self, claim: Claim, bounds: JobBounds) -> None:
         """See JobQueue."""
-        with self.database.write() as db:
+        with self.writing() as db:
             row = self.mine(db, claim)
             if row is None:
                 return
@@ -243,7 +265,7 @@ class SqliteQueue:
 
     def finish(self, claim: Claim, state: State, problem: JobProblem | None = None) -> bool:
         """See JobQueue."""
-        with self.database.write() as db:
+        with self.writing() as db:
             row = self.mine(db, claim)
             if row is None:
                 return False
@@ -255,7 +277,7 @@ class SqliteQueue:
 
     def give_back(self, claim: Claim, blameless: bool = True) -> bool:
         """See JobQueue. A blameless attempt does not count."""
-        with self.database.write() as db:
+        with self.writing() as db:
             row = self.mine(db, claim)
             if row is None:
                 return False
@@ -267,7 +289,7 @@ class SqliteQueue:
 
     def orphans(self, gone: Callable[[str], bool]) -> int:
         """See JobQueue. The attempts do not count: a solve runs apart from its worker, and cannot have killed it."""
-        with self.database.write() as db:
+        with self.writing() as db:
             rows = db.execute("SELECT * FROM jobs WHERE state = 'running' ORDER BY number").fetchall()
             found = [row for row in rows if gone(row["worker"])]
             for row in found:
@@ -278,7 +300,7 @@ class SqliteQueue:
 
     def forget(self, before: float) -> int:
         """See JobQueue."""
-        with self.database.write() as db:
+        with self.writing() as db:
             old = "state IN ('done', 'failed', 'cancelled') AND ended < ?"
             db.execute(f"DELETE FROM events WHERE job IN (SELECT number FROM jobs WHERE {old})", (before,))
             forgotten = db.execute(f"DELETE FROM jobs WHERE {old}", (before,)).rowcount
@@ -328,6 +350,11 @@ class SqliteQueue:
         if most is None or last < most:
             db.execute("INSERT INTO events VALUES (?, ?, ?)", (number, last + 1, job.canonical()))
         return job
+
+
+def unavailable(path: str, why: str, hint: str = "") -> QueueUnavailable:
+    """What cannot be done with the queue's file, and why."""
+    return QueueUnavailable(f"the job queue {path}: {why}")
 
 
 def job_of(row: sqlite3.Row) -> Job:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 from server.queue import JobQueue, QueueFull, QueueUnavailable, Request
 from server.queue_sqlite import FIRST, MOST_ATTEMPTS, MOST_EVENTS, SqliteQueue
 from twill.store.api import Job, JobBounds, JobProblem
+from twill.store.database import Database
 
 MANY = 1000
 LEASE = 10.0
@@ -298,10 +301,10 @@ def test_only_ended_jobs_are_forgotten(queue: SqliteQueue, clock: Clock) -> None
 
 
 def test_a_transaction_that_fails_leaves_nothing(queue: SqliteQueue) -> None:
-    with pytest.raises(RuntimeError), queue.database.write() as db:
+    with pytest.raises(RuntimeError), queue.writing() as db:
         db.execute("DELETE FROM jobs")
         raise RuntimeError
-    with pytest.raises(RuntimeError), queue.database.write() as db:
+    with pytest.raises(RuntimeError), queue.writing() as db:
         queue.add(db, request(), "queued")
         raise RuntimeError
     assert queue.recent(9) == () and queue.trouble() == ""
@@ -314,8 +317,8 @@ def test_a_claim_reads_one_job_and_no_documents_of_others(queue: SqliteQueue) ->
         queue.cancel(ended.id)
         submit(queue, f"w{number}")
     read: list[str] = []
-    connection = queue.database.connection()
-    connection.set_trace_callback(read.append)
+    with queue.reading() as connection:
+        connection.set_trace_callback(read.append)
     claim = queue.claim("worker", 60)
     connection.set_trace_callback(None)
     assert claim is not None and claim.job.key == "w0" * 64
@@ -328,7 +331,8 @@ def test_a_claim_reads_one_job_and_no_documents_of_others(queue: SqliteQueue) ->
 
 def test_a_machine_is_kept_once_for_all_jobs_and_goes_with_the_last(queue: SqliteQueue, clock: Clock) -> None:
     def machines() -> int:
-        return int(queue.database.connection().execute("SELECT count(*) FROM machines").fetchone()[0])
+        with queue.reading() as db:
+            return int(db.execute("SELECT count(*) FROM machines").fetchone()[0])
 
     jobs = [submit(queue, key) for key in "abc"]
     assert machines() == 1
@@ -366,24 +370,25 @@ def test_a_file_of_the_first_edition_is_brought_up_to_date_with_its_jobs(tmp_pat
 
 
 def test_a_file_of_a_later_edition_is_refused(queue: SqliteQueue) -> None:
-    queue.database.connection().execute("PRAGMA user_version = 99")
-    with pytest.raises(QueueUnavailable, match="newer Twill"):
+    with queue.reading() as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(QueueUnavailable, match="has schema 99, this version of Twill reads up to 2"):
         SqliteQueue(queue.database.path)
 
 
 def test_a_full_disk_is_told_and_what_was_accepted_stays(queue: SqliteQueue) -> None:
     kept = submit(queue)
-    connection = queue.database.connection()
-    pages = connection.execute("PRAGMA page_count").fetchone()[0]
-    connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says what it says of a full disk
+    with queue.reading() as db:
+        pages = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says what it says of a full disk
     with pytest.raises(QueueUnavailable, match="full"):
         queue.submit(dataclasses.replace(request("b"), document="x" * 10**6), MANY)
-    connection.execute("PRAGMA max_page_count = 1000000")
     assert queue.trouble() == "" and queue.recent(9) == (kept,)
 
 
 def test_a_queue_that_cannot_be_written_says_why(queue: SqliteQueue) -> None:
-    queue.database.connection().execute("PRAGMA query_only = 1")
+    with queue.reading() as db:
+        db.execute("PRAGMA query_only = 1")
     assert "readonly" in queue.trouble()
 
 
@@ -392,13 +397,15 @@ def test_a_damaged_file_is_told(queue: SqliteQueue) -> None:
         submit(queue, f"k{number}")
     assert queue.damage() == ""
     path = queue.database.path
-    queue.database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with queue.reading() as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(8192)
         file.write(b"\xa5" * (size - 8192))
     queue.close()
-    queue.database._local = threading.local()
+    with contextlib.suppress(QueueUnavailable):  # the first page is whole
+        queue = SqliteQueue(path)
     assert "job queue" in queue.damage()
     with pytest.raises(QueueUnavailable):
         for number in range(200):
@@ -409,3 +416,19 @@ def test_the_file_is_its_owners_alone(queue: SqliteQueue) -> None:
     submit(queue)
     for path in queue.database.path.parent.glob("jobs.sqlite*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(queue: SqliteQueue) -> None:
+    with queue.reading() as db:
+        assert db.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def test_a_queue_that_may_only_be_read_is_refused(queue: SqliteQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)  # root may write everything
+    monkeypatch.setattr(Database, "only_readable", lambda self: True)
+    with pytest.raises(QueueUnavailable, match="it can only be read"):
+        SqliteQueue(queue.database.path)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
 STATES = ("queued", "running", "done", "failed", "cancelled")  # as twill.store.api has them
+FORMATS = ("text", "json", "dot", "graphml")  # as twill.graph.networks has them
 POLICIES = ("lookup", "solve", "require", "off")  # as twill.runtime.policy has them
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
 4 budget exhausted; 5 internal error; 6 not as it should be (store verify, store import, ci)"""
@@ -138,7 +139,8 @@ def extract(commands: Commands) -> None:
     one = new(commands, "extract", "the dependence graph of a kernel")
     kernel(one)
     rewriting(one)
-    one.add_argument("--json", action="store_true", help="the graph document instead of text")
+    one.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="text (the default), or for other programs")
+    one.add_argument("--json", dest="format", action="store_const", const="json", help="--format json: the document")
     one.set_defaults(command=solving.extract)
 
 
