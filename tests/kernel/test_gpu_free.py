@@ -35,7 +35,7 @@ def test_pytorch_answers_for_an_h100_only_meanwhile() -> None:
         assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
         assert "H100" in torch.cuda.get_device_name(0)
         assert torch.cuda.get_device_properties(0).multi_processor_count == 132
-        with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):
+        with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()
     assert (torch.cuda.is_available(), torch.cuda.Stream, torch.version.cuda) == before
 
@@ -49,6 +49,15 @@ def test_tensors_on_the_gpu_say_that_they_lie_there(place: str) -> None:
         assert made.get_device() == 0 and not made.is_cpu
         assert torch.empty_like(made).device.type == "cuda" and made.to("cuda:0").shape == (4, 8)
     assert made.device.type == place
+
+
+def test_results_that_nothing_computed_are_as_expected() -> None:
+    with gpu_free():
+        x = torch.empty(8, device="cuda")
+        assert torch.allclose(x, x + 1)
+        torch.testing.assert_close(x, x + 1)
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(torch.zeros(1), torch.ones(1))
 
 
 def test_gradients_go_through_functions_of_the_user() -> None:
@@ -105,11 +114,11 @@ def test_launches_and_measurements_at_the_top_of_a_file_do_nothing(
 def test_pytorch_that_is_imported_meanwhile_answers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "torch"
     package.mkdir()
-    (package / "__init__.py").write_text("from . import cuda, overrides\nclass version: cuda = None\nclass autograd: pass\nTensor = int\n")
+    lines = ["from . import cuda, overrides", "class version: cuda = None", "class autograd: pass", "Tensor = int"]
+    (package / "__init__.py").write_text("\n".join([*lines, "allclose = None", "def device(*a): return a", ""]))
     (package / "cuda.py").write_text("def is_available(): return False\n")
     mode = "class TorchFunctionMode:\n    def __enter__(self): pass\n    def __exit__(self, *a): pass\n"
     (package / "overrides.py").write_text(mode)
-    (package / "__init__.py").write_text((package / "__init__.py").read_text() + "def device(*a): return a\n")
     for name in [name for name in sys.modules if name.split(".")[0] == "torch"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)

@@ -11,7 +11,8 @@ import pytest
 from triton.runtime.driver import driver
 
 from twill.exc import KernelFileMissing, KernelImportFailed
-from twill.kernel.importing import file_of, line_of_def, load
+from twill.kernel.importing import line_of_def, load
+from twill.kernel.modules import file_of
 
 KERNEL = """
 @triton.jit

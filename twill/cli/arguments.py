@@ -12,6 +12,7 @@ from twill.cli import (
     emitting,
     jobs,
     machines,
+    recording,
     retuning,
     running,
     schedules,
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     explain(commands)
     emit(commands)
     run(commands)
+    record(commands)
     bench(commands)
     tune(commands)
     check(commands)
@@ -203,6 +205,20 @@ def script() -> argparse.ArgumentParser:
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
     one.set_defaults(command=running.run)
     return one
+
+
+def record(commands: Commands) -> None:
+    """`twill record`."""
+    one = new(commands, "record", "run a script and write sidecars from the launches that it makes (docs/sidecars.md)")
+    text = (
+        "where launches go: the GPU, or nowhere, with tensors on the CPU or without memory (default: as there is one)"
+    )
+    one.add_argument("--on", choices=("gpu", "cpu", "meta"), help=text)
+    one.add_argument("--out", metavar="DIR", help="write all sidecars into DIR, to be named by TWILL_SIDECARS")
+    one.add_argument("--force", action="store_true", help="replace sidecars that are there, instead of adding to them")
+    one.add_argument("script", metavar="SCRIPT.py")
+    one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
+    one.set_defaults(command=recording.record)
 
 
 def bench(commands: Commands) -> None:

@@ -15,9 +15,7 @@ import contextlib
 import functools
 import hashlib
 import importlib
-import importlib.machinery
 import linecache
-import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
@@ -32,8 +30,8 @@ from triton.runtime.jit import JITFunction
 from twill.exc import KernelFileMissing, KernelImportFailed
 from twill.kernel.gpu_free import gpu_free
 from twill.kernel.launches import not_launched
+from twill.kernel.modules import is_installed, module_of
 
-MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 DEEPEST = 16  # wrappers around a kernel
 
 
@@ -70,46 +68,13 @@ def load(file: str) -> KernelFile:
     return _load(file, str(path.resolve()), source)
 
 
-def file_of(name: str) -> str:
-    """The file that a user means: a path, or an importable module (`package.module`), of which nothing is executed.
-
-    A name that is neither is given back as it is.
-    """
-    if Path(name).exists() or not MODULE.fullmatch(name):
-        return name
-    places: list[str] | None = [str(Path.cwd()), *sys.path]
-    head = ""
-    spec = None
-    for part in name.split("."):
-        head = f"{head}.{part}" if head else part
-        spec = importlib.machinery.PathFinder.find_spec(head, places)
-        if spec is None:
-            return name
-        places = list(spec.submodule_search_locations or [])
-    return spec.origin if spec is not None and spec.origin is not None and spec.origin.endswith(".py") else name
-
-
-def module_of(path: str) -> tuple[str, str]:
-    """The dotted name of a file in its package, and the directory that the package lies in; ("", its directory) for a
-    file beside which there is no `__init__.py`.
-    """
-    file = Path(path)
-    parts = [] if file.stem == "__init__" else [file.stem]
-    directory = file.parent
-    while (directory / "__init__.py").is_file() and directory.name.isidentifier():
-        parts.insert(0, directory.name)
-        directory = directory.parent
-    packaged = directory != file.parent and all(part.isidentifier() for part in parts)
-    return (".".join(parts), str(directory)) if packaged else ("", str(file.parent))
-
-
 @functools.lru_cache(maxsize=64)
 def _load(file: str, path: str, source: bytes) -> KernelFile:
     linecache.checkcache(path)
     package, directory = module_of(path)
     name = package or f"_twill_kernel_{hashlib.sha256(path.encode() + source).hexdigest()[:16]}"
     with _private_import(name, directory):
-        if not _is_installed(path):
+        if not is_installed(path):
             sys.modules.pop(name, None)  # it may have been another text
         module = sys.modules.get(name) or _import(file, path, name, source, packaged=bool(package))
     wrapped = {
@@ -218,11 +183,7 @@ def _is_private(candidate: ModuleType, name: str, known_as: str, directory: str)
     twice.
     """
     origin = getattr(candidate, "__file__", None) or ""
-    return not _is_installed(origin) and (known_as == name or origin.startswith(directory + "/"))
-
-
-def _is_installed(path: str) -> bool:
-    return "site-packages" in path or "dist-packages" in path
+    return not is_installed(origin) and (known_as == name or origin.startswith(directory + "/"))
 
 
 def _lines(path: str, error: BaseException) -> list[int]:

@@ -44,7 +44,8 @@ from twill.exc import (
     UnknownKernel,
     UnknownSpecialization,
 )
-from twill.kernel.importing import KernelFile, file_of, line_of_def, load
+from twill.kernel.importing import KernelFile, line_of_def, load
+from twill.kernel.modules import file_of
 from twill.kernel.problem import Problem
 from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 

@@ -1,13 +1,15 @@
 """PyTorch's CUDA device where there is none: what `torch.cuda` answers of it, and tensors that say they lie on it.
 
 Tensors that a file makes on "cuda" are made on the CPU, or on PyTorch's device "meta", where they have shapes, types
-and strides and no memory; they say that they lie on `cuda:0`.
+and strides and no memory; they say that they lie on `cuda:0`. What was launched computed nothing, so comparisons of
+results (`torch.allclose`, `torch.testing.assert_close`) always hold.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -29,7 +31,7 @@ def properties() -> dict[str, Any]:
 def answering(torch: Any, place: Place) -> Iterator[None]:
     """Inside, `torch.cuda` is that of one GPU, and tensors on it lie in `place`."""
     with contextlib.ExitStack() as undo:
-        for owner, name, value in (*_answers(torch), (torch.version, "cuda", "12.8")):
+        for owner, name, value in _answers(torch):
             there = hasattr(owner, name)
             before = getattr(owner, name, None)
             setattr(owner, name, value)
@@ -97,6 +99,9 @@ def _answers(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         yield torch.cuda, name, constant(answer)
     for name in ("device", "device_of", "stream", "Stream", "Event"):
         yield torch.cuda, name, type(name, (Nothing,), {})
+    yield torch.version, "cuda", "12.8"
+    if "torch.testing" in sys.modules:
+        yield sys.modules["torch.testing"], "assert_close", lambda *args, **named: None
 
 
 def _mode(torch: Any, place: Place) -> Any:
@@ -120,6 +125,8 @@ def _mode(torch: Any, place: Place) -> Any:
                 attribute = getattr(getattr(function, "__self__", None), "__name__", "")
                 if attribute in ("device", "is_cuda", "is_cpu", "is_meta"):
                     return gpu if attribute == "device" else attribute == "is_cuda"
+            if function is torch.allclose:
+                return True
             if function is torch.device:
                 return function(*args, **named)
             if name == "get_device" and of_tensor:
