@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from twill.cli import (
     calibrating,
     comparing,
+    covering,
     emitting,
     jobs,
     machines,
@@ -61,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     emit(commands)
     run(commands)
     record(commands)
+    coverage(commands)
     bench(commands)
     tune(commands)
     check(commands)
@@ -219,6 +221,22 @@ def record(commands: Commands) -> None:
     one.add_argument("script", metavar="SCRIPT.py")
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
     one.set_defaults(command=recording.record)
+
+
+def coverage(commands: Commands) -> None:
+    """`twill coverage`."""
+    one = new(commands, "coverage", "what would become of every kernel of a path or package (docs/coverage.md)")
+    one.add_argument("name", metavar="PATH|PACKAGE", help="a file, a folder, or an importable package")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", default="h100", help="the machine (default: h100)")
+    one.add_argument("--emit", metavar="S", type=seconds, help="also solve, for S seconds each, and emit")
+    one.add_argument("--limit", metavar="S", type=seconds, default=60.0, help="for all before a solve (default: 60)")
+    one.add_argument("--sample", metavar="N", type=positive, help="only N kernels, drawn at random")
+    one.add_argument("--seed", metavar="N", type=natural, default=0, help="of the drawing (default 0)")
+    one.add_argument("--only", metavar="PATTERN", default="", help="only kernels in whose names this is found")
+    one.add_argument("--jobs", metavar="N", type=positive, help="processes (default: one for each core)")
+    one.add_argument("--results", metavar="FILE", help="keep every outcome there, and go on from what it has")
+    one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
+    one.set_defaults(command=covering.coverage)
 
 
 def bench(commands: Commands) -> None:
