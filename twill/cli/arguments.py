@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from twill.cli import (
     calibrating,
     comparing,
+    covering,
     emitting,
     jobs,
     machines,
+    recording,
     retuning,
     running,
     schedules,
@@ -60,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     explain(commands)
     emit(commands)
     run(commands)
+    record(commands)
+    coverage(commands)
     bench(commands)
     tune(commands)
     check(commands)
@@ -205,6 +209,36 @@ def script() -> argparse.ArgumentParser:
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
     one.set_defaults(command=running.run)
     return one
+
+
+def record(commands: Commands) -> None:
+    """`twill record`."""
+    one = new(commands, "record", "run a script and write sidecars from the launches that it makes (docs/sidecars.md)")
+    text = (
+        "where launches go: the GPU, or nowhere, with tensors on the CPU or without memory (default: as there is one)"
+    )
+    one.add_argument("--on", choices=("gpu", "cpu", "meta"), help=text)
+    one.add_argument("--out", metavar="DIR", help="write all sidecars into DIR, to be named by TWILL_SIDECARS")
+    one.add_argument("--force", action="store_true", help="replace sidecars that are there, instead of adding to them")
+    one.add_argument("script", metavar="SCRIPT.py")
+    one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
+    one.set_defaults(command=recording.record)
+
+
+def coverage(commands: Commands) -> None:
+    """`twill coverage`."""
+    one = new(commands, "coverage", "what would become of every kernel of a path or package (docs/coverage.md)")
+    one.add_argument("name", metavar="PATH|PACKAGE", help="a file, a folder, or an importable package")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", default="h100", help="the machine (default: h100)")
+    one.add_argument("--emit", metavar="S", type=seconds, help="also solve, for S seconds each, and emit")
+    one.add_argument("--limit", metavar="S", type=seconds, default=60.0, help="for all before a solve (default: 60)")
+    one.add_argument("--sample", metavar="N", type=positive, help="only N kernels, drawn at random")
+    one.add_argument("--seed", metavar="N", type=natural, default=0, help="of the drawing (default 0)")
+    one.add_argument("--only", metavar="PATTERN", default="", help="only kernels in whose names this is found")
+    one.add_argument("--jobs", metavar="N", type=positive, help="processes (default: one for each core)")
+    one.add_argument("--results", metavar="FILE", help="keep every outcome there, and go on from what it has")
+    one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
+    one.set_defaults(command=covering.coverage)
 
 
 def bench(commands: Commands) -> None:

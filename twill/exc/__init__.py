@@ -11,6 +11,7 @@ from twill.exc.base import (
 )
 from twill.exc.commands import (
     ForeignTuning,
+    MalformedResults,
     NothingToCompareWith,
     NothingToEmit,
     NotTuned,
@@ -162,6 +163,7 @@ __all__ = [
     "KernelNotReady",
     "LaunchTooLarge",
     "LayoutConflict",
+    "MalformedResults",
     "MalformedArchive",
     "MalformedFlag",
     "MalformedLock",

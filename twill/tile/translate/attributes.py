@@ -27,7 +27,7 @@ READ: Mapping[str, frozenset[str]] = {
 # are summed), hints about caches and pipelines, and what is said twice.
 HARMLESS = frozenset({
     "fastmath", "overflowFlags", "exact", "nonNeg", "allow_reorder", "efficient_layout", "noinline",
-    "cache", "evict", "cachePolicy", "sem", "scope", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname",
+    "cache", "cachePolicy", "evict", "sem", "scope", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname",
     "libpath", "isSigned",
 })  # fmt: skip
 
