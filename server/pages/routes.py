@@ -15,6 +15,7 @@ from twill.show.html import resource
 from twill.store.api import ENDED
 
 from ..access import COOKIE, allow, client_of, not_too_often, service_of
+from ..proxies import user_of
 from ..queue import QueueUnavailable
 from ..refusals import Refused
 from ..tokens import Client, Scope
@@ -65,7 +66,9 @@ def refused_page(refused: Refused) -> Response:
 
 def visitor(request: Request, needed: Scope) -> Client:
     """Whoever looks at the page or sends its form; raises Refused."""
-    client = client_of(request, request.cookies.get(COOKIE))
+    settings = service_of(request).settings
+    user = user_of(request, settings.user_header, settings.user_scopes, settings.proxies)
+    client = user or client_of(request, request.cookies.get(COOKIE))
     not_too_often(request, client)
     if request.method == "POST":
         refuse_other_sites(request)
@@ -99,7 +102,7 @@ async def submit(request: Request) -> Response:
             body = await submission_of(form)
         finally:
             await form.close()
-        submitted = await service.submitted(body, client.name)
+        submitted = await service.submitted(body, client)
     except Refused as refused:
         content = views.submit_page(service.machines, (refused.message, refused.hint))
         found = page("Submit", content, status=refused.status)
@@ -125,7 +128,7 @@ async def job_page(request: Request, job: str) -> Response:
 async def cancel(request: Request, job: str) -> Response:
     """Cancel, and show the job."""
     client = visitor(request, "solve")
-    await asyncio.to_thread(service_of(request).cancel, job, client.name, client.may("admin"))
+    await asyncio.to_thread(service_of(request).cancel, job, client)
     return RedirectResponse(f"/jobs/{job}", 303)
 
 
