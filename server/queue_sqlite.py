@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .database import Database
+from twill.store.database import Database
+
 from .queue import QueueUnavailable
 from .queue_sql import Session, SqlQueue
 
@@ -61,27 +63,34 @@ CREATE TABLE audit (
 );
 """
 
-EDITIONS = (FIRST, MACHINES_ONCE, FAIR_SHARES)
+EDITIONS = tuple(tuple(filter(str.strip, script.split(";\n"))) for script in (FIRST, MACHINES_ONCE, FAIR_SHARES))
 """Statements from one edition of the file to the next. A job of the first one has its machine in its document."""
+
+PATIENCE = 15.0  # seconds to wait for another process that writes
 
 
 class SqliteQueue(SqlQueue):
     """See `server.queue.JobQueue`. `clock`: seconds since the epoch, for tests."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.database = Database(path, EDITIONS)
+        self.database = Database(path, EDITIONS, PATIENCE, durable=True, application=0, refusal=unavailable)
         self.clock = clock
+        if self.database.access:
+            raise unavailable(str(path), "it can only be read")
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
         """See SqlQueue."""
-        yield self.database.connection()
+        with self.database.reading() as db:
+            db.row_factory = sqlite3.Row
+            yield db
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """See SqlQueue."""
-        with self.database.write() as connection:
-            yield connection
+        with self.database.writing() as db:
+            db.row_factory = sqlite3.Row
+            yield db
 
     def now(self, db: Session) -> float:
         """See SqlQueue."""
@@ -90,7 +99,8 @@ class SqliteQueue(SqlQueue):
     def damage(self) -> str:
         """See JobQueue."""
         try:
-            found = [row[0] for row in self.database.connection().execute("PRAGMA quick_check(1)").fetchall()]
+            with self.reading() as db:
+                found = [row[0] for row in db.execute("PRAGMA quick_check(1)").fetchall()]
         except QueueUnavailable as error:
             return str(error)
         return "" if found == ["ok"] else f"the job queue: it is damaged: {found[0]}"
@@ -98,3 +108,8 @@ class SqliteQueue(SqlQueue):
     def close(self) -> None:
         """See JobQueue."""
         self.database.close()
+
+
+def unavailable(path: str, why: str, hint: str = "") -> QueueUnavailable:
+    """What cannot be done with the queue's file, and why."""
+    return QueueUnavailable(f"the job queue {path}: {why}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from server.queue import QueueUnavailable
 from server.queue_sqlite import FIRST, SqliteQueue
 from tests.server.queues import MANY, request, submit
+from twill.store.database import Database
 
 
 @pytest.fixture
@@ -23,10 +25,10 @@ def queue(tmp_path: Path) -> Iterator[SqliteQueue]:
 
 
 def test_a_transaction_that_fails_leaves_nothing(queue: SqliteQueue) -> None:
-    with pytest.raises(RuntimeError), queue.database.write() as db:
+    with pytest.raises(RuntimeError), queue.writing() as db:
         db.execute("DELETE FROM jobs")
         raise RuntimeError
-    with pytest.raises(RuntimeError), queue.database.write() as db:
+    with pytest.raises(RuntimeError), queue.writing() as db:
         queue.add(db, request(), "queued")
         raise RuntimeError
     assert queue.recent(9) == () and queue.trouble() == ""
@@ -39,8 +41,8 @@ def test_a_claim_reads_one_job_and_no_documents_of_others(queue: SqliteQueue) ->
         queue.cancel(ended.id)
         submit(queue, f"w{number}")
     read: list[str] = []
-    connection = queue.database.connection()
-    connection.set_trace_callback(read.append)
+    with queue.reading() as connection:
+        connection.set_trace_callback(read.append)
     claim = queue.claim("worker", 60)
     connection.set_trace_callback(None)
     assert claim is not None and claim.job.key == "w0" * 64
@@ -73,24 +75,25 @@ def test_a_file_of_the_first_edition_is_brought_up_to_date_with_its_jobs(tmp_pat
 
 
 def test_a_file_of_a_later_edition_is_refused(queue: SqliteQueue) -> None:
-    queue.database.connection().execute("PRAGMA user_version = 99")
-    with pytest.raises(QueueUnavailable, match="newer Twill"):
+    with queue.reading() as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(QueueUnavailable, match="has schema 99, this version of Twill reads up to 3"):
         SqliteQueue(queue.database.path)
 
 
 def test_a_full_disk_is_told_and_what_was_accepted_stays(queue: SqliteQueue) -> None:
     kept = submit(queue)
-    connection = queue.database.connection()
-    pages = connection.execute("PRAGMA page_count").fetchone()[0]
-    connection.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says what it says of a full disk
+    with queue.reading() as db:
+        pages = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says what it says of a full disk
     with pytest.raises(QueueUnavailable, match="full"):
         queue.submit(dataclasses.replace(request("b"), document="x" * 10**6), MANY)
-    connection.execute("PRAGMA max_page_count = 1000000")
     assert queue.trouble() == "" and queue.recent(9) == (kept,)
 
 
 def test_a_queue_that_cannot_be_written_says_why(queue: SqliteQueue) -> None:
-    queue.database.connection().execute("PRAGMA query_only = 1")
+    with queue.reading() as db:
+        db.execute("PRAGMA query_only = 1")
     assert "readonly" in queue.trouble()
 
 
@@ -99,13 +102,15 @@ def test_a_damaged_file_is_told(queue: SqliteQueue) -> None:
         submit(queue, f"k{number}")
     assert queue.damage() == ""
     path = queue.database.path
-    queue.database.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with queue.reading() as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(8192)
         file.write(b"\xa5" * (size - 8192))
     queue.close()
-    queue.database._local = threading.local()
+    with contextlib.suppress(QueueUnavailable):  # the first page is whole
+        queue = SqliteQueue(path)
     assert "job queue" in queue.damage()
     with pytest.raises(QueueUnavailable):
         for number in range(200):
@@ -116,3 +121,19 @@ def test_the_file_is_its_owners_alone(queue: SqliteQueue) -> None:
     submit(queue)
     for path in queue.database.path.parent.glob("jobs.sqlite*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(queue: SqliteQueue) -> None:
+    with queue.reading() as db:
+        assert db.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def test_a_queue_that_may_only_be_read_is_refused(queue: SqliteQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)  # root may write everything
+    monkeypatch.setattr(Database, "only_readable", lambda self: True)
+    with pytest.raises(QueueUnavailable, match="it can only be read"):
+        SqliteQueue(queue.database.path)
