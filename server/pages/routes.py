@@ -20,6 +20,7 @@ from ..queue import QueueUnavailable
 from ..refusals import Refused
 from ..tokens import Client, Scope
 from . import views
+from .compare import compare_form, compare_page
 from .forms import read_form, refuse_other_sites, submission_of, words
 from .layout import file, page
 
@@ -149,11 +150,30 @@ async def schedule(request: Request, key: str) -> Response:
     entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
     if entry is None:
         raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+    others = await asyncio.to_thread(service_of(request).store.find, entry.kernel, None, LISTED)
     try:
         content, tail = await asyncio.to_thread(views.schedule_page, entry.schedule)
     except InvalidSchedule as error:
         raise Refused(404, "InvalidSchedule", error.message, error.hint) from None
+    content += compare_form(entry.key, others)
     return page(f"{entry.kernel} on {entry.machine}", content, scripts=[resource("page.js")], tail=tail)
+
+
+@pages.get("/compare")
+async def compare(request: Request, first: Words = "", second: Words = "") -> Response:
+    """Two schedules side by side."""
+    visitor(request, "read")
+    found = []
+    for key in (first, second):
+        entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
+        if entry is None:
+            raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+        found.append(entry.schedule)
+    try:
+        content = await asyncio.to_thread(compare_page, *found)
+    except InvalidSchedule as error:
+        raise Refused(404, "InvalidSchedule", error.message, error.hint) from None
+    return page("Two schedules", content)
 
 
 @pages.get("/login")
