@@ -22,7 +22,7 @@ from twill.store.api import JobBounds, JobProblem, State
 from twill.store.interface import Entry, ScheduleStore
 from twill.store.transport import BODY
 
-from . import processes, solver_process
+from . import processes, solver_process, traces
 from .queue import Claim, JobQueue, QueueUnavailable
 from .solver_process import Message
 
@@ -113,7 +113,9 @@ class Pool:
     def solve(self, claim: Claim) -> None:
         """Solve a claimed job; what keeps queue or store from working is no fault of the job's."""
         try:
-            Solve(self, claim).run()
+            about = {"twill.job": claim.job.id, "twill.kernel": claim.job.kernel, "twill.attempt": claim.job.attempts}
+            with traces.span("solve", claim.trace, **about):
+                Solve(self, claim).run()
         except Exception:
             with suppress(Exception):  # if the queue is down, the lease runs out instead
                 self.queue.give_back(claim)

@@ -32,7 +32,7 @@ class Request:
     that is done, and of others that ended when it has many of them.
 
     priority: jobs of a higher one go first. share: of the workers, beside other clients of that priority. quota: jobs
-    that the client may have queued or running (0: any number).
+    that the client may have queued or running (0: any number). trace: what asked for it (`traces.current`).
     """
 
     key: str
@@ -46,6 +46,7 @@ class Request:
     priority: int = 0
     share: float = 1.0
     quota: int = 0
+    trace: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,13 +61,14 @@ class Event:
 class Claim:
     """A worker's right to a job until its lease ends; `token` is larger than that of every earlier claim of the job.
 
-    document, machine: those of its `Request`.
+    document, machine, trace: those of its `Request`.
     """
 
     job: Job
     document: str
     machine: str
     token: int
+    trace: str = ""
 
 
 class Note(Document):

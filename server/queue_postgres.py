@@ -28,7 +28,7 @@ FIRST = (
         id TEXT NOT NULL UNIQUE, key TEXT NOT NULL,
         state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled')),
         kernel TEXT NOT NULL, spec TEXT NOT NULL, machine TEXT NOT NULL, client TEXT NOT NULL,
-        machine_digest TEXT NOT NULL, version TEXT NOT NULL,
+        machine_digest TEXT NOT NULL, version TEXT NOT NULL, trace TEXT NOT NULL,
         priority INTEGER NOT NULL, rank DOUBLE PRECISION NOT NULL,
         created DOUBLE PRECISION NOT NULL, started DOUBLE PRECISION, ended DOUBLE PRECISION,
         attempts INTEGER NOT NULL DEFAULT 0, token BIGINT NOT NULL DEFAULT 0, cancelling INTEGER NOT NULL DEFAULT 0,

@@ -165,12 +165,12 @@ class SqlQueue:
             self.keep_machine(db, request)
         added = db.execute(
             "INSERT INTO jobs (id, key, state, kernel, spec, machine, client, document, created, ended, machine_digest,"
-            " priority, rank, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " priority, rank, version, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO NOTHING RETURNING number",
             (
                 uuid.uuid4().hex, request.key, state, request.kernel, request.spec, request.machine, request.client,
                 document, now, now if state in ENDED else None, request.machine_digest, request.priority,
-                self.rank(db, request) if document else 0.0, self.version,
+                self.rank(db, request) if document else 0.0, self.version, request.trace,
             ),
         ).fetchall()  # fmt: skip
         return self.tell(db, added[0]["number"]) if added else None
@@ -288,10 +288,12 @@ class SqlQueue:
                 (worker, now + seconds, now, row["number"]),
             )
             taken = self.tell(db, row["number"])
-            rest = db.execute("SELECT document, token FROM jobs WHERE number = ?", (row["number"],)).fetchone()
+            rest = db.execute("SELECT document, token, trace FROM jobs WHERE number = ?", (row["number"],)).fetchone()
             question = f"SELECT document FROM {self.machines} WHERE digest = ?"
             found = db.execute(question, (row["machine_digest"],)).fetchone()
-            return Claim(taken, rest["document"], "" if found is None else found["document"], rest["token"])
+            return Claim(
+                taken, rest["document"], "" if found is None else found["document"], rest["token"], rest["trace"]
+            )
 
     def next(self, db: Session, locked: str) -> Row | None:
         """The job that waits and is next, or whose lease ran out, without its document: a look into an index each.

@@ -52,6 +52,7 @@ ALTER TABLE jobs ADD COLUMN token INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN rank REAL NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN version TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN trace TEXT NOT NULL DEFAULT '';
 CREATE INDEX waiting ON jobs (version, priority DESC, rank, number) WHERE state = 'queued';
 CREATE INDEX begun ON jobs (priority, rank) WHERE started IS NOT NULL;
 CREATE INDEX by_client ON jobs (client, priority, rank);

@@ -13,6 +13,7 @@ import uvicorn
 
 from twill.exc import IncompleteTls, OpenToEverybody
 
+from . import traces
 from .app import create_app
 from .connections import guarded, room
 from .logs import log_as_json
@@ -89,6 +90,7 @@ def run(
     os.umask(0o077)  # whatever is written is the owner's alone
     service = Service(settings, *open_places(store, queue, objects))
     log_as_json(level)
+    traces.begin("twill serve")
     greet(settings, listening, getattr(service.store, "place", store) if settings.data is None else store)
     with suppress(KeyboardInterrupt):  # uvicorn raises the signal again when it has ended everything
         Server(configuration(service), service).run(sockets=[listening])

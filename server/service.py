@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -21,6 +22,7 @@ from twill.machine.names import list_machines
 from twill.store.api import Job, MachineList, MachineSummary
 from twill.store.interface import ServedStore
 
+from . import traces
 from .admitters import Admitters
 from .answers import Answers
 from .metrics import Metrics
@@ -124,7 +126,8 @@ class Service:
             raise Refused(503, "Busy", "too many submissions at once", hint, {"Retry-After": str(BUSY)})
         self.submitting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.submitters, self.submit, body, client)
+            work = copy_context().run  # the thread's log lines and spans belong to the request
+            return await asyncio.get_running_loop().run_in_executor(self.submitters, work, self.submit, body, client)
         finally:
             self.submitting -= 1
 
@@ -146,7 +149,12 @@ class Service:
     def asked(self, admitted: Request, client: Client, action: str) -> Submitted:
         """The job of what was admitted, for a client and with its priority; raises Refused."""
         request = dataclasses.replace(
-            admitted, client=client.name, priority=client.priority, share=client.share, quota=client.jobs
+            admitted,
+            client=client.name,
+            priority=client.priority,
+            share=client.share,
+            quota=client.jobs,
+            trace=traces.current(),
         )
 
         def look() -> bool:

@@ -10,6 +10,7 @@ import threading
 
 from twill.exc import StoreUnavailable
 
+from . import traces
 from .logs import log_as_json
 from .places import is_url, open_places
 from .pool import Pool, SolveLimits
@@ -28,6 +29,7 @@ def run(*, store: str, queue: str, objects: str, workers: int, seconds: float, m
     os.umask(0o077)
     schedules, jobs = open_places(store, queue, objects)
     log_as_json(level)
+    traces.begin("twill work")
     pool = Pool(jobs, schedules, workers, SolveLimits(seconds, megabytes))
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
