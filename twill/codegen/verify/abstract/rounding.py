@@ -15,6 +15,7 @@ With e the unit of the type (2^-23 for f32), uniformly distributed in both direc
                                                     larger is added for its rounding, which no rewriting may change)
     sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up, and what a product
                                                     in parts leaves out (`OF_PARTS`)
+    a product with an accumulator of f16            a unit of f16: its rounding in full
     a narrow float that a product reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
 
 Program instances run in the opposite order, for what they add up in memory.
@@ -23,6 +24,7 @@ Program instances run in the opposite order, for what they add up in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from twill.tile.interpret.arithmetic import Array, rounded
@@ -32,6 +34,7 @@ from twill.tile.interpret.widen import NARROW
 from twill.tile.program import Loop, Op, TileProgram, TileType
 
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
+NARROW_SUM = 2.0**-10  # a unit of f16, the narrow accumulator that products have
 FARTHEST = 2.0**12
 OF_PARTS = {"bf16x3": 2.0**8, "bf16x6": 4.0, "tf32x3": 4.0}
 """What products of f32 made of several narrower ones leave out, in units of f32: bf16x3 the last of three parts (2^-16
@@ -49,13 +52,15 @@ def run_shaken(
     tensors: Mapping[str, Array],
     scalars: Mapping[str, int | float],
     narrowed: frozenset[int],
+    in_parts: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
     """Every program instance, the last one first; what it stores goes to `tensors`. narrowed: conversions whose
-    rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side)."""
+    rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side). in_parts:
+    lines whose products are computed with another precision of `OF_PARTS` than they ask for."""
     noise = Noise()
     with np.errstate(all="ignore"):
         for index in reversed([*instances(grid)]):
-            Shaken(program, index, grid, tensors, scalars, noise, narrowed).run()
+            Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts).run()
 
 
 class Noise:
@@ -75,7 +80,7 @@ class Noise:
 
 
 class Shaken(Instance):
-    """A program instance whose roundings are moved. narrowed: see `narrowed_for_products`."""
+    """A program instance whose roundings are moved. narrowed, in_parts: as for `run_shaken`."""
 
     def __init__(
         self,
@@ -86,9 +91,10 @@ class Shaken(Instance):
         scalars: Mapping[str, int | float],
         noise: Noise,
         narrowed: frozenset[int],
+        in_parts: Mapping[int, str],
     ) -> None:
         super().__init__(program, index, grid, tensors, scalars)
-        self.noise, self.narrowed = noise, narrowed
+        self.noise, self.narrowed, self.in_parts = noise, narrowed, in_parts
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
         """As it is, and off by what it may be off."""
@@ -96,13 +102,19 @@ class Shaken(Instance):
             factor = np.exp2(np.abs(self.noise(kind.shape)))
             return super().evaluate(op, [operands[0] / factor], kind, attributes) * factor
         value = super().evaluate(op, operands, kind, attributes)
+        if op.kind == "dot" and kind.element == "f16":
+            return self.moved(value, NARROW_SUM * np.abs(value), "f16")
         if not op.results or kind.element not in UNITS or op.kind in SAME:
             return value
+        if op.kind == "dot" and op.line in self.in_parts:
+            attributes = {**attributes, "precision": self.in_parts[op.line]}
         size = error(op.kind, operands, value, attributes)
-        if size is None:
-            return value
-        moved = value + UNITS[kind.element] * size * self.noise(np.shape(value))
-        return rounded(np.where(np.isfinite(moved), moved, value), kind.element)
+        return value if size is None else self.moved(value, UNITS[kind.element] * size, kind.element)
+
+    def moved(self, value: Array, size: Array, element: str) -> Array:
+        """The value, off by at most `size`, where it is still finite then."""
+        found = value + size * self.noise(np.shape(value))
+        return rounded(np.where(np.isfinite(found), found, value), element)
 
 
 def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mapping[str, Any]) -> Array | None:
