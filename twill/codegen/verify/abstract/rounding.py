@@ -14,7 +14,7 @@ With e the unit of the type (2^-23 for f32), uniformly distributed in both direc
     sums and differences                            e of both operands' sizes, up to `FARTHEST` (a constant that is far
                                                     larger is added for its rounding, which no rewriting may change)
     sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up, and what a product
-                                                    in parts leaves out (`OF_PARTS`)
+                                                    in parts leaves out (`left_out`)
     a product with an accumulator of f16            a unit of f16: its rounding in full
     a narrow float that a product reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
 
@@ -36,9 +36,11 @@ from twill.tile.program import Loop, Op, TileProgram, TileType
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
 NARROW_SUM = 2.0**-10  # a unit of f16, the narrow accumulator that products have
 FARTHEST = 2.0**12
-OF_PARTS = {"bf16x3": 2.0**8, "bf16x6": 4.0, "tf32x3": 4.0}
-"""What products of f32 made of several narrower ones leave out, in units of f32: bf16x3 the last of three parts (2^-16
-of each operand, two operands), the others less than sums round."""
+OF_PARTS = {"tf32": (8, 1), "bf16x3": (8, 1), "bf16x6": (8, 2), "tf32x3": (11, 1)}
+"""Products of f32 operands that are made of products of their parts: (bits of a part, up to which order i + j products
+of part i of A and part j of B are added up). One of tf32 may be made as bf16x3 is, which is nearer to it."""
+BITS = 24  # of a float32, which its parts hold together
+SURE = 4.0  # so many times what a chunk was shaken, an element may be off for this; `results.WIDE` is twice that
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
                   "transpose", "slice", "join", "amend", "select", "max", "min", "clamp", "neg", "abs", "floor", "ceil",
                   "cast", "bitcast"})  # fmt: skip
@@ -124,7 +126,7 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
             a, b = (np.asarray(operand, np.float32) for operand in operands[:2])
             rows, columns = np.sqrt(np.sum(a * a, -1)), np.sqrt(np.sum(b * b, -2))
             before = np.abs(operands[2]) if len(operands) > 2 else 0.0
-            parts = OF_PARTS.get(str(attributes.get("precision")), 0.0)
+            parts = left_out(str(attributes.get("precision"))) / SURE
             return (2 + parts) * rows[..., :, None] * columns[..., None, :] + before
         case "reduce" | "scan" if attributes["combine"] == "add":
             norm = np.sqrt(np.sum(np.square(operands[0]), attributes["axis"], keepdims=kind == "scan"))
@@ -138,6 +140,24 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
         case "exp" | "exp2":
             return np.abs(value) * (2 + np.minimum(np.abs(operands[0]), FARTHEST))
     return 2 * np.abs(value)
+
+
+def left_out(precision: str) -> float:
+    """What a sum of products of parts may be off by, for |a| |b| = 1, in units of f32; 0 where products are whole.
+
+    Part i of a number x, of b bits and rounded to nearest, is at most 2^(-b i) |x|, and of parts there are as many as
+    hold all `BITS`. So the products of order o that are not there are at most 2^(-b o) |x y| each, and there is one for
+    each pair of parts: for bf16x3 3 * 2^-16 + 2 * 2^-24 + 2^-32, for bf16x6 2 * 2^-24 + 2^-32, for tf32x3 3 * 2^-22 +
+    2 * 2^-33 + 2^-44. Summed over k that is no more than so many times |a| |b| (Cauchy-Schwarz), the norms that `error`
+    is made in. It is the worst case of each element; in the mean the parts are a tenth of that, for they round at
+    random. An element may be off by `SURE` times what was made off on purpose and more (`results.WIDE`), so a `SURE`th
+    of the bound is.
+    """
+    if precision not in OF_PARTS:
+        return 0.0
+    bits, order = OF_PARTS[precision]
+    parts = range(-(-BITS // bits))
+    return sum(2.0 ** (BITS - 1 - bits * (i + j)) for i in parts for j in parts if i + j > order)
 
 
 def narrowed_for_products(program: TileProgram) -> frozenset[int]:
