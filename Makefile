@@ -2,6 +2,7 @@
 #   make demo   solves examples/attention.py for the H100 and prints the schedule
 #   make test   linter, types and every test, with the oldest and the newest supported Triton
 #   make quick  tests of the first rooms of the pipeline, in under a minute
+#   make soak   front ends, workers and PostgreSQL under kill -9 for 20 minutes
 #
 # PYTHON=python3.12 make test    another interpreter
 # TRITON=3.7.1 make test-triton  the frontend's tests with one version of Triton
@@ -22,7 +23,7 @@ PARALLEL := -n auto --dist loadfile
 QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint types unit test-triton format clean
+.PHONY: help demo test soak quick lint types unit test-triton format clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -42,6 +43,9 @@ types: .venv/test.stamp
 
 quick: .venv/test.stamp
 	$(BIN)/python -m pytest $(PARALLEL) $(QUICK)
+
+soak: .venv/test.stamp
+	$(BIN)/python -m tests.soak
 
 unit: .venv/test.stamp
 	$(BIN)/python -m pytest $(PARALLEL)

@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 
 from twill.exc import StoreUnavailable
 from twill.schedule.file import field
-from twill.store.api import Submission
+from twill.store.api import PREFIX, Submission
 
 from .logs import request_id
 from .middleware import Around
 from .pages import pages
+from .pages.routes import refused_page
 from .queue import QueueUnavailable
 from .refusals import MEANINGS, Refused
 from .routes import api, operators
@@ -105,8 +106,16 @@ async def on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = KINDS.get(error.status_code, "Refused")
     message = MEANINGS.get(error.status_code, str(error.detail))
+    if error.status_code == 404 and wants_page(request):
+        return refused_page(Refused(404, kind, f"there is no page {request.url.path}", "the queue, or the schedules"))
     headers = {"Allow": ", ".join(methods_of(request))} if error.status_code == 405 else {}
     return refusal(Refused(error.status_code, kind, message, headers=headers))
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a browser asks for a page, not a program for the API."""
+    asked = request.headers.get("accept", "")
+    return "text/html" in asked and not request.url.path.startswith(f"{PREFIX}/")
 
 
 def methods_of(request: Request) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from twill.store.api import ENDED, Job
 
@@ -12,6 +14,7 @@ from .refusals import Refused
 from .service import Service
 
 LOOK = 0.25  # seconds between two looks for news
+LOOK_ANYWAY = 1.0  # the same where the queue tells them; the end of the service is noticed so
 SILENCE = 15.0  # seconds after which a comment keeps the connection alive
 AGAIN = "retry: 2000\n\n"  # milliseconds after which a browser that was cut off comes again
 
@@ -37,21 +40,25 @@ async def stream(service: Service, job: str, after: int) -> AsyncIterator[str]:
 
 async def news(service: Service, job: str, after: int) -> AsyncIterator[str]:
     """Each event as it happens, and a sign of life when nothing does."""
-    quiet = 0.0
-    while not service.stopping.is_set():
-        events = await asyncio.to_thread(service.queue.events, job, after)
-        for event in events:
-            yield written(event)
-            after = event.sequence
-        if events and Job.parse(events[-1].job).state in ENDED:
-            return
-        if not events and await asyncio.to_thread(has_ended, service, job):
-            return
-        quiet = 0.0 if events else quiet + LOOK
-        if quiet >= SILENCE:
-            yield ": still at work\n\n"
-            quiet = 0.0
-        await asyncio.sleep(LOOK)
+    spoke = time.monotonic()
+    look = LOOK_ANYWAY if service.news.told else LOOK
+    with service.news.about(job) as changed:
+        while not service.stopping.is_set():
+            changed.clear()
+            events = await asyncio.to_thread(service.queue.events, job, after)
+            for event in events:
+                yield written(event)
+                after = event.sequence
+            if events and Job.parse(events[-1].job).state in ENDED:
+                return
+            if not events and await asyncio.to_thread(has_ended, service, job):
+                return
+            spoke = time.monotonic() if events else spoke
+            if time.monotonic() - spoke >= SILENCE:
+                yield ": still at work\n\n"
+                spoke = time.monotonic()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), look)
 
 
 def has_ended(service: Service, job: str) -> bool:

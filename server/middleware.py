@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twill.store.api import REQUEST_ID
 
+from . import traces
 from .logs import request_id
 from .metrics import Metrics
 from .refusals import Refused
@@ -52,7 +53,12 @@ class Around:
         name = given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex
         token = request_id.set(name)
         try:
-            await _Request(self, scope, receive, send, name).answer()
+            with traces.span(scope["method"], traces.parent_of(Headers(scope=scope))) as span:
+                request = _Request(self, scope, receive, send, name)
+                await request.answer()
+                span.update_name(f"{scope['method']} {request.route()}")
+                span.set_attribute("http.response.status_code", request.status)
+                span.set_attribute("twill.request", name)
         finally:
             request_id.reset(token)
 
@@ -109,10 +115,14 @@ class _Request:
         await self.passing({"type": "http.response.start", "status": refused.status, "headers": headers})
         await self.passing({"type": "http.response.body", "body": body})
 
+    def route(self) -> str:
+        """The pattern of its path; "none" where there is no such path."""
+        return str(getattr(self.scope.get("route"), "path", "none"))
+
     def tell(self) -> None:
         """One line in the log; the route's pattern, not the path, in the metrics, of which there are few."""
         seconds = time.perf_counter() - self.begun
-        route = getattr(self.scope.get("route"), "path", "none")
+        route = self.route()
         method = self.scope["method"] if route != "none" else "any"
         self.around.metrics.requests.labels(method, route, str(self.status)).inc()
         self.around.metrics.seconds.labels(route).observe(seconds)

@@ -8,19 +8,22 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import TypeVar
 
 from twill.exc import StoreUnavailable
 from twill.store.api import JobBounds, JobProblem, State
 from twill.store.interface import Entry, ScheduleStore
 from twill.store.transport import BODY
 
-from . import processes, solver_process
-from .queue import Claim, JobQueue
+from . import processes, solver_process, traces
+from .queue import Claim, JobQueue, QueueUnavailable
 from .solver_process import Message
 
 LEASE = 60.0  # seconds after which a silent worker's job is given to another; a busy machine may be slow to begin
@@ -32,8 +35,10 @@ WITHOUT_MEMORY = (-signal.SIGABRT, solver_process.NO_ROOM_TO_SAY_SO)  # as C++ e
 KILLED = (-signal.SIGKILL, 255, None)  # 255: with the server of processes, so that nobody knows how
 ENDED_BUT_NOT_REAPED = ("Z", "X")
 RETRY = 1.0  # seconds to wait after the queue or the store failed
+PATIENCE = LEASE / 2  # seconds of a lease for which a solve goes on without a word from the queue
 
 log = logging.getLogger("twill.server.pool")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,11 @@ class Pool:
         with self.work:
             self.work.notify_all()
 
+    def heard(self, said: str) -> None:
+        """What a queue that tells its news calls: some job waits ("ID queued"), or may have been missed ("")."""
+        if not said or said.endswith(" queued"):
+            self.wake()
+
     def alive(self) -> bool:
         """Whether every worker is at its post."""
         return all(thread.is_alive() for thread in self.threads)
@@ -103,7 +113,9 @@ class Pool:
     def solve(self, claim: Claim) -> None:
         """Solve a claimed job; what keeps queue or store from working is no fault of the job's."""
         try:
-            Solve(self, claim).run()
+            about = {"twill.job": claim.job.id, "twill.kernel": claim.job.kernel, "twill.attempt": claim.job.attempts}
+            with traces.span("solve", claim.trace, **about):
+                Solve(self, claim).run()
         except Exception:
             with suppress(Exception):  # if the queue is down, the lease runs out instead
                 self.queue.give_back(claim)
@@ -118,6 +130,7 @@ class Solve:
         self.claim = claim
         self.begun = time.monotonic()
         self.last_beat = self.begun
+        self.last_heard = self.begun  # when the queue last prolonged the lease
         self.last_told = 0.0
         self.bounds: JobBounds | None = None  # those that were not yet written down
 
@@ -167,18 +180,40 @@ class Solve:
             return False
         if self.bounds is not None and now - self.last_told > TOLD:
             self.tell(now)
-        if now - self.last_beat > BEAT:
-            self.last_beat = now
+        return now - self.last_beat <= BEAT or self.beats(now)
+
+    def beats(self, now: float) -> bool:
+        """Prolong the lease; whether the solve may continue. It does while the queue is silent and the lease is not
+        near its end: a database that is started again costs nobody a solve."""
+        self.last_beat = now
+        try:
             said = self.pool.queue.beat(self.claim, LEASE)
-            if said == "cancel":
-                self.end("cancelled")
-            return said == "go on"
-        return True
+        except QueueUnavailable as error:
+            if now - self.last_heard < PATIENCE:
+                log.warning("the queue does not answer: %s", error, extra=self.about())
+                return True
+            raise
+        self.last_heard = now
+        if said == "cancel":
+            self.end("cancelled")
+        return said == "go on"
+
+    def patiently(self, what: Callable[[], T]) -> T:
+        """Do what a silent queue or store must not prevent, while the lease is not near its end."""
+        while True:
+            try:
+                return what()
+            except (QueueUnavailable, StoreUnavailable) as error:
+                if self.pool.stopping.is_set() or time.monotonic() - self.last_heard > PATIENCE:
+                    raise
+                log.warning("tried again: %s", error, extra=self.about())
+                self.pool.stopping.wait(RETRY)
 
     def tell(self, now: float) -> None:
         """Write the last bounds down."""
         if self.bounds is not None:
-            self.pool.queue.progress(self.claim, self.bounds)
+            with suppress(QueueUnavailable):  # the next ones are as good
+                self.pool.queue.progress(self.claim, self.bounds)
             self.bounds, self.last_told = None, now
 
     def keep(self, document: str) -> None:
@@ -188,7 +223,8 @@ class Solve:
             return
         try:
             machine = solver_process.machine_of(self.claim.document, self.claim.machine)
-            self.pool.store.keep(Entry.parse(document), machine)
+            entry = Entry.parse(document)
+            self.patiently(lambda: self.pool.store.keep(entry, machine))
         except StoreUnavailable:
             raise
         except Exception as error:
@@ -201,7 +237,7 @@ class Solve:
     def end(self, state: State, problem: JobProblem | None = None) -> None:
         """Write down how the job ended, after what was last known of its bounds."""
         self.tell(time.monotonic())
-        if self.pool.queue.finish(self.claim, state, problem):
+        if self.patiently(lambda: self.pool.queue.finish(self.claim, state, problem)):
             log.info("solve ended", extra={**self.about(), "state": state, "problem": problem and problem.kind})
 
     def ended_silently(self, code: int | None) -> None:
@@ -259,14 +295,25 @@ def too_large(size: int) -> JobProblem:
 
 
 def worker_name(number: int) -> str:
-    """A name that tells this process from every other: host, process, when that began, worker."""
-    return f"{socket.gethostname()}/{os.getpid()}/{began(os.getpid())}/{number}"
+    """A name that tells this process from every other: where, process, when that began, worker."""
+    return f"{here()}/{os.getpid()}/{began(os.getpid())}/{number}"
 
 
 def is_gone(worker: str) -> bool:
-    """Whether a worker's process is known to have ended (of another host's nothing is known)."""
-    host, process, beginning, _ = worker.rsplit("/", 3)
-    return host == socket.gethostname() and began(int(process)) != beginning
+    """Whether a worker's process is known to have ended (of one elsewhere nothing is known)."""
+    where, process, beginning, _ = worker.rsplit("/", 3)
+    return where == here() and began(int(process)) != beginning
+
+
+@cache
+def here() -> str:
+    """Where process numbers mean the same: a host since it started, and the namespace of a container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()}/{boot}/{space}"
 
 
 def began(process: int) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+from twill.document import Document
 from twill.store.api import Job, JobBounds, JobProblem, State
 
 STATES: tuple[State, ...] = get_args(State)
@@ -29,6 +30,9 @@ class Request:
     kernel, spec, machine: names for people. client: who asked first. machine_document: the machine of `machine_digest`
     as canonical JSON, which a queue keeps once for all jobs. A queue drops the documents (leaves them "") of a job
     that is done, and of others that ended when it has many of them.
+
+    priority: jobs of a higher one go first. share: of the workers, beside other clients of that priority. quota: jobs
+    that the client may have queued or running (0: any number). trace: what asked for it (`traces.current`).
     """
 
     key: str
@@ -39,6 +43,10 @@ class Request:
     client: str = ""
     machine_digest: str = ""
     machine_document: str = ""
+    priority: int = 0
+    share: float = 1.0
+    quota: int = 0
+    trace: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,15 +59,26 @@ class Event:
 
 @dataclass(frozen=True)
 class Claim:
-    """A worker's right to a job until its lease ends; `attempt` tells it from earlier claims of the same job.
+    """A worker's right to a job until its lease ends; `token` is larger than that of every earlier claim of the job.
 
-    document, machine: those of its `Request`.
+    document, machine, trace: those of its `Request`.
     """
 
     job: Job
     document: str
     machine: str
-    attempt: int
+    token: int
+    trace: str = ""
+
+
+class Note(Document):
+    """A line of the audit log: who asked for what. at: UTC time. action: "submit", "cancel", ...; subject: what of."""
+
+    number: int
+    at: str
+    client: str
+    action: str
+    subject: str
 
 
 class QueueFull(Exception):
@@ -68,6 +87,14 @@ class QueueFull(Exception):
     def __init__(self, waiting: int) -> None:
         super().__init__(f"{waiting} jobs are waiting")
         self.waiting = waiting
+
+
+class QuotaUsed(Exception):
+    """The client has as many open jobs as it may. open: how many."""
+
+    def __init__(self, open: int) -> None:
+        super().__init__(f"{open} jobs of this token are queued or running")
+        self.open = open
 
 
 class QueueUnavailable(Exception):
@@ -79,11 +106,15 @@ class JobQueue(Protocol):
 
     # -- by the service
 
-    def submit(self, request: Request, limit: int, solved: bool = False) -> tuple[Job, bool]:
-        """The job of `request`, and whether it is a new one; raises QueueFull if `limit` jobs wait already.
+    def submit(
+        self, request: Request, limit: int, solved: bool = False, look: Callable[[], bool] = lambda: False
+    ) -> tuple[Job, bool]:
+        """The job of `request`, and whether it is a new one; raises QueueFull if `limit` jobs wait already,
+        QuotaUsed if the client has as many open as it may.
 
         A job of the same key that is queued or running is the answer, and nothing is added. solved: the
-        schedule is there already, so that the job is born done (or an earlier one that is done is returned).
+        schedule is there already, so that the job is born done (or an earlier one that is done is returned). look:
+        whether it is there now, asked when no job of the key is open: one may have ended since `solved` was found out.
         """
 
     def get(self, job: str) -> Job | None:
@@ -110,10 +141,25 @@ class JobQueue(Protocol):
     def damage(self) -> str:
         """What of the queue is damaged; "" if nothing is. Reads all of it."""
 
+    def note(self, client: str, action: str, subject: str) -> None:
+        """Write down who asked for what."""
+
+    def notes(self, limit: int, before: int | None = None) -> tuple[Note, ...]:
+        """What was written down, newest first; before: only smaller numbers."""
+
+    def listen(self, heard: Callable[[str], None]) -> bool:
+        """Call `heard` from a thread whenever a job has news, with "ID STATE", or "" if news may have been missed.
+
+        False: this queue cannot tell, and whoever waits for news has to look.
+        """
+
     # -- by the workers
 
     def claim(self, worker: str, seconds: float) -> Claim | None:
-        """The job that waits longest, or one whose lease ran out, leased for `seconds`; None: there is none."""
+        """The job that is next, or one whose lease ran out, leased for `seconds`; None: there is none.
+
+        Next is the highest priority; of that, clients take turns by their shares; of a client, what waits longest.
+        """
 
     def beat(self, claim: Claim, seconds: float) -> Literal["go on", "cancel", "lost"]:
         """Prolong the lease, and hear whether the job is still wanted and still this worker's."""
@@ -133,8 +179,11 @@ class JobQueue(Protocol):
     def orphans(self, gone: Callable[[str], bool]) -> int:
         """Put the jobs of workers that are known to be gone back, before their leases end; how many there were."""
 
-    def forget(self, before: float) -> int:
-        """Remove jobs that ended before a time; how many there were."""
+    def stalled(self) -> int:
+        """Put jobs whose leases ran out back, for the next worker; how many there were."""
+
+    def forget(self, seconds: float) -> int:
+        """Remove jobs that ended more than `seconds` ago; how many there were."""
 
     def close(self) -> None:
         """Let go of everything; no method is called after this."""

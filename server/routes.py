@@ -18,6 +18,7 @@ from .access import Admin, Reader, Solver, service_of
 from .admission import read_body
 from .answers import FRESH, Answer
 from .events import last_seen, refuse_more_streams, stream
+from .queue import Note
 from .refusals import Refused, responses
 
 JSON = "application/json"
@@ -70,7 +71,7 @@ async def submit(request: Request, client: Solver) -> Response:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refused(415, "NotJson", f"the body is not of type {JSON}", f"the header Content-Type: {JSON}")
     body = await read_body(request.stream(), request.headers.get("content-length"), service.settings.input)
-    submitted = await service.submitted(body, client.name)
+    submitted = await service.submitted(body, client)
     where = {"Location": f"{PREFIX}/jobs/{submitted.job.id}"}
     return json_of(submitted.job, 200 if submitted.solved else 202, where)
 
@@ -96,7 +97,7 @@ async def list_jobs(request: Request, client: Reader, state: State | None = None
 async def retry_job(request: Request, job: JobId, client: Solver) -> Response:
     """Ask once more for the solve of a job that failed or was cancelled, one's own or (scope admin) anybody's."""
     service = service_of(request)
-    submitted = await asyncio.to_thread(service.retry, job, client.name, client.may("admin"))
+    submitted = await asyncio.to_thread(service.retry, job, client)
     where = {"Location": f"{PREFIX}/jobs/{submitted.job.id}"}
     return json_of(submitted.job, 200 if submitted.solved else 202, where)
 
@@ -110,7 +111,7 @@ async def get_job(request: Request, job: JobId, client: Reader) -> Response:
 @api.delete("/jobs/{job}", response_model=Job, responses=responses(404, 422), tags=["jobs"])
 async def cancel_job(request: Request, job: JobId, client: Solver) -> Response:
     """Ask for a job's end. Whoever else submitted the same loses it too, and can submit it again."""
-    return json_of(await asyncio.to_thread(service_of(request).cancel, job, client.name, client.may("admin")))
+    return json_of(await asyncio.to_thread(service_of(request).cancel, job, client))
 
 
 @api.get(
@@ -167,6 +168,51 @@ async def delete_schedule(request: Request, key: Key, client: Admin) -> Response
     if not await asyncio.to_thread(service_of(request).delete, key, client.name):
         raise Refused(404, "NotFound", f"there is no schedule with the key {key}")
     return Response(status_code=204)
+
+
+@api.put(
+    "/schedules/{key}/pin",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "It stays."}, **responses(404, 422, 503)},
+    tags=["schedules"],
+)
+async def pin_schedule(request: Request, key: Key, client: Admin) -> Response:
+    """Keep a schedule, and what is beside it, when others give way to new ones."""
+    return await pin(request, key, client.name, True)
+
+
+@api.delete(
+    "/schedules/{key}/pin",
+    status_code=204,
+    response_class=Response,
+    responses={204: {"description": "It may give way."}, **responses(404, 422, 503)},
+    tags=["schedules"],
+)
+async def unpin_schedule(request: Request, key: Key, client: Admin) -> Response:
+    """Let a schedule give way again."""
+    return await pin(request, key, client.name, False)
+
+
+async def pin(request: Request, key: str, client: str, pinned: bool) -> Response:
+    """Pin or unpin; raises Refused."""
+    if not await asyncio.to_thread(service_of(request).pin, key, client, pinned):
+        raise Refused(404, "NotFound", f"there is no schedule with the key {key}")
+    return Response(status_code=204)
+
+
+class Audit(Document):
+    """A page of the audit log. next: the `before` of the next page; None if there is none."""
+
+    notes: tuple[Note, ...]
+    next: int | None = None
+
+
+@api.get("/audit", response_model=Audit, responses=responses(422, 503), tags=["operators"])
+async def read_audit(request: Request, client: Admin, limit: Limit = 50, before: Before = None) -> Response:
+    """Who asked for what, newest first, for as long as jobs are remembered."""
+    found = await asyncio.to_thread(service_of(request).queue.notes, limit, before)
+    return json_of(Audit(notes=found, next=found[-1].number if len(found) == limit else None))
 
 
 @api.get("/schedules", response_model=ScheduleList, responses=responses(422, 503), tags=["schedules"])

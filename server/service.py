@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import shutil
 import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -18,20 +20,23 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.machine.names import list_machines
 from twill.store.api import Job, MachineList, MachineSummary
-from twill.store.interface import ScheduleStore
+from twill.store.interface import ServedStore
 
+from . import traces
 from .admitters import Admitters
 from .answers import Answers
 from .metrics import Metrics
+from .news import News
 from .pool import Pool
-from .queue import JobQueue, QueueFull, Request
+from .queue import JobQueue, QueueFull, QuotaUsed, Request
 from .rate import RateLimit
 from .refusals import Refused
 from .settings import Settings
-from .tokens import Tokens
+from .tokens import Client, Tokens
 
 BUSY = 5  # seconds after which a client that found the queue full may come again
 TIDY = 3600.0  # seconds between two looks for jobs to forget
+REQUEUE = 10.0  # seconds between two looks for jobs whose leases ran out
 MOST_SUBMITTING = 64  # submissions that are being read, or wait for that
 LOOK_AGAIN = 1.0  # seconds for which readiness is believed: anybody may ask, and it writes to the disk
 GRACE = 10.0  # seconds that a solve may take beyond its own budget before its process is killed
@@ -50,7 +55,7 @@ class Submitted:
 class Service:
     """One running service. Its methods may be called from any thread; those that wait are not for the event loop."""
 
-    def __init__(self, settings: Settings, store: ScheduleStore, queue: JobQueue) -> None:
+    def __init__(self, settings: Settings, store: ServedStore, queue: JobQueue) -> None:
         self.settings = settings
         self.store = store
         self.queue = queue
@@ -67,6 +72,7 @@ class Service:
         self.submitters = ThreadPoolExecutor(settings.admitters + 2, "submit")
         self.submitting = 0  # submissions that are being read or wait for that; only the event loop counts them
         self.streams = 0  # event streams that are open; only the event loop counts them
+        self.news = News()
         self.stopping = threading.Event()
         self.damage = ""  # of the queue, as it was last looked for
         self.looking = threading.Lock()  # whoever asks for readiness meanwhile gets the same answer
@@ -76,6 +82,7 @@ class Service:
 
     def start(self) -> None:
         """Begin to solve."""
+        self.news.told = self.queue.listen(self.heard)
         self.pool.start()
         self.tidier.start()
 
@@ -89,20 +96,29 @@ class Service:
         self.queue.close()
         self.store.close()
 
+    def heard(self, said: str) -> None:
+        """What a queue tells of its jobs."""
+        self.pool.heard(said)
+        self.news.heard(said)
+
     def tidy(self) -> None:
-        """Look for damage and forget old jobs, now and then."""
+        """Look for damage and forget old jobs, now and then; let jobs of silent workers wait again."""
+        tidied = -TIDY
         while True:
             try:
-                self.damage = self.queue.damage()
-                if self.damage:
-                    log.error(self.damage)
-                self.queue.forget(time.time() - self.settings.keep_jobs)
+                if time.monotonic() - tidied >= TIDY:
+                    tidied = time.monotonic()
+                    self.damage = self.queue.damage()
+                    if self.damage:
+                        log.error(self.damage)
+                    self.queue.forget(self.settings.keep_jobs)
+                self.queue.stalled()
             except Exception:
-                log.exception("old jobs were not forgotten")
-            if self.stopping.wait(TIDY):
+                log.exception("old jobs were not forgotten, or silent workers' not put back")
+            if self.stopping.wait(REQUEUE):
                 return
 
-    async def submitted(self, body: bytes, client: str) -> Submitted:
+    async def submitted(self, body: bytes, client: Client) -> Submitted:
         """The job of a JSON body; raises Refused. Waits in threads of its own: those of other requests stay free."""
         if self.submitting >= MOST_SUBMITTING:
             self.metrics.submissions.labels("refused").inc()
@@ -110,39 +126,57 @@ class Service:
             raise Refused(503, "Busy", "too many submissions at once", hint, {"Retry-After": str(BUSY)})
         self.submitting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.submitters, self.submit, body, client)
+            work = copy_context().run  # the thread's log lines and spans belong to the request
+            return await asyncio.get_running_loop().run_in_executor(self.submitters, work, self.submit, body, client)
         finally:
             self.submitting -= 1
 
-    def submit(self, body: bytes, client: str) -> Submitted:
+    def submit(self, body: bytes, client: Client) -> Submitted:
         """The job of a JSON body; raises Refused."""
-        return self.asked(self.admitters.admit(body, client))
+        return self.asked(self.admitters.admit(body, client.name), client, "submit")
 
-    def retry(self, job: str, client: str, all_jobs: bool) -> Submitted:
+    def retry(self, job: str, client: Client) -> Submitted:
         """The job that solves once more what an ended one did not; raises Refused."""
         found = self.job(job)
         request = self.queue.request(job)
-        if request is not None and request.client != client and not all_jobs:
-            raise Refused(403, "Forbidden", "the job was submitted with another token", "a token with the scope admin")
+        refuse_others(request, client)
         if found.state not in ("failed", "cancelled"):
             raise Refused(409, "NotEnded", f"the job is {found.state}", "a job that failed or was cancelled")
         if request is None or not request.document:
             raise Refused(409, "NotRemembered", "what the job was to solve is not remembered", "POST /v1/jobs")
-        return self.asked(request)
+        return self.asked(request, client, "retry")
 
-    def asked(self, request: Request) -> Submitted:
-        """The job of what was admitted; raises Refused."""
-        solved = self.store.get(request.key, graph=False) is not None
+    def asked(self, admitted: Request, client: Client, action: str) -> Submitted:
+        """The job of what was admitted, for a client and with its priority; raises Refused."""
+        request = dataclasses.replace(
+            admitted,
+            client=client.name,
+            priority=client.priority,
+            share=client.share,
+            quota=client.jobs,
+            trace=traces.current(),
+        )
+
+        def look() -> bool:
+            return self.store.get(request.key, graph=False) is not None
+
+        solved = look()
         try:
-            job, new = self.queue.submit(request, self.settings.waiting, solved)
+            job, new = self.queue.submit(request, self.settings.waiting, solved, look)
         except QueueFull as full:
             self.metrics.submissions.labels("refused").inc()
             hint = f"the same again in {BUSY} s"
             raise Refused(429, "QueueFull", str(full), hint, {"Retry-After": str(BUSY)}) from None
+        except QuotaUsed as used:
+            self.metrics.submissions.labels("refused").inc()
+            hint = "the same again when one of them has ended, or was cancelled"
+            raise Refused(429, "QuotaUsed", str(used), hint, {"Retry-After": str(BUSY)}) from None
+        if new or not solved:  # what is answered from the store costs nobody anything
+            self.queue.note(client.name, action, f"job {job.id} key {job.key}")
         self.metrics.submissions.labels("solved" if solved else "new" if new else "joined").inc()
         if new and not solved:
             self.pool.wake()
-        return Submitted(job, solved)
+        return Submitted(job, solved or job.state == "done")
 
     def count_stream(self, more: int) -> None:
         """An event stream was opened (1) or has ended (-1)."""
@@ -161,20 +195,25 @@ class Service:
             raise Refused(404, "NotFound", f"there is no job {job}", "an id that POST /v1/jobs returned")
         return found
 
-    def cancel(self, job: str, client: str, all_jobs: bool) -> Job:
-        """Ask for the end of a job, one's own or (all_jobs) anybody's; raises Refused."""
-        request = self.queue.request(self.job(job).id)
-        if request is not None and request.client != client and not all_jobs:
-            raise Refused(403, "Forbidden", "the job was submitted with another token", "a token with the scope admin")
+    def cancel(self, job: str, client: Client) -> Job:
+        """Ask for the end of a job, one's own or (scope admin) anybody's; raises Refused."""
+        refuse_others(self.queue.request(self.job(job).id), client)
+        self.queue.note(client.name, "cancel", f"job {job}")
         found = self.queue.cancel(job)
         return self.job(job) if found is None else found
 
     def delete(self, key: str, client: str) -> bool:
         """Remove a schedule; whether there was one."""
+        self.queue.note(client, "delete", f"key {key}")
         gone = self.store.delete(key)
         self.answers.forget(key)
         log.info("schedule deleted", extra={"key": key, "client": client, "there": gone})
         return gone
+
+    def pin(self, key: str, client: str, pinned: bool) -> bool:
+        """Keep a schedule when others give way, or no longer; whether there is one."""
+        self.queue.note(client, "pin" if pinned else "unpin", f"key {key}")
+        return self.store.pin(key, pinned)
 
     def ready(self) -> str:
         """What keeps the service from working; "" if nothing does."""
@@ -189,15 +228,22 @@ class Service:
         if not self.pool.alive():
             return "not every worker is running"
         try:
-            free = shutil.disk_usage(self.settings.data).free
-            if free < self.settings.free:
-                return f"the disk is full: {free // 2**20} MiB are left of the {self.settings.free // 2**20} needed"
+            if self.settings.data is not None:
+                free = shutil.disk_usage(self.settings.data).free
+                if free < self.settings.free:
+                    return f"the disk is full: {free // 2**20} MiB are left of the {self.settings.free // 2**20} needed"
             self.store.find(limit=1)
         except OSError as error:
             return f"{self.settings.data}: {error.strerror or error}"
         except StoreUnavailable as error:
             return error.message
         return self.damage or self.queue.trouble()
+
+
+def refuse_others(request: Request | None, client: Client) -> None:
+    """Raise Refused if a job is neither the client's own, nor may it act on those of others."""
+    if request is not None and request.client != client.name and not client.may("admin"):
+        raise Refused(403, "Forbidden", "the job was submitted with another token", "a token with the scope admin")
 
 
 @cache

@@ -1,12 +1,18 @@
 """Who may do what: API tokens, kept as hashes in a text file.
 
-A line of the file is `name scopes sha256`, scopes joined by commas, and may end with the last day on which the token
-counts, as 2027-01-31 (UTC); `#` begins a comment. A token is 256 random bits, so that its plain SHA-256 tells nobody
-anything. The file is read again when it changes. A line that is none is logged, and the others count.
+A line of the file is `name scopes sha256`, scopes joined by commas. Behind that may stand, in any order, the last day
+on which the token counts, as 2027-01-31 (UTC); `share=2`, its share of the workers beside others (1 unless it is said);
+`priority=1`, whose jobs go before those of lower ones (0); `jobs=50`, how many it may have queued or running (any
+number). Lines of one name are one client, so that a new token can be given out before the old one ends. `#` begins a
+comment.
+
+A token is 256 random bits, so that its plain SHA-256 tells nobody anything. The file is read again when it changes. A
+line that is none is logged, and the others count.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -18,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from twill.exc import MalformedTokenFile
 
@@ -33,8 +39,14 @@ GRANTS: dict[Scope, frozenset[Scope]] = {
 PREFIX = "twill_"  # so that a token found in a log or a repository is known for what it is
 LOOK_AGAIN = 1.0  # seconds between two looks at the file
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+SETTINGS = {
+    "share": re.compile(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]{1,2})?"),
+    "priority": re.compile(r"-?[0-9]{1,3}"),
+    "jobs": re.compile(r"[0-9]{1,6}"),
+}
 GRAMMAR = (
-    "a line is `name scopes sha256 [last day]`, as `twill serve --token-file FILE --add-token NAME:SCOPES` writes it"
+    "a line is `name scopes sha256 [last day] [share=N] [priority=N] [jobs=N]`,"
+    " as `twill serve --token-file FILE --add-token NAME:SCOPES` writes it"
 )
 
 
@@ -43,11 +55,17 @@ log = logging.getLogger("twill.server.tokens")
 
 @dataclass(frozen=True)
 class Client:
-    """Whoever asks. name: of the token, or the address where none is needed. last_day: on which the token counts."""
+    """Whoever asks. name: of the token, or the address where none is needed. last_day: on which the token counts.
+
+    share, priority, jobs: see the top of this file (jobs 0: any number).
+    """
 
     name: str
     scopes: frozenset[Scope]
     last_day: date | None = None
+    share: float = 1.0
+    priority: int = 0
+    jobs: int = 0
 
     def expired(self) -> bool:
         """Whether the token counts no more."""
@@ -133,13 +151,28 @@ def read_tokens(path: Path) -> tuple[dict[str, Client], tuple[MalformedTokenFile
 
 def client_of(words: Sequence[str], file: str, line: int) -> Client:
     """The client of a line's words; raises MalformedTokenFile."""
-    if not 3 <= len(words) <= 4 or not NAME.fullmatch(words[0]) or not re.fullmatch(r"[0-9a-f]{64}", words[2]):
+    if len(words) < 3 or not NAME.fullmatch(words[0]) or not re.fullmatch(r"[0-9a-f]{64}", words[2]):
         raise MalformedTokenFile("not a token's line", file=file, line=line, hint=GRAMMAR)
-    try:
-        last_day = date.fromisoformat(words[3]) if len(words) > 3 else None
-    except ValueError:
-        raise MalformedTokenFile(f"{words[3]!r} is no day", file=file, line=line, hint="a day as 2027-01-31") from None
-    return Client(words[0], scopes_of(words[1].split(","), file, line), last_day)
+    client = Client(words[0], scopes_of(words[1].split(","), file, line))
+    for word in words[3:]:
+        client = dataclasses.replace(client, **said_by(word, file, line))
+    return client
+
+
+def said_by(word: str, file: str, line: int) -> dict[str, Any]:
+    """What a word behind a token's hash says of its client; raises MalformedTokenFile."""
+    name, equals, value = word.partition("=")
+    if not equals:
+        try:
+            return {"last_day": date.fromisoformat(word)}
+        except ValueError:
+            hint = "a day as 2027-01-31"
+            raise MalformedTokenFile(f"{word!r} is no day", file=file, line=line, hint=hint) from None
+    form = SETTINGS.get(name)
+    if form is None or not form.fullmatch(value):
+        hint = "share=2, priority=1 or jobs=50"
+        raise MalformedTokenFile(f"{word!r} means nothing for a token", file=file, line=line, hint=hint)
+    return {name: float(value) if name == "share" else int(value)}
 
 
 def scopes_of(words: Iterable[str], file: str = "", line: int = 0) -> frozenset[Scope]:
@@ -154,11 +187,15 @@ def scopes_of(words: Iterable[str], file: str = "", line: int = 0) -> frozenset[
     return frozenset(found)
 
 
-def add_token(path: Path, name: str, scopes: frozenset[Scope], days: int | None = None) -> str:
+def add_token(
+    path: Path, name: str, scopes: frozenset[Scope], days: int | None = None, said: Sequence[str] = ()
+) -> str:
     """Append a new token to the file (made if need be, readable by its owner only), and return it: it is told once.
 
-    days: for which it counts, today not among them (None: for good).
+    days: for which it counts, today not among them (None: for good). said: words as `share=2`.
     """
+    for word in said:
+        said_by(word, "", 0)
     if not NAME.fullmatch(name):
         hint = "1 to 64 letters, digits, dots, dashes and underscores"
         raise MalformedTokenFile(f"{name!r} is no name for a token", hint=hint)
@@ -171,5 +208,5 @@ def add_token(path: Path, name: str, scopes: frozenset[Scope], days: int | None 
     granted = ",".join(scope for scope in SCOPES if scope in scopes)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"{start}{name} {granted} {digest(token)}{until}\n")
+        file.write(f"{start}{' '.join((name, granted, digest(token) + until, *said))}\n")
     return token

@@ -34,6 +34,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
+        self.pins: set[str] = set()
         self.lock = threading.Lock()
 
     def get(self, key: str, *, graph: bool = True) -> Entry | None:
@@ -82,6 +83,13 @@ class MemoryStore:
 
     def delete(self, key: str) -> bool:
         return self.entries.pop(key, None) is not None
+
+    def pin(self, key: str, pinned: bool = True) -> bool:
+        (self.pins.add if pinned else self.pins.discard)(key)
+        return key in self.entries
+
+    def pinned(self) -> frozenset[str]:
+        return frozenset(self.pins)
 
     def get_artifact(self, key: str, name: str) -> bytes | None:
         return None

@@ -23,7 +23,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 SOURCES = {"twill": ROOT / "twill", "twill.machines": ROOT / "machines", "twill.server": ROOT / "server"}
 IMPORT_NAMES = {
     "z3-solver": "z3", "cuda-core": "cuda", "cuda-bindings": "cuda", "prometheus-client": "prometheus_client",
-    "pydantic-core": "pydantic_core",
+    "opentelemetry-api": "opentelemetry", "psycopg-pool": "psycopg_pool", "pydantic-core": "pydantic_core",
 }  # fmt: skip
 NOT_IMPORTED = {"nvidia-cuda-nvdisasm", "nvidia-cuda-nvrtc"}  # loaded or run by other means
 
@@ -37,9 +37,8 @@ def names_of(requirements: list[str]) -> set[str]:
 def test_every_import_is_declared() -> None:
     project = PROJECT["project"]
     needed = names_of(project["dependencies"])
-    optional = names_of(
-        [text for extra in ("emit", "server", "torch") for text in project["optional-dependencies"][extra]]
-    )
+    extras = ("emit", "postgres", "server", "torch", "traces")
+    optional = names_of([text for extra in extras for text in project["optional-dependencies"][extra]])
     used = {}
     for root in SOURCES.values():
         for path in root.rglob("*.py"):

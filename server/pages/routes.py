@@ -15,10 +15,12 @@ from twill.show.html import resource
 from twill.store.api import ENDED
 
 from ..access import COOKIE, allow, client_of, not_too_often, service_of
+from ..proxies import user_of
 from ..queue import QueueUnavailable
 from ..refusals import Refused
 from ..tokens import Client, Scope
 from . import views
+from .compare import compare_form, compare_page
 from .forms import read_form, refuse_other_sites, submission_of, words
 from .layout import file, page
 
@@ -65,7 +67,9 @@ def refused_page(refused: Refused) -> Response:
 
 def visitor(request: Request, needed: Scope) -> Client:
     """Whoever looks at the page or sends its form; raises Refused."""
-    client = client_of(request, request.cookies.get(COOKIE))
+    settings = service_of(request).settings
+    user = user_of(request, settings.user_header, settings.user_scopes, settings.proxies)
+    client = user or client_of(request, request.cookies.get(COOKIE))
     not_too_often(request, client)
     if request.method == "POST":
         refuse_other_sites(request)
@@ -99,7 +103,7 @@ async def submit(request: Request) -> Response:
             body = await submission_of(form)
         finally:
             await form.close()
-        submitted = await service.submitted(body, client.name)
+        submitted = await service.submitted(body, client)
     except Refused as refused:
         content = views.submit_page(service.machines, (refused.message, refused.hint))
         found = page("Submit", content, status=refused.status)
@@ -125,7 +129,7 @@ async def job_page(request: Request, job: str) -> Response:
 async def cancel(request: Request, job: str) -> Response:
     """Cancel, and show the job."""
     client = visitor(request, "solve")
-    await asyncio.to_thread(service_of(request).cancel, job, client.name, client.may("admin"))
+    await asyncio.to_thread(service_of(request).cancel, job, client)
     return RedirectResponse(f"/jobs/{job}", 303)
 
 
@@ -146,11 +150,30 @@ async def schedule(request: Request, key: str) -> Response:
     entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
     if entry is None:
         raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+    others = await asyncio.to_thread(service_of(request).store.find, entry.kernel, None, LISTED)
     try:
         content, tail = await asyncio.to_thread(views.schedule_page, entry.schedule)
     except InvalidSchedule as error:
         raise Refused(404, "InvalidSchedule", error.message, error.hint) from None
+    content += compare_form(entry.key, others)
     return page(f"{entry.kernel} on {entry.machine}", content, scripts=[resource("page.js")], tail=tail)
+
+
+@pages.get("/compare")
+async def compare(request: Request, first: Words = "", second: Words = "") -> Response:
+    """Two schedules side by side."""
+    visitor(request, "read")
+    found = []
+    for key in (first, second):
+        entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
+        if entry is None:
+            raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+        found.append(entry.schedule)
+    try:
+        content = await asyncio.to_thread(compare_page, *found)
+    except InvalidSchedule as error:
+        raise Refused(404, "InvalidSchedule", error.message, error.hint) from None
+    return page("Two schedules", content)
 
 
 @pages.get("/login")

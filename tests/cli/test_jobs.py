@@ -47,7 +47,7 @@ def test_what_was_cancelled_is_tried_again_as_another_job(client: Client, capsys
 
 
 def test_a_job_whose_document_is_gone_is_not_tried_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.queue_sqlite.MOST_KEPT", 0)
+    monkeypatch.setattr("server.queue_sql.MOST_KEPT", 0)
     old = client.post("/v1/jobs", json=body()).json()["id"]
     client.delete(f"/v1/jobs/{old}")
     refused = client.post(f"/v1/jobs/{old}/retry")

@@ -183,3 +183,25 @@ def test_with_tokens_a_browser_signs_in_and_keeps_a_cookie_no_script_can_read(tm
         assert client.get("/").status_code == 200
         assert client.get("/submit").status_code == 403
         assert client.post(f"/jobs/{NONE}/cancel").status_code == 403
+
+
+def test_a_path_that_is_none_is_a_page_for_a_browser_and_a_document_for_a_program(client: Client) -> None:
+    answer = client.get("/nowhere/<i>", headers={"Accept": "text/html,*/*"})
+    assert answer.status_code == 404 and "Sorry" in answer.text and "<i>" not in answer.text
+    assert 'href="/schedules"' in answer.text
+    assert client.get("/nowhere").json()["kind"] == "NotFound"
+    assert client.get("/v1/nowhere", headers={"Accept": "text/html"}).json()["kind"] == "NotFound"
+
+
+def test_two_schedules_of_a_kernel_are_compared_side_by_side(client: Client, key: str) -> None:
+    job = client.post("/v1/jobs", json=body(graph(1024, kernel=EVIL))).json()
+    assert ended(client, job["id"])["state"] == "done"
+    form = client.get(f"/schedules/{key}").text
+    assert 'action="/compare"' in form and f'value="{job["key"]}"' in form
+    found = client.get("/compare", params={"first": key, "second": job["key"]})
+    assert found.status_code == 200 and found.text.count("<svg") >= 2 and EVIL not in found.text
+    rows = dict(re.findall(r"<tr><td[^>]*>(?:<b>)?([^<]+)(?:</b>)?</td>(.*?)</tr>", found.text))
+    assert "<b>" in rows["initiation interval I, cycles"] and "<b>" not in rows["machine"]
+    same = client.get("/compare", params={"first": key, "second": key}).text
+    assert "<td><b>" not in same
+    assert client.get("/compare", params={"first": key, "second": "x"}).status_code == 404

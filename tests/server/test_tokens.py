@@ -123,3 +123,31 @@ def test_a_file_that_is_broken_later_lets_nobody_in(path: Path, spoil: object, m
     assert callable(spoil)
     spoil(path)
     assert known.client(token) is None
+
+
+def test_what_a_client_may_have_stands_behind_its_hash(path: Path) -> None:
+    token = add_token(path, "ci", scopes_of(["solve"]), 90, ["share=2.5", "priority=-1", "jobs=50"])
+    plain = add_token(path, "plain", scopes_of(["solve"]))
+    known = Tokens(path)
+    client = known.client(token)
+    assert client is not None and (client.share, client.priority, client.jobs) == (2.5, -1, 50)
+    assert client.last_day is not None and not client.expired()
+    other = known.client(plain)
+    assert other is not None and (other.share, other.priority, other.jobs, other.last_day) == (1.0, 0, 0, None)
+
+
+@pytest.mark.parametrize("word", ["share=0", "share=-1", "share=x", "priority=1.5", "jobs=-1", "jobs=", "color=red"])
+def test_what_means_nothing_for_a_token_is_refused_before_it_is_written(path: Path, word: str) -> None:
+    with pytest.raises(MalformedTokenFile, match="means nothing"):
+        add_token(path, "ci", scopes_of(["read"]), None, [word])
+    assert not path.exists()
+    path.write_text(f"ci read {'0' * 64} {word}\n", encoding="utf-8")
+    found, bad = read_tokens(path)
+    assert found == {} and [error.line for error in bad] == [1]
+
+
+def test_a_new_token_of_a_name_is_the_same_client_while_the_old_one_counts(path: Path) -> None:
+    old, new = (add_token(path, "ci", scopes_of(["solve"])) for _ in range(2))
+    known = Tokens(path)
+    clients = [known.client(token) for token in (old, new)]
+    assert [client and client.name for client in clients] == ["ci", "ci"]

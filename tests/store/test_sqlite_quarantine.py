@@ -11,7 +11,7 @@ from tests.kernels import H100
 from tests.store_files import change, plant, rehash
 from tests.stores import asked_of, entry_of, graph_of, poisons, schedule_of
 from twill.machine.description import Machine
-from twill.store import sqlite as sqlite_module
+from twill.store import sql as sqlite_module
 from twill.store.care import quarantined
 from twill.store.examine import examine
 from twill.store.interface import Entry

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from twill.cli import (
     calibrating,
     comparing,
+    covering,
     emitting,
     jobs,
     machines,
+    recording,
     retuning,
     running,
     schedules,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
 STATES = ("queued", "running", "done", "failed", "cancelled")  # as twill.store.api has them
+FORMATS = ("text", "json", "dot", "graphml")  # as twill.graph.networks has them
+LEVELS = ("debug", "info", "warning", "error")
 POLICIES = ("lookup", "solve", "require", "off")  # as twill.runtime.policy has them
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
 4 budget exhausted; 5 internal error; 6 not as it should be (store verify, store import, ci)"""
@@ -59,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
     explain(commands)
     emit(commands)
     run(commands)
+    record(commands)
+    coverage(commands)
     bench(commands)
     tune(commands)
     check(commands)
@@ -69,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     service_jobs(commands)
     continuous(commands)
     serve(commands)
+    work(commands)
     return top
 
 
@@ -138,7 +145,8 @@ def extract(commands: Commands) -> None:
     one = new(commands, "extract", "the dependence graph of a kernel")
     kernel(one)
     rewriting(one)
-    one.add_argument("--json", action="store_true", help="the graph document instead of text")
+    one.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="text (the default), or for other programs")
+    one.add_argument("--json", dest="format", action="store_const", const="json", help="--format json: the document")
     one.set_defaults(command=solving.extract)
 
 
@@ -204,6 +212,36 @@ def script() -> argparse.ArgumentParser:
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
     one.set_defaults(command=running.run)
     return one
+
+
+def record(commands: Commands) -> None:
+    """`twill record`."""
+    one = new(commands, "record", "run a script and write sidecars from the launches that it makes (docs/sidecars.md)")
+    text = (
+        "where launches go: the GPU, or nowhere, with tensors on the CPU or without memory (default: as there is one)"
+    )
+    one.add_argument("--on", choices=("gpu", "cpu", "meta"), help=text)
+    one.add_argument("--out", metavar="DIR", help="write all sidecars into DIR, to be named by TWILL_SIDECARS")
+    one.add_argument("--force", action="store_true", help="replace sidecars that are there, instead of adding to them")
+    one.add_argument("script", metavar="SCRIPT.py")
+    one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
+    one.set_defaults(command=recording.record)
+
+
+def coverage(commands: Commands) -> None:
+    """`twill coverage`."""
+    one = new(commands, "coverage", "what would become of every kernel of a path or package (docs/coverage.md)")
+    one.add_argument("name", metavar="PATH|PACKAGE", help="a file, a folder, or an importable package")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", default="h100", help="the machine (default: h100)")
+    one.add_argument("--emit", metavar="S", type=seconds, help="also solve, for S seconds each, and emit")
+    one.add_argument("--limit", metavar="S", type=seconds, default=60.0, help="for all before a solve (default: 60)")
+    one.add_argument("--sample", metavar="N", type=positive, help="only N kernels, drawn at random")
+    one.add_argument("--seed", metavar="N", type=natural, default=0, help="of the drawing (default 0)")
+    one.add_argument("--only", metavar="PATTERN", default="", help="only kernels in whose names this is found")
+    one.add_argument("--jobs", metavar="N", type=positive, help="processes (default: one for each core)")
+    one.add_argument("--results", metavar="FILE", help="keep every outcome there, and go on from what it has")
+    one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
+    one.set_defaults(command=covering.coverage)
 
 
 def bench(commands: Commands) -> None:
@@ -284,20 +322,50 @@ def serve(commands: Commands) -> None:
     one = new(commands, "serve", "schedules over HTTP: jobs, store and pages (docs/service.md)")
     one.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: this machine only)")
     one.add_argument("--port", metavar="N", type=natural, default=8377, help="default: 8377; 0: any that is free")
-    one.add_argument("--store", metavar="DIR", help="where schedules and jobs are kept (default: in your home)")
-    one.add_argument("--workers", metavar="N", type=natural, default=1, help="solves at a time (default: 1; 0: none)")
+    text = "where schedules and jobs are kept: a directory (default: in your home), or postgresql://..."
+    one.add_argument("--store", metavar="PLACE", help=text)
+    databases(one)
+    one.add_argument(
+        "--workers", metavar="N", type=natural, help="solves at a time (default: 1, and 0 beside a database)"
+    )
     one.add_argument("--token-file", metavar="FILE", help="who may do what; without one, only this machine may connect")
     one.add_argument("--add-token", metavar="NAME:SCOPES", help="add a token to --token-file, print it, and leave")
     one.add_argument("--days", metavar="N", type=positive, help="the days for which an added token counts (all)")
-    one.add_argument("--queue", metavar="N", type=positive, default=1000, help="jobs that may wait (default: 1000)")
+    text = "share=N, priority=N or jobs=N of an added token (docs/service.md); repeatable"
+    one.add_argument("--grant", metavar="NAME=N", action="append", default=[], help=text)
+    one.add_argument("--waiting", metavar="N", type=positive, default=1000, help="jobs that may wait (default: 1000)")
     one.add_argument("--rate", metavar="N", type=natural, default=200, help="requests a second of a client; 0: any")
     one.add_argument("--time-limit", metavar="S", type=seconds, default=300.0, help="for one solve (default: 300)")
     one.add_argument("--memory-limit", metavar="MB", type=positive, default=4096, help="of one solve (default: 4096)")
     one.add_argument("--connections", metavar="N", type=positive, default=1000, help="open at once (default: 1000)")
     text = "believe what this proxy says of its clients (X-Forwarded-For); repeatable (default: none)"
     one.add_argument("--proxy", metavar="ADDRESS", action="append", default=[], help=text)
-    one.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default: info")
+    text = "the header in which such a proxy says who looks at a page, as X-Forwarded-User (default: none)"
+    one.add_argument("--user-header", metavar="NAME", default="", help=text)
+    one.add_argument("--user-scopes", metavar="SCOPES", default="solve", help="of such users (default: solve)")
+    one.add_argument("--tls-certificate", metavar="FILE", help="speak TLS, with this certificate chain")
+    one.add_argument("--tls-key", metavar="FILE", help="and its private key")
+    one.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
     one.set_defaults(command=serving.serve)
+
+
+def work(commands: Commands) -> None:
+    """`twill work`."""
+    one = new(commands, "work", "solve what is queued in a database (docs/operating.md)")
+    one.add_argument("--store", metavar="URL", required=True, help="where schedules are kept: postgresql://...")
+    databases(one)
+    one.add_argument("--workers", metavar="N", type=positive, default=1, help="solves at a time (default: 1)")
+    one.add_argument("--time-limit", metavar="S", type=seconds, default=300.0, help="for one solve (default: 300)")
+    one.add_argument("--memory-limit", metavar="MB", type=positive, default=4096, help="of one solve (default: 4096)")
+    one.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
+    one.set_defaults(command=serving.work)
+
+
+def databases(one: argparse.ArgumentParser) -> None:
+    """Where jobs and large artifacts are, if not where schedules are."""
+    one.add_argument("--queue", metavar="URL", default="", help="the database of the jobs (default: that of --store)")
+    text = "where large artifacts are: s3://BUCKET/PREFIX or file:///DIRECTORY (default: in the database)"
+    one.add_argument("--objects", metavar="URL", default="", help=text)
 
 
 def stored(commands: Commands) -> None:

@@ -1,4 +1,4 @@
-"""`twill serve`: the schedule service on this machine."""
+"""`twill serve`: the schedule service; `twill work`: its workers, anywhere that reaches its database."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 import os
 import socket
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +15,10 @@ from twill.cli import codes
 from twill.exc import CannotListen, MalformedTokenFile, ServerNotInstalled
 
 PLACES = ("twill.server", "server")  # installed, or beside `twill` in a checkout
-LIBRARIES = frozenset({"fastapi", "h11", "multipart", "prometheus_client", "python_multipart", "starlette", "uvicorn"})
+LIBRARIES = frozenset(
+    {"fastapi", "h11", "multipart", "prometheus_client", "python_multipart", "starlette", "uvicorn"}
+    | {"obstore", "psycopg", "psycopg_pool"}
+)
 
 
 def serve(arguments: Namespace) -> int:
@@ -21,21 +26,42 @@ def serve(arguments: Namespace) -> int:
     if arguments.add_token is not None:
         return add_token(arguments)
     run = part("run")
+    store = place(arguments.store)
     settings = run.settings_of(
-        data=directory(arguments.store),
+        store=store,
         host=arguments.host,
         port=arguments.port,
-        workers=arguments.workers,
+        workers=workers_of(arguments.workers, store),
         tokens=None if arguments.token_file is None else Path(arguments.token_file),
-        waiting=arguments.queue,
+        waiting=arguments.waiting,
         rate=arguments.rate,
         seconds=arguments.time_limit,
         megabytes=arguments.memory_limit,
         proxies=tuple(arguments.proxy),
         connections=arguments.connections,
+        user_header=arguments.user_header,
+        user_scopes=arguments.user_scopes,
+        certificate=None if arguments.tls_certificate is None else Path(arguments.tls_certificate),
+        private_key=None if arguments.tls_key is None else Path(arguments.tls_key),
     )
-    with listen(arguments.host, arguments.port) as listening:
-        run.run(settings, listening, arguments.log_level)
+    with listen(arguments.host, arguments.port) as listening, libraries():
+        run.run(settings, listening, arguments.log_level, store, arguments.queue, arguments.objects)
+    return codes.SOLVED
+
+
+def work(arguments: Namespace) -> int:
+    """Solve what is queued in a database, until SIGINT or SIGTERM."""
+    work = part("work")
+    with libraries():
+        work.run(
+            store=arguments.store,
+            queue=arguments.queue,
+            objects=arguments.objects,
+            workers=arguments.workers,
+            seconds=arguments.time_limit,
+            megabytes=arguments.memory_limit,
+            level=arguments.log_level,
+        )
     return codes.SOLVED
 
 
@@ -47,7 +73,8 @@ def add_token(arguments: Namespace) -> int:
         raise MalformedTokenFile("a token needs a file, a name and scopes", hint=hint)
     tokens = part("tokens")
     given = tokens.scopes_of(scopes.split(","))
-    print(tokens.add_token(Path(arguments.token_file), name, given, arguments.days))
+    said = [word for option in arguments.grant for word in option.split()]
+    print(tokens.add_token(Path(arguments.token_file), name, given, arguments.days, said))
     return codes.SOLVED
 
 
@@ -57,20 +84,42 @@ def part(name: str) -> ModuleType:
         try:
             return importlib.import_module(f"{place}.{name}")
         except ModuleNotFoundError as missing:
-            found = (missing.name or "").partition(".")[0]
-            if found in LIBRARIES:
-                raise ServerNotInstalled(found) from None
+            refuse_missing(missing)
             if missing.name not in (place, f"{place}.{name}"):
                 raise
     raise ServerNotInstalled("the package twill.server")
 
 
-def directory(named: str | None) -> Path:
-    """Where schedules and jobs are kept."""
+@contextmanager
+def libraries() -> Iterator[None]:
+    """Those of a database are loaded when its URL is read; raises ServerNotInstalled if one is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        refuse_missing(missing)
+        raise
+
+
+def refuse_missing(missing: ModuleNotFoundError) -> None:
+    """Raise ServerNotInstalled if what is missing is a library of the service's extras."""
+    found = (missing.name or "").partition(".")[0]
+    if found in LIBRARIES:
+        raise ServerNotInstalled(found) from None
+
+
+def workers_of(asked: int | None, store: str) -> int:
+    """Solves at a time: one where nobody else could solve; none beside a database, which has workers of its own."""
+    if asked is not None:
+        return asked
+    return 0 if "://" in store else 1
+
+
+def place(named: str | None) -> str:
+    """Where schedules and jobs are kept: a directory or a database's URL."""
     if named is not None:
-        return Path(named)
+        return named
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(home) / "twill" / "service"
+    return str(Path(home) / "twill" / "service")
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twill import exc
 from twill.codegen.lower.candidates import LoweringCandidate, Recorder, Refusal, candidates, search, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.streams import streams
@@ -68,4 +69,12 @@ def lower_candidate(
     if isinstance(made, Refusal):
         return made
     watch(LOWERING, made.program)
-    return run_passes(made.program, made.choices, watch)
+    return with_barriers(run_passes(made.program, made.choices, watch), machine)
+
+
+def with_barriers(program: WarpProgram, machine: Machine) -> WarpProgram:
+    """The program. Raises UnsupportedInKernel if the machine has fewer named barriers than it needs."""
+    most = machine.emitting.named_barriers.whole
+    if len(program.barriers) > most:
+        raise exc.UnsupportedInKernel(f"more than {most} named barriers are needed", file=program.program.file)
+    return program

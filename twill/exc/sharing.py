@@ -74,11 +74,22 @@ class ServiceRefused(TwillError):
 # The service (twill.server).
 
 
+POSTGRES = frozenset({"psycopg", "psycopg_pool", "obstore"})
+
+
 class ServerNotInstalled(TwillError):
     """The libraries of the service are not installed."""
 
     def __init__(self, missing: str) -> None:
-        super().__init__(f"`twill serve` needs {missing}", hint='pip install "twill-gpu[server]"')
+        extra = "server,postgres" if missing in POSTGRES else "server"
+        super().__init__(f"`twill serve` and `twill work` need {missing}", hint=f'pip install "twill-gpu[{extra}]"')
+
+
+class IncompleteTls(TwillError):
+    """A certificate without its key, or a key without a certificate."""
+
+    def __init__(self) -> None:
+        super().__init__("TLS needs a certificate and its key", hint="--tls-certificate FILE --tls-key FILE")
 
 
 class MalformedTokenFile(TwillError):

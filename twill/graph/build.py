@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twill.graph.accumulator import overwriting
 from twill.graph.alias import Counter, MemoryNode, memory_edges
 from twill.graph.dependence import Carried, DependenceGraph, Dim, Edge, Input, Mma, Node, Region, Tile
 from twill.graph.dims import Classes, dimension_classes
@@ -162,7 +163,7 @@ class _Builder:
         edges = [edge for edge in value if edge.src != edge.dst or edge.distance] + memory
         tiles = {node.id: node.result for node in nodes}
         anti = anti_edges({node.id: node.kind for node in nodes}, tiles, edges) if loop else ()
-        return Region(
+        made = Region(
             id=region,
             kind="loop" if loop else "straight",
             line=loop.line if loop else nodes[0].line,
@@ -170,8 +171,9 @@ class _Builder:
             nodes=nodes,
             edges=(*edges, *anti),
             carried=self._carried(stretch, inner),
-            inputs=self._inputs(region, stretch),
+            inputs=self._inputs(stretch),
         )
+        return made.model_copy(update={"edges": (*made.edges, *overwriting(made))}) if loop else made
 
     def _stretch(self, step: int) -> int:
         return self.flat.steps[step].stretch
@@ -236,7 +238,7 @@ class _Builder:
             )
         return tuple(found)
 
-    def _inputs(self, region: int, stretch: int) -> tuple[Input, ...]:
+    def _inputs(self, stretch: int) -> tuple[Input, ...]:
         """What the region reads from earlier ones, ordered by where it was made."""
         readers: dict[tuple[int, int], list[tuple[int, str]]] = {}
         for read in self.reads:

@@ -106,7 +106,8 @@ class Storage(Document):
 
 
 class Invariant(Document):
-    """A tile made before the loop and only read in it: resident all the time.
+    """A tile made before the loop and only read in it, or the registers that an instruction works in: resident all the
+    time.
 
     Register invariants are charged to every warp group with a reader.
     """
@@ -137,7 +138,7 @@ class Cooperation(Document):
 
     @model_serializer(mode="wrap")
     def told(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The fields, as documents have had them since before there was `columns`."""
+        """Leaves `columns` out where it is off, so that documents and digests from before it stay as they were."""
         found: dict[str, Any] = serialize(self)
         return found if self.columns else {name: value for name, value in found.items() if name != "columns"}
 

@@ -20,12 +20,15 @@ spellings of one kernel have one key.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from twill.document import Document
 from twill.tile.trip import Trip
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Space = Literal["register", "shared", "tmem"]
 EdgeKind = Literal["value", "memory", "anti"]
@@ -178,6 +181,12 @@ class DependenceGraph(Document):
     dims: tuple[Dim, ...]
     regions: tuple[Region, ...]
 
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """All regions in one graph; see `twill.graph.networks`."""
+        from twill.graph.networks import to_networkx
+
+        return to_networkx(self)
+
     def homeless(self) -> DependenceGraph:
-        """The graph with its file's name alone: where that lies is for this machine. The key is the same."""
+        """The graph with the base name of its file in place of the path. The key does not change."""
         return self.model_copy(update={"file": self.file.replace("\\", "/").rpartition("/")[2]})

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from twill.store.database import number
 from twill.store.interface import Entry, Quarantined, summary_of
 from twill.store.rows import HASH, HEAD, Row, sha256
-from twill.store.sqlite import SUMMARY, SqliteStore
+from twill.store.sql import SUMMARY
+from twill.store.sqlite import SqliteStore
 from twill.store.tables import SIZED
 
 DAY = 86_400.0
@@ -135,7 +136,8 @@ def collect(store: SqliteStore, limit: int | None = None, days: float | None = N
         store.write_touches(c)
         if days is not None:
             for table in ("schedules", "artifacts"):
-                c.execute(f"DELETE FROM {table} WHERE used < ?", (time.time() - days * DAY,))
+                old = f"DELETE FROM {table} WHERE used < ? AND key NOT IN (SELECT key FROM pins)"
+                c.execute(old, (time.time() - days * DAY,))
         store.make_room(c, limit, room=1.0)
         c.execute("DELETE FROM quarantine")
         c.execute("DELETE FROM machines WHERE digest NOT IN (SELECT machine_digest FROM schedules)")

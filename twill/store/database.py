@@ -1,8 +1,7 @@
 """One SQLite file shared by processes and threads: opening, connections, transactions, editions of its schema.
 
 The file is in WAL mode: readers do not wait for a writer, and what a killed process had not committed is
-not there. Commits are not forced to the disk one by one (synchronous = NORMAL): a crash of the operating
-system can take back the last of them, and leaves the file whole.
+not there. The store of schedules and the service's job queue are such files.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -31,13 +30,22 @@ class Database:
     """A file at `path` of the newest edition of `migrations`. wait: seconds to wait for another writer.
 
     It is made for its owner alone. One that this process may only read is read, and every write raises.
-    Raises StoreUnavailable, here and in every transaction.
+    durable: every commit is on the disk when it returns; otherwise a crash of the operating system can take back the
+    last of them, and leaves the file whole. application: the number by which the file is known to be ours.
+    refusal: makes what is raised, here and in every transaction, of the path, what is wrong and what to do.
     """
 
-    def __init__(self, path: Path, migrations: Sequence[Migration], wait: float) -> None:
+    def __init__(
+        self, path: Path, migrations: Sequence[Migration], wait: float, *, durable: bool = False,
+        application: int = APPLICATION, refusal: Callable[..., Exception] = StoreUnavailable,
+    ) -> None:  # fmt: skip
         self.path = path
         self.migrations = migrations
         self.wait = wait
+        self.synchronous = "FULL" if durable else "NORMAL"
+        self.application = application
+        self.refusal = refusal
+        self.turn = threading.Lock()  # fairer and faster among threads than SQLite's own waiting
         self.lock = threading.Lock()
         self.idle: list[sqlite3.Connection] = []
         self.process = os.getpid()
@@ -66,13 +74,19 @@ class Database:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection in a transaction that is committed whole at the end, or not at all."""
         with self.reporting(), self.connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+            turn = self.turn
+            if not turn.acquire(timeout=self.wait):
+                raise sqlite3.OperationalError("database is locked")  # as SQLite says it
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                try:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                finally:
+                    turn.release()
 
     def close(self) -> None:
         """Close what is idle, and from now on every connection that is given back."""
@@ -89,7 +103,7 @@ class Database:
         return self.path.is_file() and may(self.path, os.R_OK) and not writable
 
     def open_to_read(self) -> None:
-        """Open it as it is; raises StoreUnavailable if that is of another edition.
+        """Open it as it is; refuses another edition.
 
         SQLite reads a file in WAL mode with the help of two files beside it. Where these are not there and cannot be
         made either, nobody writes the file (who wrote it last has put everything into it), and it is read as one that
@@ -99,7 +113,7 @@ class Database:
             self.access = access
             log = self.path.with_name(f"{self.path.name}-wal")
             if access == "immutable=1" and log.exists() and log.stat().st_size:
-                raise StoreUnavailable(str(self.path), "it can only be read, and somebody else is writing it")
+                raise self.refusal(str(self.path), "it can only be read, and somebody else is writing it")
             try:
                 with self.connection() as connection:
                     edition = self.edition(connection)
@@ -109,7 +123,7 @@ class Database:
                 continue
             if edition != len(self.migrations):
                 why = f"it can only be read, and has the older schema {edition}"
-                raise StoreUnavailable(str(self.path), why, "a copy that can be written")
+                raise self.refusal(str(self.path), why, "a copy that can be written")
             return
 
     # -- connections
@@ -133,6 +147,7 @@ class Database:
             if self.process != os.getpid():
                 self.strangers += self.idle
                 self.idle.clear()
+                self.turn = threading.Lock()  # the other process may have forked while one of its threads was writing
                 self.process = os.getpid()
                 weakref.finalize(self, close_all, self.idle, self.process)
             if self.idle:
@@ -141,7 +156,7 @@ class Database:
         connection = sqlite3.connect(
             place, timeout=self.wait, isolation_level=None, check_same_thread=False, uri=bool(self.access)
         )
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA synchronous = {self.synchronous}")
         return connection
 
     def give(self, connection: sqlite3.Connection) -> None:
@@ -154,16 +169,16 @@ class Database:
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
-        """What SQLite and the operating system refuse, as StoreUnavailable."""
+        """What SQLite and the operating system refuse, as `refusal` says it."""
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
             # Python's binding fails to decode SQLite's own message where a damaged file is quoted in it.
             damaged = type(error) in (sqlite3.DatabaseError, UnicodeDecodeError)
             hint = "move the file away (nothing in it is lost that cannot be solved again)" if damaged else ""
-            raise StoreUnavailable(str(self.path), str(error), *([hint] if hint else [])) from error
+            raise self.refusal(str(self.path), str(error), *([hint] if hint else [])) from error
         except OSError as error:
-            raise StoreUnavailable(str(self.path), error.strerror or str(error)) from error
+            raise self.refusal(str(self.path), error.strerror or str(error)) from error
 
     # -- the schema
 
@@ -180,7 +195,7 @@ class Database:
             for migration in self.migrations[self.edition(connection) :]:
                 for statement in migration:
                     connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA application_id = {self.application}")
             connection.execute(f"PRAGMA user_version = {len(self.migrations)}")
             connection.execute("COMMIT")
         finally:
@@ -188,13 +203,13 @@ class Database:
                 connection.execute("ROLLBACK")
 
     def edition(self, connection: sqlite3.Connection) -> int:
-        """The file's edition, 0 if it is new; raises StoreUnavailable for a file that is not ours to write."""
+        """The file's edition, 0 if it is new; refuses a file that is not ours to write."""
         application, edition, tables = self.snapshot(connection)
-        if application != APPLICATION and (application or edition or tables):
-            raise StoreUnavailable(str(self.path), "it is the database of another program")
+        if application != self.application and (application or edition or tables):
+            raise self.refusal(str(self.path), "it is the database of another program")
         if edition > len(self.migrations):
             why = f"it has schema {edition}, this version of Twill reads up to {len(self.migrations)}"
-            raise StoreUnavailable(str(self.path), why, "a newer Twill, or another place")
+            raise self.refusal(str(self.path), why, "a newer Twill, or another place")
         return edition
 
     def snapshot(self, connection: sqlite3.Connection) -> tuple[int, int, int]:

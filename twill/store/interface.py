@@ -123,6 +123,16 @@ class ScheduleStore(Protocol):
         """Let go of files and connections; no method is called after this."""
 
 
+class ServedStore(ScheduleStore, Protocol):
+    """The store of a service, in which entries can be pinned."""
+
+    def pin(self, key: str, pinned: bool = True) -> bool:
+        """Keep an entry and its artifacts when others give way to new ones, or no longer; whether there is one."""
+
+    def pinned(self) -> frozenset[str]:
+        """Keys of what is kept so."""
+
+
 def summary_of(entry: Entry, number: int, size: int = 0) -> Summary:
     """An entry in one line."""
     schedule = entry.schedule

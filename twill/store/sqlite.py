@@ -1,52 +1,19 @@
-"""The second level: one SQLite file, shared by every process of a user.
-
-What is read has the hash it was stored with, and passed `examine` when it was written or, if it carries no
-mark of that (`examine.mark`), passes it now. What does not is moved into quarantine and reads as a miss.
-"""
+"""The second level: one SQLite file, shared by every process of a user."""
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-import threading
-import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from twill.exc import StoreUnavailable
-from twill.graph.dependence import DependenceGraph
-from twill.machine.description import Machine
-from twill.schedule.document import Schedule
-from twill.schedule.key import Asked
 from twill.store.database import Database
-from twill.store.examine import examine
-from twill.store.filing import Told, described, file, now
-from twill.store.interface import Entry, Summary
-from twill.store.rows import HASH, HEAD, MalformedRow, Row, row_of, sha256
+from twill.store.sql import Session, SqlStore
 from twill.store.tables import MIGRATIONS
 
 LIMIT = 2**30  # bytes; some thirty thousand schedules with their graphs
-ROOM = 0.9  # of the limit is kept when something has to give way, so that not every write makes room
 WAIT = 10.0  # seconds for another writer
-TOUCHES = 5.0  # seconds; look-ups are written down together, at most this late
-ATTEMPTS = 3  # at writing where something bad was, which others may be doing, too
-KEPT_IN_QUARANTINE = 100
-SAMPLE = 2**20  # bytes of something bad that are kept
-
-SUMMARY = (
-    "number, key, kernel, spec, machine, machine_digest, created, schedule_digest, strategy, optimal, ii, length,"
-    " copies, registers, bytes"
-)
-READ = f"SELECT {HEAD} FROM schedules WHERE key = ?"
-READ_WHOLE = f"SELECT {HEAD}, graph FROM schedules WHERE key = ?"
-WRITE_ARTIFACT = """INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key, name) DO UPDATE SET
-    digest = excluded.digest, bytes = excluded.bytes, used = excluded.used, data = excluded.data"""
-OLDEST = """SELECT 'schedules', key, '', bytes, used FROM schedules
-    UNION ALL SELECT 'artifacts', key, name, bytes, used FROM artifacts ORDER BY used"""
 
 
-class SqliteStore:
+class SqliteStore(SqlStore):
     """A `ScheduleStore` in the file `path`, which is made if needed.
 
     limit: bytes of schedules, graphs and artifacts; the least recently used give way. wait: seconds to wait
@@ -54,269 +21,23 @@ class SqliteStore:
     """
 
     def __init__(self, path: str | Path, *, limit: int = LIMIT, wait: float = WAIT) -> None:
+        super().__init__(str(path), limit)
         self.path = Path(path)
-        self.limit = limit
-        self.told = Told()
-        self.machines: dict[str, Machine] = {}
-        self.touched: dict[tuple[str, str | None], float] = {}
-        self.touched_since = 0.0
-        self.lock = threading.Lock()
         self.database = Database(self.path, MIGRATIONS, wait)
 
-    # -- schedules
+    def reading(self) -> AbstractContextManager[Session]:
+        """See SqlStore."""
+        return self.database.reading()
 
-    def get(self, key: str, *, graph: bool = True) -> Entry | None:
-        """See `ScheduleStore.get`."""
-        row = self.read(key, graph)
-        if row is None:
-            return None
-        if row.graph is None and row.checked != row.mark():
-            row = self.read(key, True) or row
-        entry, reason = self.believe(row)
-        if entry is None:
-            self.quarantine(row, reason)
-            return None
-        self.touch(key, None)
-        return entry
+    def writing(self) -> AbstractContextManager[Session]:
+        """See SqlStore."""
+        return self.database.writing()
 
-    def read(self, key: str, graph: bool) -> Row | None:
-        """The row of a key. graph: with its graph."""
-        with self.database.reading() as c:
-            row = c.execute(READ_WHOLE if graph else READ, (key,)).fetchone()
-        return None if row is None else Row(*row)
+    def taken(self, c: Session) -> int:
+        """See SqlStore."""
+        question = "SELECT sum(bytes) FROM totals WHERE name IN ('schedules', 'artifacts')"
+        return int(c.execute(question).fetchone()[0])
 
-    def believe(self, row: Row, *, again: bool = False) -> tuple[Entry | None, str]:
-        """The entry of a row, or what is wrong with it. again: examine it even if it has a mark."""
-        reason = row.fault()
-        if reason:
-            return None, reason
-        try:
-            entry = row.entry()
-        except MalformedRow as malformed:
-            return None, str(malformed)
-        expected = row.mark()
-        if row.checked == expected and not again:
-            return entry, ""
-        machine = self.machine(entry.machine, entry.machine_digest)
-        reason = examine(entry, machine) if machine else "its machine is not in the store"
-        if reason:
-            return None, reason
-        if row.checked != expected:
-            self.write_mark(row, expected)
-        return entry, ""
-
-    def put(
-        self,
-        schedule: Schedule,
-        graph: DependenceGraph | None = None,
-        *,
-        asked: Asked | None = None,
-        machine: Machine | None = None,
-    ) -> Entry:
-        """See `ScheduleStore.put`. An entry without a graph gives way to one that has it."""
-        there = self.get(schedule.key)
-        if there is not None and (there.graph is not None or graph is None):
-            return there
-        machine = machine or self.machine(schedule.machine, schedule.machine_digest)
-        return self.keep(*file(schedule, graph, asked, machine))
-
-    def keep(self, entry: Entry, machine: Machine) -> Entry:
-        """Keep an entry that was examined, unless its key has a good one with as much; the one that is there now."""
-        for _ in range(ATTEMPTS):
-            if self.insert(entry, machine):
-                return entry
-            there = self.get(entry.key)
-            if there is not None:
-                return there
-        raise StoreUnavailable(str(self.path), f"the bad entry of key {entry.key[:12]} cannot be removed")
-
-    def insert(self, entry: Entry, machine: Machine) -> bool:
-        """Write an entry, unless its key has one with as much; whether it was written."""
-        row = row_of(entry)
-        document = machine.canonical().encode()
-        self.refuse_larger("an entry", row["bytes"])
-        with self.database.writing() as c:
-            before = c.execute("SELECT length(graph) FROM schedules WHERE key = ?", (entry.key,)).fetchone()
-            stays = before is not None and (before[0] > 0 or entry.graph is None)
-            if not stays:
-                c.execute("DELETE FROM schedules WHERE key = ?", (entry.key,))
-                names, marks = ", ".join(row), ", ".join("?" * len(row))
-                c.execute(f"INSERT INTO schedules ({names}) VALUES ({marks})", tuple(row.values()))
-                machine_row = (entry.machine_digest, machine.name, len(document), document)
-                c.execute("INSERT OR IGNORE INTO machines VALUES (?, ?, ?, ?)", machine_row)
-                self.make_room(c)
-        return not stays
-
-    def find(
-        self, kernel: str | None = None, machine: str | None = None, limit: int = 50, before: int | None = None
-    ) -> tuple[Summary, ...]:
-        """See `ScheduleStore.find`. What it says of an entry is for people; `get` checks it."""
-        wanted = {"kernel = ?": kernel, "machine = ?": machine, "number < ?": before}
-        given = {condition: value for condition, value in wanted.items() if value is not None}
-        where = f" WHERE {' AND '.join(given)}" if given else ""
-        question = f"SELECT {SUMMARY} FROM schedules{where} ORDER BY number DESC LIMIT ?"
-        with self.database.reading() as c:
-            rows = c.execute(question, (*given.values(), limit)).fetchall()
-        found = (self.summary(row) for row in rows)
-        return tuple(summary for summary in found if summary is not None)
-
-    def summary(self, row: tuple[object, ...]) -> Summary | None:
-        """A row of a list; None, and said once, if it is not what Twill writes."""
-        names = (name.strip() for name in SUMMARY.split(","))
-        try:
-            return Summary.model_validate(dict(zip(names, row, strict=True)), strict=False)
-        except ValidationError:
-            self.told.tell(
-                f"{self.path}: entries are left out of lists, because their rows are damaged (twill store verify)"
-            )
-            return None
-
-    def delete(self, key: str) -> bool:
-        """See `ScheduleStore.delete`."""
-        with self.database.writing() as c:
-            c.execute("DELETE FROM artifacts WHERE key = ?", (key,))
-            return c.execute("DELETE FROM schedules WHERE key = ?", (key,)).rowcount > 0
-
-    # -- artifacts
-
-    def get_artifact(self, key: str, name: str) -> bytes | None:
-        """See `ScheduleStore.get_artifact`."""
-        with self.database.reading() as c:
-            row = c.execute("SELECT digest, data FROM artifacts WHERE key = ? AND name = ?", (key, name)).fetchone()
-        if row is None:
-            return None
-        digest, data = row
-        if not isinstance(data, bytes) or sha256(data) != digest:
-            self.quarantine_artifact(key, name, digest)
-            return None
-        self.touch(key, name)
-        return data
-
-    def put_artifact(self, key: str, name: str, data: bytes) -> None:
-        """See `ScheduleStore.put_artifact`."""
-        self.refuse_larger("an artifact", len(data))
-        with self.database.writing() as c:
-            c.execute(WRITE_ARTIFACT, (key, name, sha256(data), len(data), time.time(), bytes(data)))
-            self.make_room(c)
-
-    def close(self) -> None:
-        """Write down what was looked up, and close."""
-        self.flush()
+    def close_database(self) -> None:
+        """See SqlStore."""
         self.database.close()
-
-    # -- machines
-
-    def machine(self, name: str, digest: str) -> Machine | None:
-        """The machine of that digest: one that came with a schedule, or the described one of that name."""
-        if digest in self.machines:
-            return self.machines[digest]
-        with self.database.reading() as c:
-            row = c.execute("SELECT document FROM machines WHERE digest = ?", (digest,)).fetchone()
-        found = machine_in(row[0], digest) if row is not None else None
-        if row is not None and found is None:
-            self.told.tell(f"{self.path}: the document of machine {name} is not what was stored")
-        found = found or described(name, digest)
-        if found is not None:
-            self.machines[digest] = found
-        return found
-
-    # -- what is not believed
-
-    def quarantine(self, row: Row, reason: str) -> None:
-        """Move an entry into quarantine, if it is still there, and say so once."""
-        self.told.tell(f"{self.path}: the schedule of key {row.key[:12]} is put into quarantine: {reason}")
-        where = ("schedules", "schedule", "number = ?", (row.number,))
-        self.set_aside(row.key, "schedule", reason, *where)
-
-    def quarantine_artifact(self, key: str, name: str, digest: str) -> None:
-        """Move an artifact into quarantine, if it is still there, and say so once."""
-        self.told.tell(f"{self.path}: the artifact {name} of key {key[:12]} is put into quarantine: {HASH}")
-        where = ("artifacts", "data", "key = ? AND name = ? AND digest = ?", (key, name, digest))
-        self.set_aside(key, f"artifact {name}", HASH, *where)
-
-    def set_aside(
-        self, key: str, what: str, reason: str, table: str, column: str, where: str, given: tuple[object, ...]
-    ) -> None:
-        """Move one row into quarantine; where that cannot be written it stays, and is a miss every time."""
-        with contextlib.suppress(StoreUnavailable), self.database.writing() as c:
-            row = c.execute(f"SELECT substr({column}, 1, {SAMPLE}) FROM {table} WHERE {where}", given).fetchone()
-            if row is None:
-                return
-            data = row[0] if isinstance(row[0], bytes) else str(row[0]).encode()
-            c.execute(f"DELETE FROM {table} WHERE {where}", given)
-            c.execute(
-                "INSERT INTO quarantine (key, what, reason, found, bytes, data) VALUES (?, ?, ?, ?, ?, ?)",
-                (key, what, reason, now(), len(data), data),
-            )
-            c.execute(
-                "DELETE FROM quarantine WHERE number <= (SELECT max(number) FROM quarantine) - ?", (KEPT_IN_QUARANTINE,)
-            )
-
-    # -- what was used, and what gives way
-
-    def touch(self, key: str, artifact: str | None) -> None:
-        """Note that something was looked up (artifact: None for the schedule)."""
-        at = time.time()
-        with self.lock:
-            if not self.touched:
-                self.touched_since = at
-            self.touched[key, artifact] = at
-            due = at - self.touched_since > TOUCHES
-        if due:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write down what was looked up. What a killed process looked up last is not known; that does no harm."""
-        with contextlib.suppress(StoreUnavailable):
-            if self.touched:
-                with self.database.writing() as c:
-                    self.write_touches(c)
-
-    def write_touches(self, c: sqlite3.Connection) -> None:
-        """The same, within a transaction."""
-        with self.lock:
-            touched, self.touched = self.touched, {}
-        for (key, artifact), at in touched.items():
-            if artifact is None:
-                c.execute("UPDATE schedules SET used = ? WHERE key = ? AND used < ?", (at, key, at))
-            else:
-                c.execute(
-                    "UPDATE artifacts SET used = ? WHERE key = ? AND name = ? AND used < ?", (at, key, artifact, at)
-                )
-
-    def make_room(self, c: sqlite3.Connection, limit: int | None = None, room: float = ROOM) -> None:
-        """If there is more than the limit, remove what was used least recently until `room` of it is taken."""
-        limit = self.limit if limit is None else limit
-        (total,) = c.execute("SELECT sum(bytes) FROM totals WHERE name IN ('schedules', 'artifacts')").fetchone()
-        if total <= limit:
-            return
-        self.write_touches(c)
-        removed, leaving = 0, []
-        for row in c.execute(OLDEST):
-            if total - removed <= int(limit * room):
-                break
-            removed += row[3]
-            leaving.append(row)
-        for table, key, name, *_ in leaving:
-            where, given = ("key = ?", (key,)) if table == "schedules" else ("key = ? AND name = ?", (key, name))
-            c.execute(f"DELETE FROM {table} WHERE {where}", given)
-
-    def write_mark(self, row: Row, expected: str) -> None:
-        """Remember that a content passed; where that cannot be written it is examined again next time."""
-        with contextlib.suppress(StoreUnavailable), self.database.writing() as c:
-            c.execute("UPDATE schedules SET checked = ? WHERE number = ?", (expected, row.number))
-
-    def refuse_larger(self, what: str, size: int) -> None:
-        """Raise StoreUnavailable for what could never be kept."""
-        if size > self.limit * ROOM:
-            why = f"{what} of {size} bytes is too large for its limit of {self.limit}"
-            raise StoreUnavailable(str(self.path), why, "a larger limit (--max-bytes)")
-
-
-def machine_in(document: object, digest: str) -> Machine | None:
-    """A machine document, if it still is the one of that digest."""
-    try:
-        machine = Machine.parse(document) if isinstance(document, bytes) else None
-    except ValidationError:
-        return None
-    return machine if machine is not None and machine.digest() == digest else None

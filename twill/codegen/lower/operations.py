@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import Plan
@@ -38,7 +39,7 @@ from twill.codegen.warp.program import (
     Stmt,
 )
 from twill.tile.flat import UNIFORM, Step
-from twill.tile.vocabulary import ELEMENTWISE
+from twill.tile.vocabulary import ELEMENTWISE, NATURAL
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,16 @@ class Scope:
         attributes = step.op.attributes
         if approximate and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
             attributes = (*attributes, (NORMAL, 1))
-        if step.op.kind == "exp" and strict:
-            attributes = (*attributes, (SUBNORMAL, 1))
+        if step.op.kind == "exp" or NATURAL in dict(attributes):
+            attributes = (*(a for a in attributes if a[0] != NATURAL), *self.flushed(step, strict))
         self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
+
+    def flushed(self, step: Step, strict: bool) -> tuple[tuple[str, int], ...]:
+        """What is said of an exponential to base e that may be less than 2^-126."""
+        if self.flat.cells[step.results[0]].type.element != "f32":
+            return ()
+        found = Flush.SEEN if strict else flush(self.tiles, step.results[0])
+        return {Flush.SEEN: ((SUBNORMAL, 1),), Flush.SUMMED: ((SUBNORMAL, 0),), Flush.UNSEEN: ()}[found]
 
     def divides_by_vector(self, divisor: Operand, result: int) -> bool:
         """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an
@@ -184,10 +192,14 @@ class Scope:
         assert step.op.access is not None
         cell = step.results[0]
         window = self.tools.transfers.window(Part(step.op.access, cell, self.block), self.at)
-        mask = self.fragment(step.operands[0]) if step.operands else None
+        guarded = bool(step.operands) and step.operands[0] == UNIFORM
+        mask = self.fragment(step.operands[0]) if step.operands and not guarded else None
         result = self.result(number)
         nothing = Fill(result, Number(0, step.op.access.element))
-        loaded = LoadGlobal(window, result, mask, line=step.op.line)
+        loaded: Stmt = LoadGlobal(window, result, mask, line=step.op.line)
+        if guarded:
+            condition = self.scalars.value(step.op.operands[0], self.at)
+            loaded = If(condition, (loaded,), (nothing,), line=step.op.line)
         self.made += self.plan.if_exists(self.block, (loaded,), (nothing,))
 
     # -- operands -----------------------------------------------------------------------------

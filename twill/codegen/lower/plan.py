@@ -92,7 +92,7 @@ class Plan:
     @property
     def capacity(self) -> int:
         """Bytes of shared memory of a CTA."""
-        return share(int(self.machine.capacity("shared")), self.candidate.ctas)
+        return share(self.machine, self.candidate.ctas)
 
     def blocks_of(self, region: int, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""

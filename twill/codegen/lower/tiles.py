@@ -45,7 +45,7 @@ class Tiles:
         self.target = target
         self.columns = columns or {}
         self.cut_elsewhere = self.cells_of_columns()
-        self.products = any(step.op.kind == "dot" for step in self.flat.steps)
+        self.products = any(self.is_of_matrices(step) for step in self.flat.steps)
         self.parent: dict[int, int] = {}
         self.side: dict[int, tuple[int, Step]] = {}
         self.shapes: dict[int, tuple[int, ...]] = {}  # of cells that were asked for
@@ -90,6 +90,12 @@ class Tiles:
     def core_axes(self, cell: int) -> tuple[int, ...]:
         """The axes that the core keeps."""
         return tuple(axis for axis, extent in enumerate(self.shape(cell)) if extent > 1)
+
+    def is_of_matrices(self, step: Step) -> bool:
+        """Whether a step tells rows from columns: a product, or a reduction of one axis of a matrix."""
+        if step.op.kind == "reduce":
+            return sum(extent > 1 for extent in self.flat.cells[step.operands[0]].type.shape) == 2
+        return step.op.kind == "dot"
 
     # -- layouts ------------------------------------------------------------------------------
 
@@ -229,7 +235,7 @@ class Tiles:
 def vector(extent: int, side: int, target: Target) -> Along:
     """The layout of a vector along rows (side 1) or columns (side 0) of what products of a target make; its parent is
     the least that has them."""
-    assert target.mma is not None, "there are products"
+    assert target.mma is not None, "matrices have the layouts of products"
     if side == ROWS:
         return Along(Accumulator(extent, target.mma.columns), 1)
     return Along(Accumulator(target.mma.rows, extent), 0)

@@ -1,0 +1,471 @@
+"""What a job queue does, as statements that SQLite and PostgreSQL both take: see `queue_sqlite`, `queue_postgres`.
+
+Two columns decide what is solved next: `priority`, and within it `rank`, a virtual time. A client's jobs stand 1/share
+apart in it, none before what was begun last, so that clients who wait take turns in proportion to their shares however
+many jobs each of them has (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996, with cost 1 a job).
+
+`token` is the fencing token of a job: every claim raises it, nothing lowers it, and whatever a worker says counts only
+with the token that is there. (`attempts` may go back, when a worker was not to blame.)
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
+
+from .queue import STATES, Claim, Event, Note, QueueFull, QueueUnavailable, QuotaUsed, Request
+
+HEAD = "number, priority, rank, cancelling, attempts, machine_digest"  # of an open job
+KEPT = "document <> '' AND state IN ('failed', 'cancelled')"  # jobs that can be tried again
+MOST_KEPT = 200  # of those; with the largest documents, less than a gigabyte
+
+MOST_ATTEMPTS = 5  # a job that took that many workers with it is not given to another
+MOST_EVENTS = 1000  # of one job; a longer story keeps its beginning, and how it ended
+ALL = 2**62  # rows; SQLite has no offset without a limit
+
+LOST = JobProblem(
+    kind="WorkerLost",
+    message=f"{MOST_ATTEMPTS} workers were lost while they solved it",
+    hint="look into the server's log; a smaller kernel, or a larger memory limit",
+)
+
+Row = Mapping[str, Any]
+
+
+class Rows(Protocol):
+    """What a statement gave."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+
+    def fetchone(self) -> Any:
+        """The next row, by the names of its columns; None if there is no more."""
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+
+
+class Session(Protocol):
+    """A connection: to read, or in a transaction."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Rows:
+        """One statement; `?` stands for a value."""
+
+
+class SqlQueue:
+    """See `server.queue.JobQueue`. version: of Twill, whose jobs are written and taken ("": there is only one).
+
+    locking, skipping: what a SELECT says at its end to lock its rows, and to leave out those that others have locked;
+    nothing where one transaction writes at a time. machines: the table of machine documents.
+    """
+
+    version = ""
+    locking = ""
+    skipping = ""
+    machines = "machines"
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Session]:
+        """A connection for single statements."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Session]:
+        """A connection in a transaction: all of the block or, if it raises, nothing of it."""
+
+    @abstractmethod
+    def now(self, db: Session) -> float:
+        """Seconds since the epoch, by one clock for all who use the queue."""
+
+    @abstractmethod
+    def damage(self) -> str:
+        """See JobQueue."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """See JobQueue."""
+
+    def announce(self, db: Session, job: Job) -> None:
+        """Tell whoever listens, when the transaction is committed, that the job has news."""
+
+    def hold_machines(self, db: Session) -> None:
+        """Keep others from adding jobs until the transaction ends."""
+
+    def listen(self, heard: Callable[[str], None]) -> bool:
+        """See JobQueue."""
+        return False
+
+    # -- by the service
+
+    def submit(
+        self, request: Request, limit: int, solved: bool = False, look: Callable[[], bool] = lambda: False
+    ) -> tuple[Job, bool]:
+        """See JobQueue."""
+        with self.writing() as db:
+            while True:
+                found = self.joined(db, request, solved)
+                if found is not None:
+                    return found, False
+                if not solved and look():
+                    solved = True
+                    continue
+                if not solved:
+                    self.refuse_more(db, request, limit)
+                added = self.add(db, request, "done" if solved else "queued")
+                if added is not None:
+                    return added, True
+                # Somebody else has added the key's job just now: that is the one.
+
+    def joined(self, db: Session, request: Request, solved: bool) -> Job | None:
+        """The job that answers the request, if there is one."""
+        wanted = ("done",) if solved else ("queued", "running")
+        marks = ", ".join("?" * len(wanted))
+        row = db.execute(
+            f"SELECT number, state, cancelling, version FROM jobs WHERE key = ? AND state IN ({marks})"
+            f" ORDER BY number DESC LIMIT 1{self.locking}",
+            (request.key, *wanted),
+        ).fetchone()
+        if row is None:
+            return None
+        if row["cancelling"] and row["state"] == "running":
+            # Asked to end, and now wanted again: the work that was done so far is not thrown away.
+            db.execute("UPDATE jobs SET cancelling = 0 WHERE number = ?", (row["number"],))
+        if row["state"] == "queued" and row["version"] != self.version:
+            # It waits for workers of another Twill, of which there may be none any more.
+            db.execute(
+                "UPDATE jobs SET version = ?, document = ?, machine_digest = ? WHERE number = ?",
+                (self.version, request.document, request.machine_digest, row["number"]),
+            )
+            self.keep_machine(db, request)
+            self.announce(db, job_of(self.row(db, row["number"])))
+        return job_of(self.row(db, row["number"]))
+
+    def refuse_more(self, db: Session, request: Request, limit: int) -> None:
+        """Raise QueueFull or QuotaUsed if as many jobs wait, or are open for the client, as may."""
+        waiting = count(db, "SELECT count(*) AS n FROM jobs WHERE state = 'queued'")
+        if waiting >= limit:
+            raise QueueFull(waiting)
+        if request.quota:
+            question = "SELECT count(*) AS n FROM jobs WHERE client = ? AND state IN ('queued', 'running')"
+            mine = count(db, question, request.client)
+            if mine >= request.quota:
+                raise QuotaUsed(mine)
+
+    def add(self, db: Session, request: Request, state: State) -> Job | None:
+        """A new row; None if the key has an open job already. A document is worth its room only until it is solved."""
+        now = self.now(db)
+        document = "" if state in ENDED else request.document
+        if document:
+            self.keep_machine(db, request)
+        added = db.execute(
+            "INSERT INTO jobs (id, key, state, kernel, spec, machine, client, document, created, ended, machine_digest,"
+            " priority, rank, version, trace) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING RETURNING number",
+            (
+                uuid.uuid4().hex, request.key, state, request.kernel, request.spec, request.machine, request.client,
+                document, now, now if state in ENDED else None, request.machine_digest, request.priority,
+                self.rank(db, request) if document else 0.0, self.version, request.trace,
+            ),
+        ).fetchall()  # fmt: skip
+        return self.tell(db, added[0]["number"]) if added else None
+
+    def rank(self, db: Session, request: Request) -> float:
+        """Where a new job stands in virtual time: 1/share behind the client's last, and behind what was begun last."""
+        began = db.execute(
+            "SELECT rank FROM jobs WHERE started IS NOT NULL AND priority = ? ORDER BY rank DESC LIMIT 1",
+            (request.priority,),
+        ).fetchone()
+        mine = db.execute(
+            "SELECT rank FROM jobs WHERE client = ? AND priority = ? AND state <> 'cancelled'"
+            " ORDER BY rank DESC LIMIT 1",
+            (request.client, request.priority),
+        ).fetchone()
+        return max(0.0 if row is None else float(row["rank"]) for row in (began, mine)) + 1.0 / request.share
+
+    def keep_machine(self, db: Session, request: Request) -> None:
+        """Keep the document of a request's machine, once for all jobs."""
+        machine = (request.machine_digest, request.machine_document)
+        db.execute(f"INSERT INTO {self.machines} VALUES (?, ?) ON CONFLICT DO NOTHING", machine)
+
+    def get(self, job: str) -> Job | None:
+        """See JobQueue."""
+        with self.reading() as db:
+            row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
+        return None if row is None else job_of(row)
+
+    def request(self, job: str) -> Request | None:
+        """See JobQueue."""
+        with self.reading() as db:
+            row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
+            if row is None:
+                return None
+            question = f"SELECT document FROM {self.machines} WHERE digest = ?"
+            machine = db.execute(question, (row["machine_digest"],)).fetchone()
+        head = (row["key"], row["document"], row["kernel"], row["spec"], row["machine"], row["client"])
+        document = machine["document"] if row["document"] and machine else ""
+        return Request(*head, row["machine_digest"], document, row["priority"])
+
+    def recent(self, limit: int, state: State | None = None) -> tuple[Job, ...]:
+        """See JobQueue."""
+        where, values = ("", ()) if state is None else ("WHERE state = ?", (state,))
+        with self.reading() as db:
+            rows = db.execute(f"SELECT * FROM jobs {where} ORDER BY number DESC LIMIT ?", (*values, limit)).fetchall()
+        return tuple(job_of(row) for row in rows)
+
+    def events(self, job: str, after: int = 0) -> tuple[Event, ...]:
+        """See JobQueue."""
+        with self.reading() as db:
+            rows = db.execute(
+                "SELECT sequence, document FROM events WHERE job = (SELECT number FROM jobs WHERE id = ?)"
+                " AND sequence > ? ORDER BY sequence",
+                (job, after),
+            ).fetchall()
+        return tuple(Event(row["sequence"], row["document"]) for row in rows)
+
+    def cancel(self, job: str) -> Job | None:
+        """See JobQueue."""
+        with self.writing() as db:
+            row = db.execute(f"SELECT number, state FROM jobs WHERE id = ?{self.locking}", (job,)).fetchone()
+            if row is None:
+                return None
+            if row["state"] == "queued":
+                self.end(db, row["number"], "cancelled", None)
+            elif row["state"] == "running":
+                db.execute("UPDATE jobs SET cancelling = 1 WHERE number = ?", (row["number"],))
+            return job_of(self.row(db, row["number"]))
+
+    def counts(self) -> Mapping[State, int]:
+        """See JobQueue."""
+        with self.reading() as db:
+            rows = db.execute("SELECT state, count(*) AS n FROM jobs GROUP BY state").fetchall()
+        return {**dict.fromkeys(STATES, 0), **{row["state"]: row["n"] for row in rows}}
+
+    def trouble(self) -> str:
+        """See JobQueue."""
+        try:
+            with self.writing() as db:
+                probe = "INSERT INTO probe VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET at = excluded.at"
+                db.execute(probe, (self.now(db),))
+        except QueueUnavailable as error:
+            return str(error)
+        return ""
+
+    def note(self, client: str, action: str, subject: str) -> None:
+        """See JobQueue."""
+        with self.writing() as db:
+            given = (self.now(db), client, action, subject)
+            db.execute("INSERT INTO audit (at, client, action, subject) VALUES (?, ?, ?, ?)", given)
+
+    def notes(self, limit: int, before: int | None = None) -> tuple[Note, ...]:
+        """See JobQueue."""
+        with self.reading() as db:
+            question = "SELECT number, at, client, action, subject FROM audit WHERE number < ? ORDER BY number DESC"
+            rows = db.execute(f"{question} LIMIT ?", (ALL if before is None else before, limit)).fetchall()
+        return tuple(Note(**{**dict(row), "at": utc(row["at"])}) for row in rows)
+
+    # -- by the workers
+
+    def claim(self, worker: str, seconds: float) -> Claim | None:
+        """See JobQueue."""
+        with self.reading() as db:
+            if self.next(db, "") is None:
+                return None  # idle workers do not write
+        with self.writing() as db:
+            while (row := self.next(db, self.skipping)) is not None and not self.may_run(db, row):
+                pass  # it has ended, and is open no more
+            if row is None:
+                return None
+            now = self.now(db)
+            db.execute(
+                "UPDATE jobs SET state = 'running', worker = ?, lease = ?, attempts = attempts + 1, token = token + 1,"
+                " started = coalesce(started, ?) WHERE number = ?",
+                (worker, now + seconds, now, row["number"]),
+            )
+            taken = self.tell(db, row["number"])
+            rest = db.execute("SELECT document, token, trace FROM jobs WHERE number = ?", (row["number"],)).fetchone()
+            question = f"SELECT document FROM {self.machines} WHERE digest = ?"
+            found = db.execute(question, (row["machine_digest"],)).fetchone()
+            return Claim(
+                taken, rest["document"], "" if found is None else found["document"], rest["token"], rest["trace"]
+            )
+
+    def next(self, db: Session, locked: str) -> Row | None:
+        """The job that waits and is next, or whose lease ran out, without its document: a look into an index each.
+
+        locked: what the SELECT ends with.
+        """
+        waiting = db.execute(
+            f"SELECT {HEAD} FROM jobs WHERE state = 'queued' AND version = ?"
+            f" ORDER BY priority DESC, rank, number LIMIT 1{locked}",
+            (self.version,),
+        ).fetchone()
+        lost = db.execute(
+            f"SELECT {HEAD} FROM jobs WHERE state = 'running' AND lease < ? AND version = ?"
+            f" ORDER BY lease LIMIT 1{locked}",
+            (self.now(db), self.version),
+        ).fetchone()
+        rows: list[Row] = [row for row in (waiting, lost) if row is not None]
+        return min(rows, key=lambda row: (-row["priority"], row["rank"], row["number"]), default=None)
+
+    def may_run(self, db: Session, row: Row) -> bool:
+        """End a job whose worker is gone if nobody wants it any more or it took too many; True if it can run."""
+        if row["cancelling"]:
+            self.end(db, row["number"], "cancelled", None)
+            return False
+        if row["attempts"] >= MOST_ATTEMPTS:
+            self.end(db, row["number"], "failed", LOST)
+            return False
+        return True
+
+    def beat(self, claim: Claim, seconds: float) -> Literal["go on", "cancel", "lost"]:
+        """See JobQueue."""
+        with self.writing() as db:
+            row = self.mine(db, claim)
+            if row is None:
+                return "lost"
+            db.execute("UPDATE jobs SET lease = ? WHERE number = ?", (self.now(db) + seconds, row["number"]))
+            return "cancel" if row["cancelling"] else "go on"
+
+    def progress(self, claim: Claim, bounds: JobBounds) -> None:
+        """See JobQueue."""
+        with self.writing() as db:
+            row = self.mine(db, claim)
+            if row is None:
+                return
+            db.execute("UPDATE jobs SET bounds = ? WHERE number = ?", (bounds.canonical(), row["number"]))
+            self.tell(db, row["number"], MOST_EVENTS)
+
+    def finish(self, claim: Claim, state: State, problem: JobProblem | None = None) -> bool:
+        """See JobQueue."""
+        with self.writing() as db:
+            row = self.mine(db, claim)
+            if row is None:
+                return False
+            if state == "cancelled" and not row["cancelling"]:
+                self.wait_again(db, row["number"])
+            else:
+                self.end(db, row["number"], state, problem)
+            return True
+
+    def give_back(self, claim: Claim, blameless: bool = True) -> bool:
+        """See JobQueue. A blameless attempt does not count."""
+        with self.writing() as db:
+            row = self.mine(db, claim)
+            if row is None:
+                return False
+            self.requeue(db, row["number"], blameless)
+            return True
+
+    def orphans(self, gone: Callable[[str], bool]) -> int:
+        """See JobQueue. The attempts do not count: a solve runs apart from its worker, and cannot have killed it."""
+        with self.writing() as db:
+            question = f"SELECT number, worker FROM jobs WHERE state = 'running' ORDER BY number{self.skipping}"
+            found = [row["number"] for row in db.execute(question).fetchall() if gone(row["worker"])]
+            for number in found:
+                self.requeue(db, number, blameless=True)
+            return len(found)
+
+    def stalled(self) -> int:
+        """See JobQueue."""
+        with self.writing() as db:
+            question = f"SELECT number FROM jobs WHERE state = 'running' AND lease < ? ORDER BY number{self.skipping}"
+            found = [row["number"] for row in db.execute(question, (self.now(db),)).fetchall()]
+            for number in found:
+                self.requeue(db, number, blameless=False)
+            return len(found)
+
+    def forget(self, seconds: float) -> int:
+        """See JobQueue."""
+        with self.writing() as db:
+            self.hold_machines(db)
+            before = self.now(db) - seconds
+            old = "state IN ('done', 'failed', 'cancelled') AND ended < ?"
+            db.execute(f"DELETE FROM events WHERE job IN (SELECT number FROM jobs WHERE {old})", (before,))
+            forgotten = db.execute(f"DELETE FROM jobs WHERE {old}", (before,)).rowcount
+            db.execute("DELETE FROM audit WHERE at < ?", (before,))
+            used = "SELECT machine_digest FROM jobs WHERE state IN ('queued', 'running')"
+            used += f" UNION SELECT machine_digest FROM jobs WHERE {KEPT}"
+            db.execute(f"DELETE FROM {self.machines} WHERE digest NOT IN ({used})")
+            return forgotten
+
+    # -- inside a transaction
+
+    def row(self, db: Session, number: int) -> Row:
+        """The row of a job that is there."""
+        row: Row = db.execute("SELECT * FROM jobs WHERE number = ?", (number,)).fetchone()
+        return row
+
+    def mine(self, db: Session, claim: Claim) -> Row | None:
+        """The row of a claim that still holds, without its document."""
+        row: Row | None = db.execute(
+            f"SELECT {HEAD} FROM jobs WHERE id = ? AND state = 'running' AND token = ?{self.locking}",
+            (claim.job.id, claim.token),
+        ).fetchone()
+        return row
+
+    def requeue(self, db: Session, number: int, blameless: bool) -> None:
+        """Let a running job wait again, if it may run; blameless: the attempt does not count."""
+        less = 1 if blameless else 0
+        db.execute("UPDATE jobs SET attempts = attempts - ? WHERE number = ?", (less, number))
+        if self.may_run(db, self.row(db, number)):
+            self.wait_again(db, number)
+
+    def end(self, db: Session, number: int, state: State, problem: JobProblem | None) -> None:
+        """Write down how a job ended."""
+        document = "''" if state == "done" else "document"
+        db.execute(
+            "UPDATE jobs SET state = ?, problem = ?, ended = ?, worker = NULL, lease = NULL, cancelling = 0,"
+            f" document = {document} WHERE number = ?",
+            (state, None if problem is None else problem.canonical(), self.now(db), number),
+        )
+        too_many = f"SELECT number FROM jobs WHERE {KEPT} ORDER BY ended DESC LIMIT {ALL} OFFSET ?{self.skipping}"
+        db.execute(f"UPDATE jobs SET document = '' WHERE number IN ({too_many})", (MOST_KEPT,))
+        self.tell(db, number)
+
+    def wait_again(self, db: Session, number: int) -> None:
+        """From running back to queued."""
+        db.execute("UPDATE jobs SET state = 'queued', worker = NULL, lease = NULL WHERE number = ?", (number,))
+        self.tell(db, number)
+
+    def tell(self, db: Session, number: int, most: int | None = None) -> Job:
+        """Add the job as it is now to its events, unless it has `most` already."""
+        job = job_of(self.row(db, number))
+        last = count(db, "SELECT coalesce(max(sequence), 0) AS n FROM events WHERE job = ?", number)
+        if most is None or last < most:
+            db.execute("INSERT INTO events VALUES (?, ?, ?)", (number, last + 1, job.canonical()))
+            self.announce(db, job)
+        return job
+
+
+def count(db: Session, question: str, *given: object) -> int:
+    """The one number, called n, that answers a question."""
+    return int(db.execute(question, given).fetchone()["n"])
+
+
+def job_of(row: Row) -> Job:
+    """A row as a job."""
+    return Job(
+        id=row["id"],
+        key=row["key"],
+        state=row["state"],
+        kernel=row["kernel"],
+        spec=row["spec"],
+        machine=row["machine"],
+        created=utc(row["created"]),
+        started=None if row["started"] is None else utc(row["started"]),
+        ended=None if row["ended"] is None else utc(row["ended"]),
+        attempts=row["attempts"],
+        bounds=None if row["bounds"] is None else JobBounds.parse(row["bounds"]),
+        problem=None if row["problem"] is None else JobProblem.parse(row["problem"]),
+    )
+
+
+def utc(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
