@@ -20,6 +20,7 @@ from twill.exc.commands import (
 from twill.exc.emitting import (
     BuildRejected,
     BuildToolsMissing,
+    CandidateRefused,
     CudaRejected,
     ExecutionDiffers,
     LayoutConflict,
@@ -143,6 +144,7 @@ __all__ = [
     "BudgetExhausted",
     "BuildRejected",
     "BuildToolsMissing",
+    "CandidateRefused",
     "CannotListen",
     "CircularExtends",
     "CudaRejected",
