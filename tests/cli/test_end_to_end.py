@@ -82,7 +82,6 @@ B = 128
 """
 
 GATHER = HEAD + "    tl.store(y + i, tl.load(x + tl.load(x + i).to(tl.int32)))\n"
-DATA_DEPENDENT = HEAD + "    if tl.load(x) > 0.0:\n        tl.store(y + i, tl.load(x + i))\n"
 WHILE = HEAD + "    t = 0.0\n    while t < 3.0:\n        t += tl.load(x)\n    tl.store(y, t)\n"
 NESTED = HEAD + (
     "    s = tl.zeros([B], tl.float32)\n    for j in range(n):\n        for k in range(n):\n"
@@ -108,7 +107,6 @@ def kernel(x, y, n, B: tl.constexpr):
     ("source", "line"),
     [
         (GATHER, 6),
-        (DATA_DEPENDENT, 6),
         (WHILE, 7),
         (NESTED, 8),
         (UNSUPPORTED, 6),
@@ -116,7 +114,7 @@ def kernel(x, y, n, B: tl.constexpr):
         (NO_SYNTAX, 6),
         (NO_KERNEL, 0),
     ],
-    ids=["gather", "data-dependent", "while", "nested", "unsupported", "undefined", "syntax", "no kernel"],
+    ids=["gather", "while", "nested", "unsupported", "undefined", "syntax", "no kernel"],
 )
 def test_a_kernel_that_cannot_be_extracted_exits_with_2(
     kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str, line: int

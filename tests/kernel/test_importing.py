@@ -12,6 +12,7 @@ from triton.runtime.driver import driver
 
 from twill.exc import KernelFileMissing, KernelImportFailed
 from twill.kernel.importing import line_of_def, load
+from twill.kernel.modules import file_of
 
 KERNEL = """
 @triton.jit
@@ -116,3 +117,77 @@ def test_fail_import_names_the_exception_and_the_users_line(
 def test_a_changed_file_is_imported_again(kernel_file: Callable[..., str]) -> None:
     assert load(kernel_file(KERNEL)).kernels == ("kernel",)
     assert load(kernel_file(KERNEL.replace("def kernel", "def other"))).kernels == ("other",)
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        "class Outer(triton.runtime.Autotuner):\n    pass\n\n"
+        "def outer(fn):\n    return Outer(fn, fn.arg_names, [triton.Config({'B': 16})], [], None, None)\n",
+        "class Outer(triton.runtime.autotuner.Heuristics):\n    pass\n\n"
+        "def outer(fn):\n    return Outer(fn, fn.arg_names, {'B': lambda args: 16})\n",
+        "class Outer:\n    def __init__(self, fn):\n        self.fn = fn\n\n"
+        "def outer(fn):\n    return Outer(Outer(fn))\n",
+    ],
+    ids=["a subclass of Autotuner", "a subclass of Heuristics", "a wrapper of the user's"],
+)
+def test_kernels_are_found_inside_whatever_holds_them(kernel_file: Callable[..., str], wrapper: str) -> None:
+    source = "\n\n@outer\n@triton.jit\ndef tuned(out, B: tl.constexpr):\n    tl.store(out, B)\n"
+    loaded = load(kernel_file(wrapper + source))
+    assert loaded.kernels == ("tuned",)
+    assert type(loaded.wrapped["tuned"]).__name__ == "Outer"
+
+
+def package(folder: Path, **files: str) -> Path:
+    """A package `pack` with these modules."""
+    root = folder / "pack"
+    (root / "deep").mkdir(parents=True)
+    (root / "__init__.py").write_text("from .other import VALUE\n")
+    (root / "deep" / "__init__.py").write_text("")
+    (root / "other.py").write_text("VALUE = 1\n")
+    head = "import triton\nimport triton.language as tl\n"
+    for name, source in files.items():
+        (root / "deep" / f"{name}.py").write_text(head + textwrap.dedent(source))
+    return root
+
+
+def test_a_file_of_a_package_imports_its_neighbours_by_their_relative_names(tmp_path: Path) -> None:
+    relative = "from ..other import VALUE\nfrom .. import VALUE as same\nfrom . import leaf\n"
+    root = package(tmp_path, ops=relative + KERNEL, leaf=KERNEL.replace("def kernel", "def other"))
+    before = list(sys.path), dict(sys.modules)
+    loaded = load(str(root / "deep" / "ops.py"))
+    assert loaded.kernels == ("kernel",) and loaded.functions["kernel"].__module__ == "pack.deep.ops"
+    assert (list(sys.path), dict(sys.modules)) == before
+
+
+def test_a_changed_file_of_a_package_is_imported_again(tmp_path: Path) -> None:
+    root = package(tmp_path, ops=KERNEL)
+    file = root / "deep" / "ops.py"
+    assert load(str(file)).kernels == ("kernel",)
+    file.write_text(file.read_text().replace("def kernel", "def other"))
+    assert load(str(file)).kernels == ("other",)
+
+
+def test_an_importable_module_means_its_file_and_executes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = package(tmp_path, ops=KERNEL)
+    (root / "__init__.py").write_text("raise AssertionError('executed')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert file_of("pack.deep.ops") == str(root / "deep" / "ops.py")
+    assert file_of("pack.deep.no_such") == "pack.deep.no_such"
+    assert file_of("some/file.py") == "some/file.py"
+
+
+def test_what_fails_below_the_last_kernel_is_told_and_left_out(
+    kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    below = "\n\n@triton.testing.perf_report([])\ndef benchmark():\n    pass\n\n\nassert kernel is None, 'no GPU'\n"
+    file = kernel_file(KERNEL + below)
+    assert load(file).kernels == ("kernel",)
+    assert f"{file}:18: left out from here on, below all kernels: AssertionError: no GPU" in capsys.readouterr().err
+
+
+def test_fail_above_the_last_kernel_is_an_error(kernel_file: Callable[..., str]) -> None:
+    with pytest.raises(KernelImportFailed, match="ZeroDivisionError"):
+        load(kernel_file("x = 1 / 0\n" + KERNEL))

@@ -209,6 +209,20 @@ def test_autotuners_and_heuristics_go_around_and_under_it(stored: World, outside
     assert twill.explain_fallback(fast) == ""
 
 
+def test_a_wrapper_of_somebody_else_keeps_its_kind_around_an_emitted_kernel() -> None:
+    class Cached(triton.runtime.Autotuner):  # type: ignore[misc]
+        pass
+
+    class Holder:
+        def __init__(self, fn: Any) -> None:
+            self.fn = fn
+
+    tuner = Cached(plain, plain.arg_names, [triton.Config({"BLOCK": 64})], [], None, None)
+    fast = twill.jit(Holder(tuner))
+    assert type(fast) is Holder and type(fast.fn) is Cached and fast.fn.fn.twill_original is plain
+    assert tuner.fn is plain
+
+
 def test_what_holds_no_triton_kernel_is_refused() -> None:
     for thing in (len, 3, lambda: 0):
         with pytest.raises(exc.NotAKernel):

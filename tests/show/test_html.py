@@ -146,3 +146,14 @@ def test_the_picture_is_one_svg_with_every_row() -> None:
     reader.feed(picture(attention_schedule()))
     assert reader.elements[0][0] == "svg" and reader.open == []
     assert {"tensor", "consumer 0", "consumer 1", "load"} <= set(reader.texts)
+
+
+def test_dependences_are_drawn_with_every_instruction_and_edge() -> None:
+    schedule = attention_schedule()
+    reader = read(schedule)
+    boxes = [a for tag, a in reader.elements if tag == "g" and a.get("class") == "node"]
+    lines = [a for tag, a in reader.elements if tag == "path" and a.get("class", "").startswith("arrow ")]
+    assert len(boxes) == sum(len(loop.graph.instructions) for loop in schedule.loops)
+    assert len(lines) == sum(len(loop.graph.edges) for loop in schedule.loops)
+    later = [line for line in lines if line["class"].endswith(" later")]
+    assert len(later) == sum(edge.distance > 0 for loop in schedule.loops for edge in loop.graph.edges)

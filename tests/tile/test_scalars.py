@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.tile_programs import Programs
 from twill.tile.program import Loop, TileProgram
 from twill.tile.scalars import Scalars
@@ -54,17 +52,3 @@ def test_a_bound_from_the_grid_is_told() -> None:
     p = Programs()
     bound = p.op("mul", p.op("program_id", axis=1), p.constant(128))
     assert trip(p, bound, 128) == ("program_id(1)", None, True)
-
-
-@pytest.mark.parametrize("kind", ["argument", "program_id", "load"])
-def test_only_values_fixed_by_the_grid_are_grid_scalars(kind: str) -> None:
-    p = Programs()
-    value = {
-        "argument": lambda: p.argument("n"),
-        "program_id": lambda: p.op("div", p.op("program_id", axis=0), p.argument("n"), signed=1),
-        "load": lambda: p.op("add", p.load("begins", (), "i32"), p.op("program_id", axis=0)),
-    }[kind]()
-    program, loop = finish(p, p.argument("trips"))
-    scalars = Scalars(program, classify(program))
-    assert scalars.is_grid(value) == (kind == "program_id")
-    assert not scalars.is_grid(loop.induction)

@@ -35,6 +35,7 @@ def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping
         lines += section(f"contexts.{context.name}", differing(context, known_context, skip=("name",)))
     lines += section("register_file", differing(machine.register_file, base.register_file))
     lines += section("crossing", differing(machine.crossing, base.crossing))
+    lines += section("emission", differing(machine.emission, base.emission) if machine.emission else [])
     return "\n".join(lines) + "\n"
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from twill.cli import (
     calibrating,
     comparing,
+    covering,
     emitting,
     jobs,
     machines,
+    recording,
     retuning,
     running,
     schedules,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 DESCRIPTION = "Optimal software pipelines and warp specialization for unmodified Triton kernels."
 STRATEGIES = ("joint", "paper", "heuristic", "none")
 STATES = ("queued", "running", "done", "failed", "cancelled")  # as twill.store.api has them
+FORMATS = ("text", "json", "dot", "graphml")  # as twill.graph.networks has them
 LEVELS = ("debug", "info", "warning", "error")
 POLICIES = ("lookup", "solve", "require", "off")  # as twill.runtime.policy has them
 EXIT_CODES = """exit codes: 0 done, and for a joint solve proven optimal; 2 bad input; 3 proven infeasible;
@@ -60,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
     explain(commands)
     emit(commands)
     run(commands)
+    record(commands)
+    coverage(commands)
     bench(commands)
     tune(commands)
     check(commands)
@@ -140,7 +145,8 @@ def extract(commands: Commands) -> None:
     one = new(commands, "extract", "the dependence graph of a kernel")
     kernel(one)
     rewriting(one)
-    one.add_argument("--json", action="store_true", help="the graph document instead of text")
+    one.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="text (the default), or for other programs")
+    one.add_argument("--json", dest="format", action="store_const", const="json", help="--format json: the document")
     one.set_defaults(command=solving.extract)
 
 
@@ -205,6 +211,36 @@ def script() -> argparse.ArgumentParser:
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
     one.set_defaults(command=running.run)
     return one
+
+
+def record(commands: Commands) -> None:
+    """`twill record`."""
+    one = new(commands, "record", "run a script and write sidecars from the launches that it makes (docs/sidecars.md)")
+    text = (
+        "where launches go: the GPU, or nowhere, with tensors on the CPU or without memory (default: as there is one)"
+    )
+    one.add_argument("--on", choices=("gpu", "cpu", "meta"), help=text)
+    one.add_argument("--out", metavar="DIR", help="write all sidecars into DIR, to be named by TWILL_SIDECARS")
+    one.add_argument("--force", action="store_true", help="replace sidecars that are there, instead of adding to them")
+    one.add_argument("script", metavar="SCRIPT.py")
+    one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
+    one.set_defaults(command=recording.record)
+
+
+def coverage(commands: Commands) -> None:
+    """`twill coverage`."""
+    one = new(commands, "coverage", "what would become of every kernel of a path or package (docs/coverage.md)")
+    one.add_argument("name", metavar="PATH|PACKAGE", help="a file, a folder, or an importable package")
+    one.add_argument("--machine", metavar="NAME_OR_FILE", default="h100", help="the machine (default: h100)")
+    one.add_argument("--emit", metavar="S", type=seconds, help="also solve, for S seconds each, and emit")
+    one.add_argument("--limit", metavar="S", type=seconds, default=60.0, help="for all before a solve (default: 60)")
+    one.add_argument("--sample", metavar="N", type=positive, help="only N kernels, drawn at random")
+    one.add_argument("--seed", metavar="N", type=natural, default=0, help="of the drawing (default 0)")
+    one.add_argument("--only", metavar="PATTERN", default="", help="only kernels in whose names this is found")
+    one.add_argument("--jobs", metavar="N", type=positive, help="processes (default: one for each core)")
+    one.add_argument("--results", metavar="FILE", help="keep every outcome there, and go on from what it has")
+    one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
+    one.set_defaults(command=covering.coverage)
 
 
 def bench(commands: Commands) -> None:

@@ -71,14 +71,16 @@ def solve_top(machine: Machine, outputs: Outputs, arguments: Namespace) -> int:
 
 
 def extract(arguments: Namespace) -> int:
-    """The dependence graph, as text or as the document that a client sends to a service."""
+    """The dependence graph: as text, as the document that a client sends to a service, or for other programs."""
     graph = graph_of(arguments)
-    if arguments.json:
-        print(graph.canonical())
-        return codes.SOLVED
-    from twill.graph.graph_text import graph_text
+    if arguments.format == "text":
+        from twill.graph.graph_text import graph_text
 
-    sys.stdout.write(graph_text(graph))
+        sys.stdout.write(graph_text(graph))
+    else:
+        from twill.graph.networks import FORMATS
+
+        sys.stdout.write(FORMATS[arguments.format](graph))
     return codes.SOLVED
 
 

@@ -35,8 +35,16 @@ def lower(
         try:
             made = streams(program, schedule, machine, ctas, hold, order, cluster, phased)
             watch(LOWERING, made.program)
-            return run_passes(made.program, made.choices, watch)
+            return with_barriers(run_passes(made.program, made.choices, watch), machine)
         except exc.SharedMemoryFull as found:
             full = found
     assert full is not None
     raise full
+
+
+def with_barriers(program: WarpProgram, machine: Machine) -> WarpProgram:
+    """The program. Raises UnsupportedInKernel if the machine has fewer named barriers than it needs."""
+    most = machine.emitting.named_barriers.whole
+    if len(program.barriers) > most:
+        raise exc.UnsupportedInKernel(f"more than {most} named barriers are needed", file=program.program.file)
+    return program

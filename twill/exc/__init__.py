@@ -11,6 +11,7 @@ from twill.exc.base import (
 )
 from twill.exc.commands import (
     ForeignTuning,
+    MalformedResults,
     NothingToCompareWith,
     NothingToEmit,
     NotTuned,
@@ -58,6 +59,7 @@ from twill.exc.machines import (
     DuplicateName,
     FileMissing,
     MissingSource,
+    NotForEmission,
     TomlMissingKey,
     TomlSyntax,
     TomlUnknownKey,
@@ -163,6 +165,7 @@ __all__ = [
     "KernelNotReady",
     "LaunchTooLarge",
     "LayoutConflict",
+    "MalformedResults",
     "MalformedArchive",
     "MalformedFlag",
     "MalformedLock",
@@ -184,6 +187,7 @@ __all__ = [
     "NormalizeTooCoarse",
     "NotAKernel",
     "OverlappingTensors",
+    "NotForEmission",
     "NotTuned",
     "ForeignTuning",
     "NothingToCompareWith",

@@ -17,6 +17,13 @@ class NothingToEmit(TwillError):
         super().__init__("nothing was asked for", hint=hint)
 
 
+class MalformedResults(TwillError):
+    """A file of `twill coverage --results` has a line that is no outcome."""
+
+    def __init__(self, *, file: str, line: int) -> None:
+        super().__init__("no outcome of a coverage", file=file, line=line, hint="another file, or a new one")
+
+
 class NotTuned(TwillError):
     """`twill emit --tuned` of a kernel that nobody tuned for this machine."""
 

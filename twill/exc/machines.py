@@ -69,6 +69,14 @@ class UnknownReference(TwillError):
         super().__init__(f"unknown {what} `{name}` in `{key}`", file=file, line=line, hint=hint)
 
 
+class NotForEmission(TwillError):
+    """A machine file lacks the figures that emitted code depends on."""
+
+    def __init__(self, machine: str) -> None:
+        hint = 'extend a machine that has it (extends = "h100"), or see docs/machine-files.md'
+        super().__init__(f"the machine file of {machine} has no [emission], which emitted code depends on", hint=hint)
+
+
 class DuplicateName(TwillError):
     """A machine file defines one name twice."""
 

@@ -170,7 +170,7 @@ class _Builder:
             nodes=nodes,
             edges=(*edges, *anti),
             carried=self._carried(stretch, inner),
-            inputs=self._inputs(region, stretch),
+            inputs=self._inputs(stretch),
         )
 
     def _stretch(self, step: int) -> int:
@@ -236,7 +236,7 @@ class _Builder:
             )
         return tuple(found)
 
-    def _inputs(self, region: int, stretch: int) -> tuple[Input, ...]:
+    def _inputs(self, stretch: int) -> tuple[Input, ...]:
         """What the region reads from earlier ones, ordered by where it was made."""
         readers: dict[tuple[int, int], list[tuple[int, str]]] = {}
         for read in self.reads:

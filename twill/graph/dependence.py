@@ -20,12 +20,15 @@ spellings of one kernel have one key.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from twill.document import Document
 from twill.tile.trip import Trip
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Space = Literal["register", "shared", "tmem"]
 EdgeKind = Literal["value", "memory", "anti"]
@@ -177,6 +180,12 @@ class DependenceGraph(Document):
     file: str
     dims: tuple[Dim, ...]
     regions: tuple[Region, ...]
+
+    def to_networkx(self) -> nx.MultiDiGraph:
+        """All regions in one graph; see `twill.graph.networks`."""
+        from twill.graph.networks import to_networkx
+
+        return to_networkx(self)
 
     def homeless(self) -> DependenceGraph:
         """The graph with its file's name alone: where that lies is for this machine. The key is the same."""

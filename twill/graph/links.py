@@ -31,13 +31,8 @@ def carried_links(
 
 def _linked(graph: DependenceGraph) -> dict[tuple[int, int], set[tuple[int, int]]]:
     """Nodes of all loops whose carried values are one value, as connected components."""
-    component: dict[tuple[int, int], set[tuple[int, int]]] = {}
-    for region in graph.regions:
-        for carried in region.carried:
-            mine = (region.id, carried.producer)
-            merged = component.get(mine, {mine})
-            if carried.result_of is not None:
-                merged = merged | component.get(carried.result_of, {carried.result_of})
-            for member in merged:
-                component[member] = merged
-    return component
+    from twill.graph.networks import components
+
+    carried = ((region.id, one) for region in graph.regions for one in region.carried)
+    mine = (((region, one.producer), one.result_of or (region, one.producer)) for region, one in carried)
+    return {member: part for part in components(mine) for member in part}

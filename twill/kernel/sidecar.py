@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from twill.exc import MalformedSidecar
+from twill.kernel.modules import module_of
 from twill.kernel.problem import Problem, read_problem
 from twill.kernel.tuning_space import Space, read_space
 from twill.toml.table import Table, describe, read_toml
 
 Constant = int | float | bool | str | None
+
+FOLDER = "TWILL_SIDECARS"  # a folder of sidecars, for kernels of installed packages
+SUFFIX = ".twill.toml"
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,17 @@ def table_of(file: str, kernel: str, spec: str) -> SidecarTable | None:
 
 
 def sidecar_path(file: str) -> str:
-    """Where the sidecar of a kernel file is, if there is one."""
-    return str(Path(file).with_suffix(".twill.toml"))
+    """Where the sidecar of a kernel file is, if there is one: in the folder TWILL_SIDECARS, or beside the file."""
+    folder = os.environ.get(FOLDER)
+    kept = Path(folder) / sidecar_name(file) if folder else None
+    return str(kept if kept is not None and kept.is_file() else Path(file).with_suffix(SUFFIX))
+
+
+def sidecar_name(file: str) -> str:
+    """What a sidecar is called in a folder of sidecars: by the module that its file is, `package.module.twill.toml`."""
+    path = Path(file).resolve()
+    module, _ = module_of(str(path))
+    return f"{module or path.stem}{SUFFIX}"
 
 
 def read_sidecar(file: str) -> Sidecar | None:
@@ -58,8 +72,11 @@ def read_sidecar(file: str) -> Sidecar | None:
     Raises `MalformedSidecar` and the errors of `twill.toml.table`, with file and line.
     """
     path = Path(sidecar_path(file))
-    if not path.is_file():
-        return None
+    return read_sidecar_at(path) if path.is_file() else None
+
+
+def read_sidecar_at(path: Path) -> Sidecar:
+    """A sidecar, wherever it lies. Raises as `read_sidecar`."""
     top = read_toml(path)
     kernel = top.string("kernel", 'kernel = "gemm"') if top.has("kernel") else ""
     tables = top.tables("specialization", "[[specialization]]") if top.has("specialization") else ()

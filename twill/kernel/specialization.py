@@ -45,6 +45,7 @@ from twill.exc import (
     UnknownSpecialization,
 )
 from twill.kernel.importing import KernelFile, line_of_def, load
+from twill.kernel.modules import file_of
 from twill.kernel.problem import Problem
 from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 
@@ -106,9 +107,11 @@ def resolve(
 ) -> Specialization:
     """The specialization that `FILE[::KERNEL]`, a sidecar's name and ARG=TYPE, NAME=VALUE flags mean.
 
-    Flags override and complete the sidecar. Raises the "which kernel" errors of `twill.exc`.
+    FILE may also be an importable module, `package.module`, whose file is meant. Flags override and complete the
+    sidecar. Raises the "which kernel" errors of `twill.exc`.
     """
-    file, _, kernel = target.partition("::")
+    named, _, kernel = target.partition("::")
+    file = file_of(named)
     loaded = load(file)
     if not loaded.functions:
         raise NoKernel("the file defines no kernel", file=file, hint="decorate a function with @triton.jit")

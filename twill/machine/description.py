@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from twill import exc
 from twill.document import Document
 
 Placement = Literal["register", "shared", "tmem"]
@@ -28,6 +29,11 @@ class Figure(Document):
     value: float
     source: str
     spread: tuple[float, float] | None = None
+
+    @property
+    def whole(self) -> int:
+        """The value of a figure that counts something."""
+        return int(self.value)
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -154,6 +160,31 @@ class Crossing(Document):
     spill_per_kb: Figure
 
 
+class Emission(Document):
+    """What emitted code depends on beside the schedule; no schedule depends on any of it.
+
+    reserved_shared: bytes of shared memory that the system keeps of each CTA. most_registers: of a thread, as register
+    budgets count them. named_barriers: that a program can use. box: elements of one copy along an axis of a tensor map.
+    under_load: latencies of a quiet memory that a ring covers. ring_slots: of a ring at most. spare_shared: bytes that
+    rings leave. ctas: of one SM at most. spare_registers: of a thread beside its tiles, where CTAs share an SM.
+    ordered: parts of I that warp groups must have to spare so that their matrix multiplies are ordered. cached: parts
+    of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
+    """
+
+    reserved_shared: Figure
+    most_registers: Figure
+    named_barriers: Figure
+    box: Figure
+    under_load: Figure
+    ring_slots: Figure
+    spare_shared: Figure
+    ctas: Figure
+    spare_registers: Figure
+    ordered: Figure
+    cached: Figure
+    readers: Figure
+
+
 class Machine(Document):
     """One GPU as the solver sees it. `lookup` methods raise KeyError with the missing name."""
 
@@ -172,17 +203,23 @@ class Machine(Document):
     register_file: RegisterFile
     crossing: Crossing
     l2: Figure | None = None  # bytes of the cache that all SMs share (None: not described, and no part of the text)
+    emission: Emission | None = None  # the same: None if not described
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = handler(self)
-        if self.l2 is None:
-            del found["l2"]
-        return found
+        return {key: value for key, value in found.items() if value is not None or key not in ("l2", "emission")}
 
     def digest(self) -> str:
-        """SHA-256 of what schedules depend on: all but the L2 cache, on which only the order of instances depends."""
-        return Document.digest(self.model_copy(update={"l2": None}))
+        """SHA-256 of what schedules depend on: all but `l2` and `emission`, on which only emitted code depends."""
+        return Document.digest(self.model_copy(update={"l2": None, "emission": None}))
+
+    @property
+    def emitting(self) -> Emission:
+        """What emitted code depends on. Raises NotForEmission."""
+        if self.emission is None:
+            raise exc.NotForEmission(self.name)
+        return self.emission
 
     def operation(self, name: str) -> Operation:
         """The operation class `name`."""

@@ -25,6 +25,7 @@ from twill.exc import (
 from twill.machine.description import (
     Context,
     Crossing,
+    Emission,
     Figure,
     Machine,
     Memory,
@@ -126,6 +127,7 @@ def machine_of(top: Table) -> Machine:
         memories=tuple(reader.each_name("memories", reader.memory)),
         register_file=reader.register_file(),
         crossing=reader.crossing(),
+        emission=reader.emission(top.table("emission", "[emission]")) if top.has("emission") else None,
     )
     top.finish()
     return machine
@@ -372,6 +374,13 @@ class _Reader:
         table = self.top.table("crossing", "[crossing]")
         names = ("barrier", "named_barrier", "spill_base", "spill_per_kb")
         result = Crossing(**{name: self.figure(table, name, zero=True) for name in names})
+        table.finish()
+        return result
+
+    def emission(self, table: Table) -> Emission:
+        """[emission]."""
+        parts = ("under_load", "ordered", "cached")  # the others count something
+        result = Emission(**{n: self.figure(table, n, whole=n not in parts) for n in Emission.model_fields})
         table.finish()
         return result
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from triton.runtime.jit import JITFunction
+from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel
 from twill.runtime.dispatch import Dispatch
@@ -76,9 +76,10 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
 def jit(kernel: Any = None, **options: Any) -> Any:
     """`kernel` with emitted launches; see the top of this file.
 
-    kernel: a `@triton.jit` function, or an autotuner or heuristics around one (given back as such). Without it, a
-    decorator. options: policy, budget (seconds), machine, store, server, solve_seconds, as `Settings` has them; what is
-    not given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
+    kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
+    of others. Without it, a decorator. options: policy, budget (seconds), machine, store, server, solve_seconds, as
+    `Settings` has them; what is not given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel,
+    WrongPolicy.
     """
     if kernel is None:
         return partial(jit, **options)
@@ -91,9 +92,9 @@ def _wrapped(kernel: Any, chosen: Settings) -> Any:
     if isinstance(kernel, JITFunction):
         return TwillKernel(kernel, chosen)
     inner = getattr(kernel, "fn", None)
-    if inner is None or not type(kernel).__module__.startswith("triton."):
+    if inner is None:
         raise NotAKernel(f"twill.jit takes no {type(kernel).__name__}", hint="a function under @triton.jit")
-    if not hasattr(inner, "run"):  # Triton interprets kernels: there is nothing to compile
+    if isinstance(kernel, KernelInterface) and not hasattr(inner, "run"):  # interpreted: there is nothing to compile
         return kernel
     outer = copy.copy(kernel)
     outer.fn = _wrapped(inner, chosen)

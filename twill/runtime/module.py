@@ -78,10 +78,6 @@ class Module:
         """The kernel `name`, said to take `parameters` (its first launch checks that). Errors: DriverFailed."""
         return Kernel(name, self.arch, parameters, call("cuLibraryGetKernel", self.handle, name.encode()))
 
-    def unload(self) -> None:
-        """Gives the code back; its kernels must not be launched afterwards."""
-        call("cuLibraryUnload", self.handle)
-
 
 def load_module(cubin: bytes, arch: str) -> Module:
     """A module from a cubin compiled for `arch`. Errors: DriverMissing, DriverFailed."""

@@ -21,7 +21,6 @@ from twill.machine.names import list_machines
 from twill.manifest.document import Constant, Manifest
 
 NVRTC = "nvidia-cuda-nvrtc"  # the package
-DIVISOR = 16  # what Triton promises of numbers and addresses
 PACKAGE = Path(__file__).resolve().parent.parent
 EMITS = (
     "*.py", *(f"{room}/**/*.py" for room in (
@@ -45,7 +44,7 @@ class Unsupported(Exception):
 @dataclass(frozen=True)
 class Variant:
     """signature: argument -> Triton's type. constants: argument -> value. divisible: arguments that are multiples of
-    `DIVISOR` (bytes, for a pointer). All in the order of the parameters."""
+    16 (bytes, for a pointer). All in the order of the parameters."""
 
     signature: tuple[tuple[str, str], ...]
     constants: tuple[tuple[str, Constant], ...]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from twill.schedule.document import Schedule
-from twill.show import html_liveness, html_tables
+from twill.show import html_graph, html_liveness, html_tables
 from twill.show.html_timeline import timeline
 from twill.show.markup import element, text
 from twill.show.view import LoopView, views
@@ -60,6 +60,7 @@ def sections(schedule: Schedule, drawn: tuple[LoopView, ...]) -> Iterator[str]:
         else:
             yield element("p", text(view.title[0].upper() + view.title[1:] + "."), {"class": "where"})
         yield section("Timeline", element("p", HINT) + timeline(view))
+        yield section("Dependences", html_graph.dependences(view))
         yield section("Registers over one initiation interval", html_liveness.registers(view))
         yield section("Memory over one initiation interval", html_liveness.memories(view, schedule.buffers))
         yield section("Certificate", html_tables.certificate(view.loop))

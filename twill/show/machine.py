@@ -19,6 +19,8 @@ def machine_tables(machine: Machine) -> Iterator[Table]:
         yield products(machine)
     yield transfers(machine)
     yield contexts(machine)
+    if machine.emission:
+        yield emission(machine)
 
 
 def figures_table(title: str, *columns: str) -> Table:
@@ -55,6 +57,15 @@ def general(machine: Machine) -> Table:
     ]
     for what, figure in rows:
         table.add_row(what, number(figure), source(figure))
+    return table
+
+
+def emission(machine: Machine) -> Table:
+    """What only emitted code depends on; the names are those of the machine file."""
+    table = figures_table("emitted code", "what")
+    for name in type(machine.emitting).model_fields:
+        figure = getattr(machine.emitting, name)
+        table.add_row(name, number(figure), source(figure))
     return table
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from twill.exc import InvalidSchedule, UnknownMachine
@@ -18,9 +17,6 @@ from twill.store.interface import Entry
 
 LOG = logging.getLogger("twill.store")
 TOLD_AT_MOST = 10_000
-
-Machines = Callable[[str, str], Machine | None]
-"""(name, digest) -> the machine of that digest, if it is known."""
 
 
 def now() -> str:

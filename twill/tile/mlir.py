@@ -41,7 +41,8 @@ class RawValue:
 
 @dataclass(frozen=True)
 class RawOp:
-    """One operation. line and name as of the innermost frame in the kernel's own file."""
+    """One operation. line and name as of the innermost frame in the kernel's own file. successors: of a branch, the
+    blocks that it leads to, by their number in the region."""
 
     name: str  # "arith.addf", "tt.load"
     operands: tuple[int, ...]
@@ -50,6 +51,7 @@ class RawOp:
     regions: tuple[tuple[RawBlock, ...], ...]
     line: int
     variable: str
+    successors: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,10 @@ class _Reader:
         operands = tuple(self.ids[operand] for operand in op.operands)
         regions = tuple(self.region(region) for region in op.regions)
         results = tuple(self.define(result, line, variable) for result in op.results)
-        return RawOp(name, operands, results, MappingProxyType(attributes), regions, line, variable)
+        parent = op.parent_region()
+        places = {id(block): number for number, block in enumerate(parent.blocks)} if op.successors and parent else {}
+        successors = tuple(places[id(block)] for block in op.successors)
+        return RawOp(name, operands, results, MappingProxyType(attributes), regions, line, variable, successors)
 
     def region(self, region: Region) -> tuple[RawBlock, ...]:
         return tuple(self.block(block) for block in region.blocks)

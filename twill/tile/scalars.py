@@ -42,17 +42,6 @@ class Scalars:
         """Every value that a polynomial over scalars depends on."""
         return frozenset[int]().union(*(self.reach(symbol) for symbol in polynomial.symbols()))
 
-    def is_grid(self, value: int) -> bool:
-        """Whether the value is fixed for a program instance by its grid indices and arguments, and
-        depends on a grid index.
-        """
-        leaves = [self.purity.makers.get(v) for v in self.reach(value) if not self._needs(v)]
-        arguments = {argument.value for argument in self.program.arguments}
-        known = arguments | {o.results[0] for o in leaves if o and o.kind in (*GRID, "constant")}
-        fixed = all(self._needs(v) or v in known for v in self.reach(value))
-        loops = any(v in self.purity.carries for v in self.reach(value))
-        return fixed and not loops and self.varies_with_grid(value)
-
     def varies_with_grid(self, value: int) -> bool:
         """Whether the value depends on a grid index."""
         ops = (self.purity.makers.get(v) for v in self.reach(value))

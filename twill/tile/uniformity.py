@@ -74,7 +74,7 @@ def classify(program: TileProgram) -> Purity:
                 carries[carry.argument] = carries[carry.result] = carry
                 born[carry.argument], born[carry.result] = number, number + 1
             uniform |= _uniform_arguments(program, loop, ops, uniform)
-            pure |= _progressions(program, loop, ops, uniform, pure, born)
+            pure |= _progressions(program, loop, ops, uniform, pure)
         for op in ops:
             if op.kind not in KNOWN_KINDS:
                 raise UnsupportedOperation(f"{op.kind} has no tile access", file=program.file, line=op.line)
@@ -120,9 +120,7 @@ def _uniform_arguments(program: TileProgram, loop: Loop, ops: tuple[Op, ...], un
         assumed = kept
 
 
-def _progressions(
-    program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], pure: set[int], born: dict[int, int]
-) -> set[int]:
+def _progressions(program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], pure: set[int]) -> set[int]:
     """Arguments of carried integer tiles to which each iteration adds the same pure tile."""
     fixed = set(pure)
     made: dict[int, Op] = {}

@@ -59,12 +59,16 @@ RAW_ACCESS = (
     "descriptor_store",  # desc value index...
     "descriptor_reduce",  # desc value index...; attributes combine add min max and or xor, signed (1)
 )
+# Attribute guarded 1 (but for descriptor_load): one operand more, a scalar i1, and nothing is touched where it is 0.
+# What such a load gives there is anything.
 
 ACCESS = (
     "tile_load",  # [mask]
     "tile_store",  # tile [mask]
     "tile_reduce",  # tile [mask]; attributes combine, signed (1)
-)  # mask: what the bounds of the access do not say; elements where it is false are not touched either
+)
+# mask: what the bounds of the access do not say; elements where it is false are not touched either. A scalar i1 is the
+# same for all of them: of a store, whether it is one.
 
 # Operation classes on the transcendental units; every other class is arithmetic.
 TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf", "div"})

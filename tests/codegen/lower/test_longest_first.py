@@ -13,8 +13,6 @@ from tests.lowered import planned, scheduled
 from tests.tile_programs import Programs, gemm
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.longest_first import (
-    CACHED,
-    READERS,
     cached,
     growth,
     longest_first,
@@ -50,8 +48,8 @@ def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
     found = longest_first(planned(triangle()).plan)
     assert found is not None
     assert (found.axis, found.grows) == (0, True)
-    assert H100.l2 is not None and found.cached == cached(H100) == int(H100.l2.value * CACHED)
-    assert found.most == H100.sms.value // READERS == 33
+    assert H100.l2 is not None and found.cached == cached(H100) == int(H100.l2.value * 2 / 3)
+    assert found.most == 33
 
 
 def test_without_a_described_cache_all_instances_are_walked_together() -> None:

@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels import H100
+from tests.lowered import scheduled
+from tests.tile_programs import gemm
 from twill import exc
-from twill.codegen.lower.memory import NAMED_BARRIERS, Memory, element_bytes
+from twill.codegen.lower.memory import Memory, element_bytes
+from twill.codegen.lowering import lower, with_barriers
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.program import TensorMap
+from twill.codegen.warp.program import NamedBarrier, TensorMap
 
 ELEMENTS = ("bf16", "f32", "f8e4m3", "i1", "i64")
 SHAPES = st.one_of(
@@ -107,9 +111,9 @@ def test_a_barrier_of_one_name_is_one() -> None:
     assert memory.barriers[0].threads == 256
 
 
-def test_there_are_fifteen_barriers() -> None:
-    memory = Memory("k.py")
-    for number in range(NAMED_BARRIERS):
-        memory.barrier(f"{number}", (0,))
+def test_a_kernel_that_needs_more_barriers_than_the_machine_has_is_refused() -> None:
+    program = lower(gemm(), scheduled(gemm()), H100)
+    some = tuple(NamedBarrier(number, f"{number}", (0,), 128) for number in range(16))
+    assert with_barriers(replace(program, barriers=some[:15]), H100).barriers == some[:15]
     with pytest.raises(exc.UnsupportedInKernel, match="more than 15 named barriers"):
-        memory.barrier("one more", (0,))
+        with_barriers(replace(program, barriers=some), H100)

@@ -11,13 +11,12 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
-from twill.codegen.lower.occupancy import MOST
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
-from twill.machine.occupancy import RESERVED, share
+from twill.machine.occupancy import share
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
 
@@ -48,7 +47,7 @@ def test_a_kernel_with_products_has_its_sm_alone() -> None:
 
 def test_a_kernel_without_products_shares_its_sm() -> None:
     made = lowered(scaling())
-    assert 1 < made.ctas <= MOST
+    assert 1 < made.ctas <= H100.emitting.ctas.whole
     assert not any(group.registers for group in made.groups)  # as compiled
     assert {group.threads for group in made.groups if group.issuer} == {32}
     text = print_cuda(made, H100).text
@@ -59,7 +58,8 @@ def test_a_kernel_without_products_shares_its_sm() -> None:
 
 def test_ctas_that_share_an_sm_fit_into_it() -> None:
     made = lowered(scaling())
-    assert made.ctas * (made.shared + RESERVED) <= H100.capacity("shared") + RESERVED
+    reserved = H100.emitting.reserved_shared.whole
+    assert made.ctas * (made.shared + reserved) <= H100.capacity("shared") + reserved
     assert static_violations(made) == ()
 
 
@@ -70,8 +70,9 @@ def test_larger_tiles_leave_room_for_fewer_ctas() -> None:
 
 @pytest.mark.parametrize("ctas", [1, 2, 3, 7])
 def test_shares_add_up(ctas: int) -> None:
-    each = share(232448, ctas)
-    assert ctas * (each + RESERVED) <= 232448 + RESERVED < ctas * (each + 1 + RESERVED)
+    each, reserved = share(H100, ctas), H100.emitting.reserved_shared.whole
+    whole = H100.capacity("shared") + reserved
+    assert ctas * (each + reserved) <= whole < ctas * (each + 1 + reserved)
 
 
 def test_more_ctas_than_the_memory_holds_are_found() -> None:

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels import H100
 from tests.streams import TRIP, executed, iteration, pipeline
-from twill.codegen.lower.ordering_barriers import SLACK, Turn, begin, end, give, turns, wait
+from twill.codegen.lower.ordering_barriers import Turn, begin, end, give, turns, wait
 from twill.codegen.lower.scalars import Iteration
 from twill.codegen.lower.stream import Event, Stream, arrange
 from twill.codegen.lower.task import Task
@@ -24,6 +25,7 @@ from twill.codegen.warp.program import Arrive, Let, Stmt, Sync
 from twill.graph.dependence import Node
 
 NODE = Node.model_construct()
+SLACK = H100.emitting.ordered.value
 BUSY = 10  # cycles of one product
 
 
@@ -132,7 +134,7 @@ def kernels(draw: st.DrawFn) -> tuple[list[Task], int]:
 @given(kernels(), st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 9))
 def test_products_take_turns_in_any_interleaving(made: tuple[list[Task], int], trips: list[int], seed: int) -> None:
     products, interval = made
-    given = turns(products, (), interval)
+    given = turns(products, (), interval, SLACK)
     assert len(given) == len({t.groups for t in products})
     issued = play(products, given, interval, trips, seed)
     assert len(issued) == len(set(issued)) == sum(trips) * len(products)
@@ -146,7 +148,7 @@ def ping_pong() -> list[Task]:
 
 @pytest.mark.parametrize("trips", [(0,), (1,), (2,), (5,), (0, 3, 0, 1), (1, 1, 4)])
 def test_ping_pong(trips: tuple[int, ...]) -> None:
-    given = turns(ping_pong(), (), 100)
+    given = turns(ping_pong(), (), 100, SLACK)
     assert [(turn.of.group, turn.to.group, turn.wraps) for turn in given] == [(1, 0, True), (0, 1, False)]
     assert given[0].to.offsets == (1, 0)
     for seed in range(5):
@@ -154,14 +156,14 @@ def test_ping_pong(trips: tuple[int, ...]) -> None:
 
 
 def test_without_turns_the_order_is_lost() -> None:
-    given = turns(ping_pong(), (), 100)
+    given = turns(ping_pong(), (), 100, SLACK)
     assert not all(runs_in_order(play(ping_pong(), (), 100, (4,), seed), given) for seed in range(5))
 
 
 @pytest.mark.parametrize("trips", [(1,), (1, 1), (2, 1), (4,)])
 def test_the_products_of_a_run_may_be_far_apart(trips: tuple[int, ...]) -> None:
     products = [task(0, 0, 0), task(1, 0, 210), task(2, 1, 50), task(3, 1, 260)]
-    given = turns(products, (), 100)
+    given = turns(products, (), 100, SLACK)
     assert given[0].to.offsets == (2, 0)
     for seed in range(5):
         assert runs_in_order(play(products, given, 100, trips, seed), given)
@@ -171,27 +173,27 @@ def test_the_products_of_a_run_may_be_far_apart(trips: tuple[int, ...]) -> None:
 
 
 def test_one_group_needs_none() -> None:
-    assert turns([task(0, 0, 0), task(1, 0, 50)], (), 100) == ()
+    assert turns([task(0, 0, 0), task(1, 0, 50)], (), 100, SLACK) == ()
 
 
 def test_none_without_products() -> None:
-    assert turns([], (), 100) == ()
+    assert turns([], (), 100, SLACK) == ()
 
 
 def test_none_if_a_group_has_two_runs() -> None:
     mixed = [task(0, 0, 0), task(1, 1, 25), task(2, 0, 50), task(3, 1, 75)]
-    assert turns(mixed, (), 100) == ()
+    assert turns(mixed, (), 100, SLACK) == ()
 
 
 def test_none_if_groups_run_ahead_differently() -> None:
     uneven = [task(0, 0, 0), task(1, 0, 110), task(2, 1, 50), task(3, 1, 60)]
-    assert turns(uneven, (), 100) == ()
+    assert turns(uneven, (), 100, SLACK) == ()
 
 
 def test_none_if_a_short_loop_has_runs_in_one_group_only() -> None:
     """Both reach two iterations ahead; but in a loop of one iteration, only one of them has a product in between."""
     products = [task(0, 0, 0), task(1, 0, 210), task(2, 0, 220), task(3, 1, 50), task(4, 1, 160), task(5, 1, 270)]
-    assert turns(products, (), 100) == ()
+    assert turns(products, (), 100, SLACK) == ()
 
 
 @pytest.mark.parametrize(("spare", "expected"), [(SLACK, 2), (SLACK - 0.01, 0)])
@@ -200,12 +202,12 @@ def test_none_if_a_group_has_no_time_to_wait(spare: float, expected: int) -> Non
     interval = 1000
     products = [task(0, 0, 0, busy=100), task(1, 1, 500, busy=100)]
     work = task(2, 1, 600, busy=0, hold=round(interval * (1 - spare)) - 100)
-    assert len(turns(products, [work], interval)) == expected
-    assert len(turns(products, [replace(work, groups=(2,))], interval)) == 2
+    assert len(turns(products, [work], interval, SLACK)) == expected
+    assert len(turns(products, [replace(work, groups=(2,))], interval, SLACK)) == 2
 
 
 def test_three_groups_go_round() -> None:
-    given = turns([task(0, 0, 0), task(1, 1, 33), task(2, 2, 66)], (), 100)
+    given = turns([task(0, 0, 0), task(1, 1, 33), task(2, 2, 66)], (), 100, SLACK)
     assert [turn.wraps for turn in given] == [True, False, False]
     assert all(before.to == after.of for before, after in pairwise(given))
     assert given[-1].to == given[0].of

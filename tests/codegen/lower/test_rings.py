@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from unittest import mock
 
+from tests.kernels import H100
 from tests.lowered import planned
 from tests.tile_programs import attention, gemm
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.rings import DEEPEST, PAIR, SPARE, Rings
+from twill.codegen.lower.rings import PAIR, Rings
 from twill.codegen.lower.staging import staged, staging_bytes
 
 
@@ -32,7 +33,7 @@ def test_a_tile_of_straight_line_code_has_a_second_slot_for_the_next_instance_wh
     tight = dataclasses.replace(roomy.plan)
     loops = sum(r.buffer.bytes * PAIR for r in roomy.by_place.values() if not r.held)
     held = sum(r.buffer.bytes for r in roomy.by_place.values() if r.held)
-    least = loops + held + staging_bytes(staged(roomy.plan), roomy.panels) + SPARE
+    least = loops + held + staging_bytes(staged(roomy.plan), roomy.panels) + H100.emitting.spare_shared.whole
     with mock.patch.object(Plan, "capacity", least + held - 1):
         found = by_name(Rings(tight, Memory("k.py")))
     assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
@@ -42,7 +43,7 @@ def test_rings_are_as_deep_as_the_schedule_says_or_deeper() -> None:
     rings = planned(gemm(), 2)
     asked = {b.name: b.depth for b in rings.plan.schedule.buffers if b.space == "shared"}
     for name, (_, _, depth) in by_name(rings).items():
-        assert DEEPEST >= depth >= asked[name.split(".")[0]]
+        assert H100.emitting.ring_slots.whole >= depth >= asked[name.split(".")[0]]
 
 
 def test_no_shallowest_ring_has_room_to_grow() -> None:
@@ -52,7 +53,7 @@ def test_no_shallowest_ring_has_room_to_grow() -> None:
     need = sum(r.buffer.bytes for r in rings.by_place.values() if r.aref.depth == least)
     free = rings.plan.capacity - rings.bytes - staging_bytes(staged(rings.plan), rings.panels)
     assert free >= 0
-    assert least == DEEPEST or free < need + 4096
+    assert least == H100.emitting.ring_slots.whole or free < need + 4096
 
 
 def test_the_memory_knows_the_final_depth() -> None:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.kernels import H100
 from tests.tile_programs import Programs
-from twill.codegen.lower.memory import BOX, Memory
+from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.tiles import Tiles
 from twill.codegen.lower.transfers import Part, Transfers, largest_part, rows_of
@@ -20,6 +21,7 @@ from twill.graph.build import wire
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis
 
+BOX = H100.emitting.box.whole
 GRID = 3  # the program instance that expressions are evaluated for
 
 
@@ -36,7 +38,7 @@ def made(shape: tuple[int, ...], blocks: int = 1, element: str = "bf16", **chang
     axis = wired.classes.of[load.results[0]][0]
     tiles = Tiles(wired, axis if blocks > 1 else -1, blocks)
     access: Access = replace(load.op.access, **changed)  # type: ignore[arg-type]
-    return Transfers(tiles, Memory("k.py"), ScalarTable(wired)), Part(access, load.results[0], blocks - 1)
+    return Transfers(tiles, Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], blocks - 1)
 
 
 def number(transfers: Transfers, expr: Expr, n: int = 1000) -> int:
@@ -137,7 +139,7 @@ def vector(element: str, start: int = 64, bound: int = 48, divisibility: int = 1
     assert load.op.access is not None
     axes = (replace(load.op.access.axes[0], upper=Polynomial.symbol(n) + bound),)
     access = replace(load.op.access, axes=axes)
-    return Transfers(Tiles(wired, -1, 1), Memory("k.py"), ScalarTable(wired)), Part(access, load.results[0], -1)
+    return Transfers(Tiles(wired, -1, 1), Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], -1)
 
 
 @pytest.mark.parametrize(

@@ -26,3 +26,9 @@ def test_machines_of_one_architecture_have_one_target() -> None:
 def test_a_machine_without_a_target_is_refused_with_those_that_have_one() -> None:
     with pytest.raises(exc.NoTarget, match=r"h100 \(sm_90a\); there is for Nothing \(sm_0\)"):
         target_of(H100, IMAGINARY)
+
+
+def test_a_machine_file_without_the_figures_of_emitted_code_is_refused_with_what_to_do() -> None:
+    machine = load_machine("h100").model_copy(update={"name": "mine", "emission": None})
+    with pytest.raises(exc.NotForEmission, match=r'machine file of mine has no \[emission\](.|\n)*extends = "h100"'):
+        target_of(machine)

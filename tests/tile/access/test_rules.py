@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ def apply(
 ) -> Symbolic:
     op = Op(0, kind, tuple(range(len(operands))), (9,), tuple(attributes.items()), 1, "")
     shapes = tuple(operand.shape if isinstance(operand, AffineTile) else shape for operand in operands)
-    return symbolic(Step(op, operands, shapes, TileType(shape, element)))
+    return symbolic(Step(op, operands, shapes, TileType(shape, element), lambda number: False))
 
 
 def index(step: int = 1, origin: Polynomial = ZERO, extent: int = 8) -> AffineTile:
@@ -98,8 +100,21 @@ def test_products_need_a_scalar_factor() -> None:
     assert isinstance(apply("shl", index(), index(), shape=(8,)), NotAffine)
 
 
+def test_an_index_that_wraps_around_or_is_clipped_is_itself_within_bounds() -> None:
+    limit = AffineTile((8,), N, (ZERO,))
+    below, from_zero = Bound(0, "upper", N), Bound(0, "lower", ZERO)
+    assert apply("rem", index(), limit, shape=(8,)) == replace(index(), within=frozenset({below, from_zero}))
+    assert apply("min", limit, index(), shape=(8,)) == replace(index(), within=frozenset({replace(below, limit=N + 1)}))
+    assert apply("max", index(), limit, shape=(8,)) == replace(index(), within=frozenset({Bound(0, "lower", N)}))
+    assert apply("select", Mask((below,), True), index(), limit, shape=(8,)) == replace(
+        index(), within=frozenset({below})
+    )
+    for kind in ("rem", "min", "max"):
+        assert isinstance(apply(kind, index(), index(2), shape=(8,)), NotAffine)
+
+
 def test_the_first_cause_is_the_one_that_is_reported() -> None:
-    wrapped = apply("rem", index(), AffineTile((8,), N, (ZERO,)), shape=(8,))
+    wrapped = apply("rem", index(), index(2), shape=(8,))
     assert isinstance(wrapped, NotAffine) and "%" in wrapped.reason and "mask" in wrapped.hint
     assert apply("add", wrapped, index(), shape=(8,)) == wrapped
 

@@ -113,7 +113,8 @@ class Events:
         """The turns at the tensor core in a loop."""
         tasks = [t for t in self.plan.tasks.values() if t.region == plan.region]
         products = [t for t in tasks if t.node.kind == "mma"]
-        return turns(products, [t for t in tasks if t not in products], self.plan.interval(plan.region))
+        slack = self.plan.machine.emitting.ordered.value
+        return turns(products, [t for t in tasks if t not in products], self.plan.interval(plan.region), slack)
 
     def turn(self, plan: LoopPlan, turn: Turn) -> int:
         """The named barrier by which one group gives its turn to another in a loop."""

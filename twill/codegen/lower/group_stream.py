@@ -36,7 +36,7 @@ class Emitter:
         self.registers = Registers(plan, self.group, fragments, apart)
         self.cursors = Cursors(cursors)
         self.scalars = ScalarTable(plan.wired, taken=self.registers.names)
-        transfers = Transfers(plan.tiles, rings.memory, self.scalars)
+        transfers = Transfers(plan.tiles, rings.memory, self.scalars, plan.machine.emitting.box.whole)
         numbers = (self.group, group.id)
         tools = Tools(plan, rings, rings.memory, self.registers, self.scalars, transfers, self.cursors, *numbers)
         self.tools, self.puts, self.products, self.stores = tools, Puts(tools), Products(tools), Stores(tools)

@@ -24,11 +24,6 @@ from twill.codegen.warp.program import LongestFirst
 from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
 
-CACHED = 2 / 3  # of the L2 cache: what instances that are walked together may read; what is read once passes through
-READERS = 4
-"""SMs to each row of instances that is walked with others, at least: they read the same tiles at about the same time.
-With fewer, a grid that the L2 cache holds is read from memory nearly as fast as memory is, by the first instances."""
-
 
 def longest_first(plan: Plan) -> LongestFirst | None:
     """The order for a kernel; None if the trip counts do not say which instances are the longest."""
@@ -42,12 +37,13 @@ def longest_first(plan: Plan) -> LongestFirst | None:
     total: Expr = Number(0, "i64")
     for expr, size in trips:
         total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
-    return LongestFirst(axis, grows, total, cached(plan.machine), max(1, int(plan.machine.sms.value) // READERS))
+    rows = max(1, plan.machine.sms.whole // plan.machine.emitting.readers.whole)
+    return LongestFirst(axis, grows, total, cached(plan.machine), rows)
 
 
 def cached(machine: Machine) -> int:
     """Bytes that instances walked together may read; all that 32 bits count if the L2 cache is not described."""
-    return int(machine.l2.value * CACHED) if machine.l2 is not None else (1 << 32) - 1
+    return int(machine.l2.value * machine.emitting.cached.value) if machine.l2 is not None else (1 << 32) - 1
 
 
 def unequal(plan: Plan) -> bool:

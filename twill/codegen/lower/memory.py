@@ -10,9 +10,7 @@ from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMap, Wa
 from twill.graph.work import BITS
 
 PANEL = 128  # bytes: the widest swizzle
-NAMED_BARRIERS = 15  # 1 to 15; 0 is __syncthreads
-BOX = 256  # the longest side of a tensor map's box (cuTensorMapEncodeTiled)
-WIDEST = 8  # bytes of its widest element
+WIDEST = 8  # bytes of the widest element of a tensor map
 
 
 def element_bytes(element: str) -> int:
@@ -79,8 +77,6 @@ class Memory:
             if known.name == name:
                 return known
         made = NamedBarrier(len(self.barriers), name, groups, 128 * len(groups))
-        if made.id >= NAMED_BARRIERS:
-            raise exc.UnsupportedInKernel(f"more than {NAMED_BARRIERS} named barriers are needed", file=self.file)
         self.barriers.append(made)
         return made
 

@@ -15,8 +15,6 @@ from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 
 WARP = 32
-ADDRESSES = 16  # registers of a thread beside those of its tiles
-MOST = 4  # CTAs of an SM: more were not faster on an H200 (docs/performance-log.md)
 
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
@@ -26,8 +24,8 @@ def most_ctas(schedule: Schedule, machine: Machine) -> int:
         return 1
     groups, _ = warp_groups(schedule)
     threads = sum(group.threads for group in as_compiled(groups))
-    registers = max(group.registers for group in groups) + ADDRESSES
-    return max(1, min(MOST, int(machine.register_file.registers.value) // (threads * registers)))
+    registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
+    return max(1, min(machine.emitting.ctas.whole, machine.register_file.registers.whole // (threads * registers)))
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:

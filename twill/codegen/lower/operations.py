@@ -186,10 +186,14 @@ class Scope:
         assert step.op.access is not None
         cell = step.results[0]
         window = self.tools.transfers.window(Part(step.op.access, cell, self.block), self.at)
-        mask = self.fragment(step.operands[0]) if step.operands else None
+        guarded = bool(step.operands) and step.operands[0] == UNIFORM
+        mask = self.fragment(step.operands[0]) if step.operands and not guarded else None
         result = self.result(number)
         nothing = Fill(result, Number(0, step.op.access.element))
-        loaded = LoadGlobal(window, result, mask, line=step.op.line)
+        loaded: Stmt = LoadGlobal(window, result, mask, line=step.op.line)
+        if guarded:
+            condition = self.scalars.value(step.op.operands[0], self.at)
+            loaded = If(condition, (loaded,), (nothing,), line=step.op.line)
         self.made += self.plan.if_exists(self.block, (loaded,), (nothing,))
 
     # -- operands -----------------------------------------------------------------------------

@@ -20,10 +20,6 @@ from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.expression import Apply, Expr, Number, less, subtract
 from twill.codegen.warp.program import Arrive, If, Stmt, Sync
 
-SLACK = (
-    1 / 5
-)  # of I: on an H200 D = 128 (6 %) lost 5 % by turns, a sliding window (16 %) 7 %, D = 256 (23 %) gained 8 %
-
 
 @dataclass(frozen=True)
 class Run:
@@ -44,13 +40,13 @@ class Turn:
     wraps: bool
 
 
-def turns(products: Sequence[Task], others: Sequence[Task], interval: int) -> tuple[Turn, ...]:
+def turns(products: Sequence[Task], others: Sequence[Task], interval: int, slack: float) -> tuple[Turn, ...]:
     """The turns of one loop; none unless every group has exactly one run of products, and all of them as many.
 
     others: what else the groups do. A group that computes nearly all the time between its runs cannot keep to its turn,
-    and then both groups would wait: there are turns only if each has SLACK of the interval to spare.
+    and then both groups would wait: there are turns only if each has `slack` of the interval to spare.
     """
-    if not all(spare(group, products, others, interval) >= SLACK * interval for group in groups_of(products)):
+    if not all(spare(group, products, others, interval) >= slack * interval for group in groups_of(products)):
         return ()
     order = sorted(products, key=lambda task: (task.start % interval, task.place))
     starts = [i for i, task in enumerate(order) if task.groups != order[i - 1].groups]

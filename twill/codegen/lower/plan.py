@@ -114,7 +114,7 @@ class Plan:
     @property
     def capacity(self) -> int:
         """Bytes of shared memory of a CTA."""
-        return share(int(self.machine.capacity("shared")), self.ctas)
+        return share(self.machine, self.ctas)
 
     def blocks_of(self, region: int, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""

@@ -12,9 +12,7 @@ from twill.codegen.lower.staging import choose_panels, enough, staged, staging_b
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.program import Aref, Buffer
 
-SPARE = 2048  # bytes kept for barriers, scratch and alignment
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
-DEEPEST = 8  # slots of a ring: more would only hold data that is used long after
 
 
 @dataclass(frozen=True)
@@ -141,17 +139,18 @@ class Rings:
         they are."""
         copied = self.copied()
         depth = {number: ring.aref.depth for number, ring in copied.items()}
-        left = self.plan.capacity - self.memory.used() - taken - SPARE
+        deepest = self.plan.machine.emitting.ring_slots.whole
+        left = self.plan.capacity - self.memory.used() - taken - self.plan.machine.emitting.spare_shared.whole
         if left < 0:
             return dict.fromkeys(depth, 0)
         while True:
             loops = {number: slots for number, slots in depth.items() if not copied[number].held}
-            least = min(loops.values(), default=DEEPEST)
+            least = min(loops.values(), default=deepest)
             single = [number for number, slots in depth.items() if slots == 1 and self.waits(copied[number])]
             if single and least >= PAIR and self.slots_bytes(single) <= left:
                 growing = single
             else:
-                growing = [number for number, slots in loops.items() if slots == least < DEEPEST]
+                growing = [number for number, slots in loops.items() if slots == least < deepest]
             need = self.slots_bytes(growing)
             if not growing or need > left:
                 return depth

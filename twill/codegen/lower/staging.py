@@ -8,12 +8,10 @@ hide the memory's latency, which under load is several times what it is at rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import ceil, prod
 
 from twill.codegen.lower.memory import PANEL, element_bytes
 from twill.codegen.lower.plan import Plan
-
-UNDER_LOAD = 3  # latencies of a quiet memory that a ring shall cover: measured on an H200, see docs/performance-log.md
 
 Tile = tuple[int, tuple[int, ...], str]  # group, shape, element
 
@@ -59,4 +57,5 @@ def choose_panels(tiles: list[Tile], depth: Callable[[int], int]) -> int:
 def enough(plan: Plan, region: int) -> int:
     """Slots of a ring whose loads of one loop cover the memory's latency under load."""
     loads = [t.latency for t in plan.tasks.values() if t.region == region and t.node.kind == "load"]
-    return -(-UNDER_LOAD * max(loads, default=0) // plan.interval(region))
+    covered = plan.machine.emitting.under_load.value * max(loads, default=0)
+    return ceil(covered / plan.interval(region))

@@ -38,7 +38,7 @@ class Tiles:
         self.wired, self.flat, self.dim, self.split = wired, wired.flat, dim, split
         self.columns = columns or {}
         self.cut_elsewhere = self.cells_of_columns()
-        self.products = any(step.op.kind == "dot" for step in self.flat.steps)
+        self.products = any(self.is_of_matrices(step) for step in self.flat.steps)
         self.parent: dict[int, int] = {}
         self.side: dict[int, tuple[int, Step]] = {}
         self.shapes: dict[int, tuple[int, ...]] = {}  # of cells that were asked for
@@ -83,6 +83,12 @@ class Tiles:
     def core_axes(self, cell: int) -> tuple[int, ...]:
         """The axes that the core keeps."""
         return tuple(axis for axis, extent in enumerate(self.shape(cell)) if extent > 1)
+
+    def is_of_matrices(self, step: Step) -> bool:
+        """Whether a step tells rows from columns: a product, or a reduction of one axis of a matrix."""
+        if step.op.kind == "reduce":
+            return sum(extent > 1 for extent in self.flat.cells[step.operands[0]].type.shape) == 2
+        return step.op.kind == "dot"
 
     # -- layouts ------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
-from twill.codegen.lower.memory import BOX, WIDEST, Memory, element_bytes
+from twill.codegen.lower.memory import WIDEST, Memory, element_bytes
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.tiles import Tiles
 from twill.codegen.warp.expression import Expr, Number, add, multiply
@@ -38,8 +38,9 @@ class Box:
 class Transfers:
     """Makes maps, boxes and windows for one warp group's scalars."""
 
-    def __init__(self, tiles: Tiles, memory: Memory, scalars: ScalarTable) -> None:
+    def __init__(self, tiles: Tiles, memory: Memory, scalars: ScalarTable, longest: int) -> None:
         self.tiles, self.memory, self.scalars = tiles, memory, scalars
+        self.longest = longest  # elements of a box along one axis
 
     def axes(self, part: Part) -> list[tuple[Axis, int, int]]:
         """(axis, extent of the part, elements before it) for each axis of the access."""
@@ -81,12 +82,12 @@ class Transfers:
         )
 
     def box(self, part: Part, buffer: Buffer, together: int, halves: bool = False) -> tuple[int, ...]:
-        """Extents of one copy along the access's axes: at most a panel of columns, and 256 rows or elements taken
-        `together`. halves: fewer rows if the number of copies is odd otherwise."""
+        """Extents of one copy along the access's axes: at most a panel of columns, and `longest` rows or elements
+        taken `together`. halves: fewer rows if the number of copies is odd otherwise."""
         extents = [extent for _, extent, _ in self.axes(part)]
         moving = [a for a, extent in enumerate(extents) if extent > 1]
         for a in moving:
-            extents[a] = largest_part(extents[a], BOX * together if a == moving[-1] else BOX)
+            extents[a] = largest_part(extents[a], self.longest * (together if a == moving[-1] else 1))
         if len(buffer.shape) == 2 and moving:
             extents[moving[-1]] = min(extents[moving[-1]], buffer.panel // element_bytes(buffer.element))
         whole = [extent for _, extent, _ in self.axes(part)]
@@ -99,13 +100,13 @@ class Transfers:
         everything in the tensor map and the coordinates is known to be a multiple of them."""
         extents = [extent for _, extent, _ in self.axes(part)]
         size, view = element_bytes(buffer.element), self.view(part)
-        if len(buffer.shape) != 1 or extents[-1] <= BOX or view.sizes[-1] is None:
+        if len(buffer.shape) != 1 or extents[-1] <= self.longest or view.sizes[-1] is None:
             return 1
         axis, _, before = self.axes(part)[-1]
         start = add(self.scalars.polynomial(axis.offset, at), Number(before))
         known = [multiple_of(e, self.divisors, {}) for e in (*view.strides[:-1], view.offset, view.sizes[-1], start)]
         most = gcd(extents[-1], WIDEST // size, *known)
-        return min(most & -most, -(-extents[-1] // BOX))
+        return min(most & -most, -(-extents[-1] // self.longest))
 
     @property
     def divisors(self) -> dict[str, int]:

@@ -41,9 +41,9 @@ def _found(room: str) -> Iterator[Target]:
 
 
 def target_of(machine: Machine, room: str = ROOM) -> Target:
-    """The target that emits for a machine. Raises NoTarget."""
+    """The target that emits for a machine. Raises NoTarget, NotForEmission."""
     for target in targets(room):
-        if machine.architecture in target.architectures:
+        if machine.architecture in target.architectures and machine.emitting:
             return target
     known = [f"{target.name} ({', '.join(target.architectures)})" for target in targets(room)]
     raise exc.NoTarget(machine.name, machine.architecture, known)

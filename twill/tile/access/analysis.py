@@ -100,7 +100,9 @@ class Analysis:
             self.forms[op.results[0]] = self._descriptor(op)
         elif result.element.startswith(("i", "ptr:")):
             shapes = tuple(self.type_of(operand).shape for operand in op.operands)
-            self.forms[op.results[0]] = symbolic(Step(op, tuple(map(self._form, op.operands)), shapes, result))
+            self.forms[op.results[0]] = symbolic(
+                Step(op, tuple(map(self._form, op.operands)), shapes, result, self.scalars.nonnegative)
+            )
 
     def _form(self, value: int) -> Symbolic:
         known = self.forms.get(value)

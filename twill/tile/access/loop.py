@@ -88,12 +88,12 @@ def stand_in(trial: Analysis, carry: Carry, symbol: int) -> AffineTile:
     assert isinstance(init, AffineTile)
     fresh = [trial.scalars.declare(symbol - 1 - part) for part in range(len(init.parts))]
     steps = tuple(f if extent > 1 else ZERO for f, extent in zip(fresh[1:], init.shape, strict=True))
-    return AffineTile(init.shape, fresh[0], steps, init.base)
+    return AffineTile(init.shape, fresh[0], steps, init.base, init.within)
 
 
 def increment(yielded: Symbolic | None, argument: AffineTile) -> Increment | None:
     """What the yielded form has more than the argument's."""
-    if not isinstance(yielded, AffineTile) or yielded.base != argument.base:
+    if not isinstance(yielded, AffineTile) or (yielded.base, yielded.within) != (argument.base, argument.within):
         return None
     return tuple(new - old for new, old in zip(yielded.parts, argument.parts, strict=True))
 
@@ -128,7 +128,7 @@ def advance(
     init, added = analysis.forms.get(carry.init), increments.get(carry.argument)
     if added and isinstance(init, AffineTile):
         parts = [old + times(new) for old, new in zip(init.parts, added, strict=True)]
-        analysis.forms[value] = AffineTile(init.shape, parts[0], tuple(parts[1:]), init.base)
+        analysis.forms[value] = AffineTile(init.shape, parts[0], tuple(parts[1:]), init.base, init.within)
         return
     form = opaque(analysis, carry, value)
     if form:

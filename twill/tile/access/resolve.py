@@ -22,11 +22,14 @@ from dataclasses import replace
 
 from twill.exc import AddressNotAffine, AtomicResultUsed
 from twill.tile.access.address import Address, address_of_block, address_of_tile
-from twill.tile.access.analysis import Analysis
+from twill.tile.access.analysis import PURE, Analysis
+from twill.tile.access.garbage import Flow, Needed, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import Layout, layout_of
+from twill.tile.access.rules import not_affine
 from twill.tile.access.transport import Movement, choose
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Mask, NotAffine, Window
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Bound, Mask, NotAffine, Window
+from twill.tile.affine import Polynomial
 from twill.tile.compact import compact
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 
@@ -40,8 +43,17 @@ def resolve_accesses(program: TileProgram) -> TileProgram:
     """The program with tile accesses only. Raises `AddressNotAffine`, `AtomicResultUsed`, `NestedLoop`."""
     program = hoist_scalars(program)
     rewriter = _Rewriter(Analysis(program).run())
+    rewriter.refuse_garbage()
     body = tuple(rewriter.block(program.body))
     return compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values)))
+
+
+def unguarded(op: Op) -> tuple[tuple[int, ...], int | None]:
+    """The operands of a raw access but for its guard, and that."""
+    return (op.operands[:-1], op.operands[-1]) if dict(op.attributes).get("guarded") else (op.operands, None)
+
+
+BEHIND = 1 << 30  # elements: no axis of a tensor is as long, and an index behind it is still an i32
 
 
 class _Rewriter:
@@ -53,9 +65,34 @@ class _Rewriter:
         for loop in (item for item in self.program.body if isinstance(item, Loop)):
             self.uses |= {loop.lower, loop.upper, loop.step}
             self.uses |= {value for carry in loop.carried for value in (carry.init, carry.yielded)}
+        loops = [item for item in self.program.body if isinstance(item, Loop)]
+        self.carried = {value for loop in loops for carry in loop.carried for value in (carry.argument, carry.result)}
         self.arguments = {argument.name: argument for argument in self.program.arguments}
         self.names = {value.id: value.name or f"[line {value.line}]" for value in analysis.numbering.values}
         self.names |= {argument.value: argument.name for argument in self.program.arguments}
+
+    def refuse_garbage(self) -> None:
+        """Raises AddressNotAffine where a result depends on what an index wraps around to, or is clipped to."""
+        try:
+            Flow(self.analysis).block(self.program.body)
+        except Needed as needed:
+            raise self.not_affine(needed.load, self.bent(needed.load.operands[0]), needed.reader) from None
+
+    def bent(self, value: int) -> NotAffine:
+        """Where a tile of addresses stops being affine: the operation that bounded it first."""
+        made = [op for op in self.program.ops() if op.results]
+        reached = {value}
+        for op in reversed(made):
+            if reached.intersection(op.results):
+                reached.update(op.operands)
+        bent = (op for op in made if op.results[0] in reached and self.bends(op))
+        return next(map(not_affine, bent))
+
+    def bends(self, op: Op) -> bool:
+        """Whether the result is affine within closer bounds than the operands."""
+        forms = [self.analysis.forms.get(value) for value in (*op.results, *op.operands)]
+        made, *read = [form.within if isinstance(form, AffineTile) else frozenset() for form in forms]
+        return len(made) > len(frozenset[Bound]().union(*read))
 
     def block(self, items: tuple[Op | Loop, ...]) -> Iterator[Op | Loop]:
         for item in items:
@@ -78,23 +115,39 @@ class _Rewriter:
         tile = self.analysis.forms.get(op.operands[0])
         if not isinstance(tile, AffineTile) or not tile.base:
             raise self.not_affine(op, tile)
-        values, masks = op.operands[1:2], op.operands[2:3]
+        operands, guard = unguarded(op)
+        values, masks = operands[1:2], operands[2:3]
         other: tuple[int, ...] = ()
         if kind == "tile_load":
-            values, masks, other = (), op.operands[1:2], op.operands[2:3]
+            values, masks, other = (), operands[1:2], operands[2:3]
         mask = self.mask(masks[0]) if masks else EVERYWHERE
+        if kind != "tile_load" and not all(implied(bound, mask.bounds) for bound in tile.within):
+            raise self.not_affine(op, self.bent(op.operands[0]))
+        mask = replace(mask, bounds=tuple(dict.fromkeys((*mask.bounds, *sorted(tile.within, key=repr)))))
         address = address_of_tile(tile, mask, self.analysis.scalars.fixed)
         layout = layout_of(address, load=kind == "tile_load")
         pad = self.constant(other[0]) if other else 0.0
         access = self.access(op, kind, layout.in_memory(address), 0.0 if pad is None else pad, promised=False)
         masks = () if address.complete else masks
+        if guard is not None and kind != "tile_load":
+            made, masks = self.both(op, masks, guard, access if self.is_loaded(guard) else None)
+            yield from made
+            if self.is_loaded(guard):
+                access = replace(access, transport="plain", transport_reason="it is under a condition on data")
+        elif guard is not None and (not access.axes or self.is_loaded(guard)):
+            made, masks = self.both(op, masks, guard, access)
+            yield from made
+            access = replace(access, transport="plain", transport_reason="it is under a condition")
+        elif guard is not None and not self.harmless(access):
+            made, access = self.guarded(op, access, guard)
+            yield from made
         if kind != "tile_load":
             yield from self.give(op, kind, access, values[0], masks, layout)
         elif pad is None:
             loaded = self.analysis.numbering.value(self.program.type_of(op.results[0]), op)
             yield from self.take(op, access, masks, layout, loaded)
-            operands = (op.operands[1], loaded, other[0])
-            yield self.analysis.numbering.op("select", operands, op.results[0], op)
+            chosen = (op.operands[1], loaded, other[0])
+            yield self.analysis.numbering.op("select", chosen, op.results[0], op)
         else:
             yield from self.take(op, access, masks, layout, op.results[0])
 
@@ -106,7 +159,8 @@ class _Rewriter:
             raise self.not_affine(op, window)
         block = self.program.type_of(op.operands[0]).shape
         first = 1 if kind == "tile_load" else 2
-        address = address_of_block(window, block, tuple(map(self.analysis.integer, op.operands[first:])))
+        operands, guard = unguarded(op)
+        address = address_of_block(window, block, tuple(map(self.analysis.integer, operands[first:])))
         access = self.access(op, kind, address, window.pad if kind == "tile_load" else 0.0, promised=True)
         # The kernel's tile may lack leading axes of extent 1 that the block has.
         if kind == "tile_load":
@@ -122,7 +176,68 @@ class _Rewriter:
             seen = self.analysis.numbering.value(TileType(block, self.program.type_of(value).element), op)
             yield self.analysis.numbering.op("reshape", (value,), seen, op)
             value = seen
-        yield self.moved(op, kind, (value,), (), access)
+        yield self.moved(op, kind, (value,) if guard is None else (value, guard), (), access)
+
+    def is_loaded(self, value: int) -> bool:
+        """Whether a scalar comes from memory: then it is no part of addresses, which are made ahead of data."""
+        seen, pending = {value}, [value]
+        while pending:
+            op = self.makers.get(pending.pop())
+            if op is not None and op.kind not in PURE:
+                return True
+            fresh = set(op.operands if op is not None else ()) - seen
+            seen |= fresh
+            pending.extend(fresh)
+        return any(value in self.carried for value in seen)
+
+    def both(
+        self, op: Op, masks: tuple[int, ...], guard: int, access: Access | None = None
+    ) -> tuple[list[Op], tuple[int, ...]]:
+        """The mask of an access under a guard: the guard itself, a scalar, if there is no mask besides. access: whose
+        tile the guard is to be spread over."""
+        numbering = self.analysis.numbering
+        if not masks:
+            shape = tuple(axis.extent for axis in access.axes) if access is not None else ()
+            if not shape:
+                return [], (guard,)
+            spread = numbering.value(TileType(shape, "i1"), op)
+            return [numbering.op("splat", (guard,), spread, op)], (spread,)
+        kind = self.program.type_of(masks[0])
+        spread, mask = numbering.value(kind, op), numbering.value(kind, op)
+        if not kind.shape:
+            return [numbering.op("and", (masks[0], guard), mask, op)], (mask,)
+        return [numbering.op("splat", (guard,), spread, op), numbering.op("and", (masks[0], spread), mask, op)], (mask,)
+
+    def harmless(self, access: Access) -> bool:
+        """Whether a load stays within its tensor wherever the tile lies: a tensor map that says where it ends."""
+        ends = all(axis.upper is not None for axis in access.axes if axis.extent > 1)
+        return access.transport == "tma" and ends and self.analysis.scalars.fixed(access.constant)
+
+    def guarded(self, op: Op, access: Access, guard: int) -> tuple[list[Op], Access]:
+        """The access with no element inside its bounds where the guard does not hold: a tile of a tensor map lies far
+        behind an end of its tensor then; elsewhere the upper bound of the first axis is its lower end."""
+        numbering, kind = self.analysis.numbering, TileType((), "i32")
+        one, zero, holds = (numbering.value(kind, op) for _ in range(3))
+        made = [
+            numbering.op("constant", (), one, op, value=1),
+            numbering.op("constant", (), zero, op, value=0),
+            numbering.op("select", (guard, one, zero), holds, op),
+        ]
+        taken = self.analysis.scalars.declare(holds)
+        axes = list(access.axes)
+        ended = next((n for n, axis in enumerate(axes) if axis.upper is not None and axis.extent > 1), None)
+        if access.transport == "tma" and ended is not None:
+            axis = axes[ended]
+            away = (Polynomial.constant_of(1) - taken) * BEHIND
+            axes[ended] = replace(axis, offset=axis.offset + away)
+            return made, replace(access, axes=tuple(axes))
+        first = axes[0]
+        upper = first.upper if first.upper is not None else first.offset + first.extent
+        axes[0] = replace(first, upper=first.offset + taken * (upper - first.offset))
+        if access.transport == "tma":
+            why = "it is under a condition, and nothing says where its tensor ends"
+            access = replace(access, transport="plain", transport_reason=why)
+        return made, replace(access, axes=tuple(axes))
 
     def take(self, op: Op, access: Access, masks: tuple[int, ...], layout: Layout, result: int) -> Iterator[Op]:
         """A load as memory has the tile, then views to `result`, the tile as the kernel sees it."""
@@ -174,8 +289,8 @@ class _Rewriter:
             op = self.makers.get(op.operands[0])
         return float(op.attribute("value")) if op is not None and op.kind == "constant" else None  # type: ignore[arg-type]
 
-    def not_affine(self, op: Op, form: object) -> AddressNotAffine:
-        """The error for an address without an affine form."""
+    def not_affine(self, op: Op, form: object, reader: Op | None = None) -> AddressNotAffine:
+        """The error for an address without an affine form. reader: what depends on its being none."""
         if not isinstance(form, NotAffine):
             form = NotAffine(op.operands[0], "is no address in an argument", "a pointer or descriptor argument")
         value = self.analysis.numbering.values[form.value]
@@ -183,4 +298,6 @@ class _Rewriter:
         where = f" (line {value.line})" if value.line and value.line != op.line else ""
         whose = f"`{op.name}`" if op.name else "this access"
         why = f"{what}{where} {form.reason}"
+        if reader is not None:
+            why += f", and line {reader.line} needs what that brings in"
         return AddressNotAffine(whose, why, form.hint, file=self.program.file, line=op.line)

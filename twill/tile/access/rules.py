@@ -16,12 +16,14 @@ from twill.tile.program import Op, TileType
 
 @dataclass(frozen=True)
 class Step:
-    """An operation with its symbolic operands, their shapes, and the type of its result."""
+    """An operation with its symbolic operands, their shapes, and the type of its result. nonnegative: whether a number
+    is known to be >= 0."""
 
     op: Op
     operands: tuple[Symbolic, ...]
     shapes: tuple[tuple[int, ...], ...]
     result: TileType
+    nonnegative: Callable[[Polynomial], bool]
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute of the operation."""
@@ -125,7 +127,9 @@ def add(step: Step) -> Symbolic | None:
     left, right = step.affine()
     sign = -1 if step.op.kind == "sub" else 1
     steps = tuple(a + b * sign for a, b in zip(left.steps, right.steps, strict=True))
-    return AffineTile(step.result.shape, left.origin + right.origin * sign, steps, left.base)
+    return AffineTile(
+        step.result.shape, left.origin + right.origin * sign, steps, left.base, left.within | right.within
+    )
 
 
 def multiply(step: Step) -> Symbolic | None:
@@ -135,7 +139,61 @@ def multiply(step: Step) -> Symbolic | None:
     factor, index = step.affine()
     if any(factor.steps):
         factor, index = index, factor
-    return None if any(factor.steps) else scaled(index, factor.origin)
+    return None if any(factor.steps) or factor.within else scaled(index, factor.origin)
+
+
+def remainder(step: Step) -> Symbolic | None:
+    """An index from 0 on is its own remainder as long as it is below the divisor."""
+    if len(step.affine()) < 2 or step.result.element == "i1":
+        return None
+    index, divisor = step.affine()
+    if any(divisor.steps) or divisor.within:
+        return None
+    made = below(index, divisor.origin)
+    if made is None or all(map(step.nonnegative, index.parts)):
+        return made
+    from_zero = below(scaled(index, Polynomial.constant_of(-1)), Polynomial.constant_of(1))
+    return replace(made, within=made.within | from_zero.within) if from_zero else None
+
+
+def smaller(step: Step) -> Symbolic | None:
+    """The smaller of an index and a scalar, as long as that is the index."""
+    index, limit = clipped(step)
+    return below(index, limit.origin + 1) if index and limit else None
+
+
+def larger(step: Step) -> Symbolic | None:
+    """The larger of an index and a scalar, as long as that is the index."""
+    index, limit = clipped(step)
+    if not index or not limit:
+        return None
+    turned = scaled(index, Polynomial.constant_of(-1))
+    made = below(turned, 1 - limit.origin)
+    return replace(index, within=made.within) if made else None
+
+
+def clipped(step: Step) -> tuple[AffineTile, AffineTile] | tuple[None, None]:
+    """The index and the limit of a minimum or maximum of signed integers."""
+    if len(step.affine()) < 2 or step.result.element == "i1" or not step.attribute("signed", 1):
+        return None, None
+    index, limit = step.affine()
+    if any(limit.steps):
+        index, limit = limit, index
+    return (None, None) if any(limit.steps) or limit.within else (index, limit)
+
+
+def below(index: AffineTile, limit: Polynomial) -> AffineTile | None:
+    """The index as what it is where it is below the limit; None if no bound of one axis says where that is."""
+    mask = negative(index.origin - limit, index.steps)
+    return replace(index, within=index.within | set(mask.bounds)) if mask.complete else None
+
+
+def chosen(step: Step) -> Symbolic | None:
+    """An index that a mask lets through, as long as the mask holds."""
+    mask, index, _ = step.operands
+    if not isinstance(mask, Mask) or not mask.complete or not isinstance(index, AffineTile):
+        return None
+    return replace(index, within=index.within | set(mask.bounds))
 
 
 def shift_left(step: Step) -> Symbolic | None:
@@ -143,7 +201,7 @@ def shift_left(step: Step) -> Symbolic | None:
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
     index, by = step.affine()
-    known = by.origin.is_constant and not any(by.steps) and 0 <= by.origin.constant < 63
+    known = by.origin.is_constant and not any(by.steps) and not by.within and 0 <= by.origin.constant < 63
     return scaled(index, Polynomial.constant_of(1 << by.origin.constant)) if known else None
 
 
@@ -180,6 +238,8 @@ def compare(step: Step) -> Symbolic | None:
     if len(step.affine()) < 2 or not step.attribute("signed", 1) or predicate not in ("lt", "le", "gt", "ge"):
         return None
     left, right = step.affine()
+    if left.within or right.within:
+        return None
     if predicate in ("gt", "ge"):
         left, right = right, left
     steps = [a - b for a, b in zip(left.steps, right.steps, strict=True)]
@@ -211,5 +271,6 @@ def quotient_up(dividend: Polynomial, divisor: int) -> Polynomial | None:
 RULES: dict[str, Rule] = {
     "constant": constant, "range": arange, "splat": view, "broadcast": view, "expand_dims": view,
     "reshape": view, "transpose": view, "add": add, "sub": add, "add_pointer": add, "mul": multiply,
+    "rem": remainder, "min": smaller, "max": larger, "select": chosen,
     "shl": shift_left, "cast": cast, "bitcast": bitcast, "and": conjunction, "compare": compare,
 }  # fmt: skip

@@ -17,36 +17,44 @@ ONE = Polynomial.constant_of(1)
 
 
 @dataclass(frozen=True)
-class AffineTile:
-    """Element (i, j, ...) is origin + steps[0]·i + steps[1]·j + ..., counted in elements from the
-    address that the argument `base` holds ("" for integers). The step of an axis of extent 1 is 0.
-    """
-
-    shape: tuple[int, ...]
-    origin: Polynomial
-    steps: tuple[Polynomial, ...]
-    base: str = ""
-
-    def moved(self, shape: tuple[int, ...], axes: Mapping[int, int]) -> AffineTile:
-        """The tile as a view of another shape; `axes`: old axis -> new axis."""
-        steps = [ZERO] * len(shape)
-        for old, new in axes.items():
-            steps[new] = self.steps[old]
-        return replace(self, shape=shape, steps=tuple(steps))
-
-    @property
-    def parts(self) -> tuple[Polynomial, ...]:
-        """The origin and the steps."""
-        return (self.origin, *self.steps)
-
-
-@dataclass(frozen=True)
 class Bound:
     """The index i of an axis is below `limit` (side "upper") or at least `limit` ("lower")."""
 
     axis: int
     side: Literal["lower", "upper"]
     limit: Polynomial
+
+    def implies(self, other: Bound) -> bool:
+        """Whether what is within this bound is within the other one."""
+        closer = other.limit - self.limit if self.side == "upper" else self.limit - other.limit
+        return (self.axis, self.side) == (other.axis, other.side) and closer.is_constant and closer.constant >= 0
+
+
+@dataclass(frozen=True)
+class AffineTile:
+    """Element (i, j, ...) is origin + steps[0]·i + steps[1]·j + ..., counted in elements from the
+    address that the argument `base` holds ("" for integers). The step of an axis of extent 1 is 0. within: it is so for
+    elements within these bounds, and something else beyond them (an index that wraps around or is clipped).
+    """
+
+    shape: tuple[int, ...]
+    origin: Polynomial
+    steps: tuple[Polynomial, ...]
+    base: str = ""
+    within: frozenset[Bound] = frozenset()
+
+    def moved(self, shape: tuple[int, ...], axes: Mapping[int, int]) -> AffineTile:
+        """The tile as a view of another shape; `axes`: old axis -> new axis."""
+        steps = [ZERO] * len(shape)
+        for old, new in axes.items():
+            steps[new] = self.steps[old]
+        within = frozenset(replace(bound, axis=axes[bound.axis]) for bound in self.within)
+        return replace(self, shape=shape, steps=tuple(steps), within=within)
+
+    @property
+    def parts(self) -> tuple[Polynomial, ...]:
+        """The origin and the steps."""
+        return (self.origin, *self.steps)
 
 
 @dataclass(frozen=True)

@@ -165,9 +165,11 @@ class Instance:
             case "bitcast" if isinstance(operands[0], Pointer):
                 return operands[0]  # to truth values, as to bytes
         if op.kind.startswith("descriptor_"):
-            return self.descriptor(op, operands, kind, combining(attributes))
+            guard = operands.pop() if attributes.get("guarded") else True
+            return self.descriptor(op, operands, kind, combining(attributes)) if guard else None
         if op.kind in ("load", "store", "atomic_add"):
-            return self.pointers(op, operands)
+            guard = operands.pop() if attributes.get("guarded") else np.True_
+            return self.pointers(op, operands, guard)
         sources = [self.program.type_of(operand).element for operand in op.operands]
         return apply(op.kind, operands, kind.element, attributes, sources)
 
@@ -216,11 +218,11 @@ class Instance:
         scatter(self.tensors[desc.tensor], elements, value, "" if op.kind == "descriptor_store" else combine, element)
         return None
 
-    def pointers(self, op: Op, operands: list[Any]) -> Any:
-        """Loads, stores and atomic additions through tiles of pointers."""
+    def pointers(self, op: Op, operands: list[Any], guard: Array) -> Any:
+        """Loads, stores and atomic additions through tiles of pointers, where the guard holds."""
         tensor, address, load = self.tensors[operands[0].tensor], operands[0].offsets, op.kind == "load"
         masks = operands[1:2] if load else operands[2:3]
-        inside = np.broadcast_to(masks[0] if masks else np.True_, np.shape(address))
+        inside = np.broadcast_to(masks[0] & guard if masks else guard, np.shape(address))
         if load:
             tile = loaded(gather(tensor, (address, inside), 0.0), self.program.type_of(op.results[0]))
             return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
@@ -260,6 +262,8 @@ def gather(tensor: Array, elements: Elements, pad: float) -> Array:
     address, inside = elements
     if np.size(address) and np.min(np.where(inside, address, 0)) < 0:
         raise IndexError("an address before the tensor")
+    if not np.any(inside):
+        return np.full(np.shape(inside), np.asarray(pad).astype(tensor.dtype))
     return np.where(inside, tensor[np.where(inside, address, 0)], np.asarray(pad).astype(tensor.dtype))
 
 

@@ -11,6 +11,7 @@ from twill.tile.rewrite.loop_fusion import join_loops
 from twill.tile.rewrite.precision import split_products
 from twill.tile.rewrite.predicate import predicate_masks
 from twill.tile.rewrite.uniform_factors import collect_factors
+from twill.tile.rewrite.vector_sides import separate_sides
 
 Rewriting = Literal["none", "masks", "all"]
 """What is done besides `twill.tile.rewrite.precision`. none: nothing. masks: `twill.tile.rewrite.uniform_factors`,
@@ -26,7 +27,7 @@ def rewrite(program: TileProgram, rewriting: Rewriting = DEFAULT) -> TileProgram
         joined = join_loops(program) if rewriting == "all" else program
         kept = program.strict or not program.fp_fusion
         program = predicate_masks(joined if kept else regrouped(joined))
-    return split_products(program)
+    return separate_sides(split_products(program))
 
 
 def regrouped(program: TileProgram) -> TileProgram:

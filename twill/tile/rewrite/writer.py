@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileProgram, TileType, Value
@@ -33,10 +33,19 @@ class Writer:
         """A new operation; its result."""
         made = len(self.values)
         self.values.append(Value(made, result, name, line))
-        self.number += 1
-        self.made.append(Op(self.number, kind, operands, (made,), tuple(attributes.items()), line, name))
+        self.made.append(Op(self.fresh(), kind, operands, (made,), tuple(attributes.items()), line, name))
         self.makers[made] = self.made[-1]
         return made
+
+    def value_like(self, value: int) -> int:
+        """A new value of the type, name and line of another one, which the caller makes."""
+        self.values.append(replace(self.values[value], id=len(self.values)))
+        return len(self.values) - 1
+
+    def fresh(self) -> int:
+        """The id of a new operation."""
+        self.number += 1
+        return self.number
 
     def polynomial(self, polynomial: Polynomial, line: int) -> int:
         """The value of a polynomial over i32 scalars."""

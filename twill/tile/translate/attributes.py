@@ -27,8 +27,8 @@ READ: Mapping[str, frozenset[str]] = {
 # are summed), hints about caches and pipelines, and what is said twice.
 HARMLESS = frozenset({
     "fastmath", "overflowFlags", "exact", "nonNeg", "allow_reorder", "efficient_layout", "noinline",
-    "cache", "evict", "sem", "scope", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname", "libpath",
-    "isSigned",
+    "cache", "cachePolicy", "evict", "sem", "scope", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname",
+    "libpath", "isSigned",
 })  # fmt: skip
 
 # Attributes that say what is meant anyway where they have this value.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from twill.kernel.specialization import Specialization
 from twill.tile.compact import compact
 from twill.tile.mlir import RawOp, RawValue
 from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.settled import settled
 
 Attribute = int | float | str | tuple[int, ...]
 
@@ -22,6 +24,11 @@ class Literal:
 
 
 Made = int | Literal
+
+Condition = tuple[tuple[int, bool], ...]
+"""What must hold for code to run: scalars of type i1, each with whether it is true. () always does."""
+
+TRUTH = TileType((), "i1")
 
 
 class Emitter:
@@ -43,11 +50,18 @@ class Emitter:
         self._body: list[Op | Loop] = []
         self._outer: list[Op | Loop] = []
         self._ids = 0
+        self._condition: Condition = ()
+        self._around: tuple[Condition, dict[Condition, int]] = ((), {})
+        self._conditions: dict[Condition, int] = {}  # those that were made in the open block
 
     def literal(self, raw: int) -> Literal | None:
         """The literal that a raw value is known to be."""
         made = self._made[raw]
         return made if isinstance(made, Literal) else None
+
+    def made(self, raw: int) -> Made:
+        """What a raw value is."""
+        return self._made[raw]
 
     def value(self, raw: int) -> int:
         """The value id of a raw value; a literal becomes a constant of the program."""
@@ -104,6 +118,33 @@ class Emitter:
         self.append(Op(self.next_id(), kind, tuple(operands), made, tuple(attributes), op.line, op.variable))
         return made
 
+    @contextmanager
+    def under(self, condition: Condition) -> Iterator[None]:
+        """What is translated inside runs only where the condition holds, too."""
+        outer = self._condition
+        self._condition = tuple(dict.fromkeys((*outer, *condition)))
+        yield
+        self._condition = outer
+
+    def guard(self, op: RawOp) -> int | None:
+        """The scalar that says whether `op` runs; None if it does anyhow."""
+        return self.condition(self._condition, op) if self._condition else None
+
+    def condition(self, condition: Condition, op: RawOp) -> int:
+        """A condition as a scalar of type i1, made where it is first asked for."""
+        if condition not in self._conditions:
+            self._conditions[condition] = self._make(condition, op)
+        return self._conditions[condition]
+
+    def _make(self, condition: Condition, op: RawOp) -> int:
+        if not condition:
+            return self.constant(Literal(1, TRUTH))
+        *before, (value, truth) = condition
+        if not truth:
+            one = self.constant(Literal(1, TRUTH))
+            value = self.emit(op, "xor", (value, one), (TRUTH,))[0]
+        return self.emit(op, "and", (self.condition(tuple(before), op), value), (TRUTH,))[0] if before else value
+
     def append(self, item: Op | Loop) -> None:
         """Appends to the open loop, or to the kernel."""
         self._body.append(item)
@@ -112,10 +153,12 @@ class Emitter:
         """Operations go to a loop's body from now on. Loops do not nest."""
         self.in_loop = True
         self._outer, self._body = self._body, []
+        self._around, self._condition = (self._condition, dict(self._conditions)), ()
 
     def close_loop(self) -> tuple[Op | Loop, ...]:
         """The body of the loop that was open."""
         body, self._body, self.in_loop = tuple(self._body), self._outer, False
+        self._condition, self._conditions = self._around
         return body
 
     def program(self, spec: Specialization, arguments: tuple[Argument, ...]) -> TileProgram:
@@ -123,4 +166,4 @@ class Emitter:
         body = (*self._constant_ops, *self._body)
         values = tuple(self._values)
         program = TileProgram(spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion)
-        return compact(program)
+        return compact(settled(program))

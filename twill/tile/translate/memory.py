@@ -11,6 +11,9 @@ ATOMIC_ADDS = frozenset({4, 5})  # integer and float; the others are and or xor 
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
 PADDINGS = {1: "zero", 2: "nan"}
 
+# What touches memory, which a branch that is not taken must not. A descriptor's block is within its tensor anyhow.
+GUARDED = frozenset({"load", "store", "atomic_add", "descriptor_store", "descriptor_reduce"})
+
 
 def load(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     """`tt.load pointer [mask [other]]`."""
@@ -43,6 +46,10 @@ def raw(kind: str) -> Rule:
 
 def _raw(op: RawOp, emitter: Emitter, kind: str, **attributes: Attribute) -> tuple[int, ...]:
     operands = [emitter.value(operand) for operand in op.operands]
+    guard = emitter.guard(op) if kind in GUARDED else None
+    if guard is not None:
+        operands.append(guard)
+        attributes["guarded"] = 1
     return emitter.emit(op, kind, operands, [result.type for result in op.results], tuple(attributes.items()))
 
 

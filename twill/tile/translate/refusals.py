@@ -5,23 +5,16 @@ from __future__ import annotations
 from typing import NoReturn
 
 from twill.exc import DataDependentControlFlow, NestedLoop, UnsupportedOperation
-from twill.tile.mlir import RawOp
+from twill.tile.mlir import RawOp, RawValue
 
-EARLY_RETURN = (
-    "an early `return` under a condition known only when the kernel runs",
-    "a launch grid without idle programs, or masks on the loads and stores",
-)
+BACKWARD = ("a loop with an exit inside", "`for i in range(n)` with a trip count known before the loop, and masks")
 CONTROL_FLOW = {
-    "scf.if": (
-        "an `if` over a value known only when the kernel runs",
-        "tl.where on the values, a mask on the stores, or a condition over tl.constexpr parameters",
-    ),
     "scf.while": (
         "a `while` loop over a value known only when the kernel runs",
         "`for i in range(n)` with a trip count known before the loop, and masks",
     ),
-    "cf.cond_br": EARLY_RETURN,
-    "cf.br": EARLY_RETURN,
+    "cf.cond_br": BACKWARD,
+    "cf.br": BACKWARD,
 }
 
 # MLIR operation -> (Triton's words, hint).
@@ -85,6 +78,17 @@ def refuse(file: str, op: RawOp) -> NoReturn:
         )
     what, hint = REFUSALS.get(op.name, (op.name, "the operations of Twill's vocabulary (twill/tile/vocabulary.py)"))
     raise UnsupportedOperation(f"unsupported operation: {what}", file=file, line=op.line, hint=hint)
+
+
+def refuse_choice(file: str, op: RawOp, chosen: RawValue) -> NoReturn:
+    """The error for a branch whose sides give different pointers."""
+    what = f"`{chosen.name}`" if chosen.name else "a pointer"
+    raise DataDependentControlFlow(
+        f"data-dependent control flow: an `if` chooses which tensor {what} points into",
+        file=file,
+        line=op.line,
+        hint="the loads and stores themselves under the `if`, or an offset that it chooses",
+    )
 
 
 def refuse_attribute(file: str, op: RawOp, name: str) -> NoReturn:

@@ -16,14 +16,17 @@ from twill.kernel.ttir import ttir
 from twill.tile.mlir import RawBlock, RawOp, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
 from twill.tile.translate.attributes import unread
-from twill.tile.translate.builder import Emitter
+from twill.tile.translate.branches import blocks_without_loops, conditional
+from twill.tile.translate.builder import Emitter, Literal
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
-IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield"})
+IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield", "cf.br",
+                     "cf.cond_br"})  # fmt: skip
 TABLE = {**OPERATIONS, **MEMORY}
+WRITTEN_OUT = 16  # iterations of a loop in a loop, or around one
 
 
 def tile_program(spec: Specialization) -> TileProgram:
@@ -42,12 +45,9 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     if kernel is None:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
     blocks = kernel.regions[0]
-    if len(blocks) != 1:
-        refuse(spec.file, blocks[0].operations[-1])
     emitter = Emitter(spec.file)
     arguments = _arguments(spec, blocks[0], emitter)
-    for op in blocks[0].operations:
-        _translate(spec.file, op, emitter)
+    blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
 
 
@@ -81,12 +81,15 @@ def _descriptor_fields(name: str, kind: str) -> list[tuple[str, int]]:
     return [*shape, *((f"{name}.stride.{axis}", outer if axis < rank - 1 else 1) for axis in range(rank))]
 
 
-def _translate(file: str, op: RawOp, emitter: Emitter) -> None:
+def _translate(op: RawOp, emitter: Emitter) -> None:
     if op.name in IGNORED:
         return
-    emitter.line = op.line
+    file, emitter.line = emitter.file, op.line
     if op.name == "scf.for":
         _loop(file, op, emitter)
+        return
+    if op.name == "scf.if":
+        conditional(op, emitter, _translate)
         return
     rule = TABLE.get(op.name)
     if rule and unread(op):
@@ -100,20 +103,54 @@ def _translate(file: str, op: RawOp, emitter: Emitter) -> None:
 
 def _loop(file: str, op: RawOp, emitter: Emitter) -> None:
     """`scf.for lower upper step inits` with a block of (induction, carried values)."""
-    if emitter.in_loop:
-        refuse_loop(file, op)
     if unread(op):
         refuse_attribute(file, op, unread(op))
+    counts = _counts(op, emitter)
+    if counts is not None and (
+        emitter.in_loop or any(inner.name == "scf.for" for inner in op.regions[0][0].operations)
+    ):
+        _unrolled(op, counts, emitter)
+        return
+    if emitter.in_loop:
+        refuse_loop(file, op)
     block = op.regions[0][0]
     lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)
+    guard = emitter.guard(op)
+    if guard is not None:  # no iteration where the loop is not reached
+        upper = emitter.emit(op, "select", (guard, upper, lower), [emitter.type_of(op.operands[1])])[0]
     induction = emitter.define(block.arguments[0], block.arguments[0].name)
     arguments = [emitter.define(raw, raw.name) for raw in block.arguments[1:]]
     emitter.open_loop()
     for inner in block.operations:
-        _translate(file, inner, emitter)
+        _translate(inner, emitter)
     yielded = [emitter.value(operand) for operand in block.operations[-1].operands]
     body = emitter.close_loop()
     names = [raw.name or result.name for raw, result in zip(block.arguments[1:], op.results, strict=True)]
     results = [emitter.define(raw, name) for raw, name in zip(op.results, names, strict=True)]
     carried = tuple(map(Carry, names, inits, arguments, yielded, results))
     emitter.append(Loop(emitter.next_id(), induction, lower, upper, step, carried, body, op.line))
+
+
+def _counts(op: RawOp, emitter: Emitter) -> range | None:
+    """The values of a loop's induction variable, if they are known now and not too many to be written out."""
+    bounds = [emitter.literal(operand) for operand in op.operands[:3]]
+    numbers = [int(bound.number) for bound in bounds if bound is not None]
+    if len(numbers) < 3 or numbers[2] <= 0 or len(range(*numbers)) > WRITTEN_OUT:
+        return None
+    return range(*numbers)
+
+
+def _unrolled(op: RawOp, counts: range, emitter: Emitter) -> None:
+    """The iterations of a loop one after the other: what a nest of loops needs to be a loop."""
+    block = op.regions[0][0]
+    induction, *arguments = block.arguments
+    carried = [emitter.made(operand) for operand in op.operands[3:]]
+    for number in counts:
+        emitter.bind(induction, Literal(number, induction.type))
+        for raw, made in zip(arguments, carried, strict=True):
+            emitter.bind(raw, made)
+        for inner in block.operations:
+            _translate(inner, emitter)
+        carried = [emitter.made(operand) for operand in block.operations[-1].operands]
+    for raw, made in zip(op.results, carried, strict=True):
+        emitter.bind(raw, made)

@@ -37,7 +37,6 @@ from twill.machine.file import load_machine
 from twill.machine.occupancy import register_pool, share
 
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
-NAMED_BARRIERS = 15  # number 0 is for __syncthreads
 
 
 def static_violations(program: WarpProgram) -> tuple[Violation, ...]:
@@ -46,7 +45,7 @@ def static_violations(program: WarpProgram) -> tuple[Violation, ...]:
         machine: Machine | None = load_machine(program.machine)
     except TwillError:  # a machine file of the user's; its name is all that a warp program has
         machine = None
-    found = [*_rings(program), *_walk(program), *_buffers(program, machine), *_barriers(program)]
+    found = [*_rings(program), *_walk(program), *_buffers(program, machine), *_barriers(program, machine)]
     for group in program.groups:
         found += _sides(program, group)
         found += operand_violations(program, group)
@@ -165,7 +164,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
     needed += ORDER_BYTES if program.order is not None else 0
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
-    limit = share(int(machine.capacity("shared")), program.ctas) if machine else 0
+    limit = share(machine, program.ctas) if machine else 0
     if limit and last > limit:
         each = f" for each of {program.ctas} CTAs" if program.ctas > 1 else ""
         yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}{each}")
@@ -195,9 +194,9 @@ def _shape(buffer: Buffer) -> Iterator[str]:
         yield f"is not aligned to the {atom} bytes that its swizzle repeats after"
 
 
-def _barriers(program: WarpProgram) -> Iterator[Violation]:
-    if len(program.barriers) > NAMED_BARRIERS:
-        yield Violation("barrier", f"{len(program.barriers)} named barriers, the hardware has {NAMED_BARRIERS}")
+def _barriers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+    if machine and len(program.barriers) > machine.emitting.named_barriers.whole:
+        yield Violation("barrier", f"{len(program.barriers)} named barriers, more than {program.machine} has")
     for barrier in program.barriers:
         threads = sum(program.groups[group].threads for group in barrier.groups)
         if barrier.threads != threads:

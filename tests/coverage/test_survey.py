@@ -1,0 +1,188 @@
+"""Every kernel of a folder is found, specialized, tried and counted, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twill.cli.entry import main
+from twill.coverage.attempt import Asked, apart
+from twill.coverage.kernels import Found, kernels_of, specialized
+from twill.coverage.outcome import Outcome, ranked, reason_of
+from twill.coverage.source import said_of
+from twill.exc import KernelDoesNotCompile, UnsupportedOperation
+from twill.kernel.importing import load
+
+KERNELS = """
+@triton.jit
+def piece(x, o, n):
+    return tl.load(x + o, mask=o < n)
+
+
+@triton.jit
+def copy(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + o, piece(x_ptr, o, n), mask=o < n)
+
+
+@triton.heuristics({"HAS": lambda args: args["bias"] is not None})
+@triton.jit
+def biased(x, bias, y, stride_m, stride_n, scale, BLOCK: tl.constexpr, HAS: tl.constexpr, ACT: tl.constexpr):
+    o = tl.arange(0, BLOCK)
+    b = tl.load(x + tl.program_id(0) * stride_m + o * stride_n) * scale
+    if HAS:
+        b += tl.load(bias + o)
+    if ACT == "relu":
+        b = tl.maximum(b, 0.0)
+    tl.store(y + o, b)
+
+
+@triton.jit
+def histogram(x, y, BLOCK: tl.constexpr):
+    tl.store(y + tl.arange(0, 16), tl.histogram(tl.load(x + tl.arange(0, BLOCK)).to(tl.int32), 16))
+
+
+@triton.jit
+def wrong(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, 3), undefined)
+"""
+
+
+@pytest.fixture
+def folder(kernel_file: Callable[..., str], tmp_path: Path) -> Path:
+    """A folder with kernels, a file that can't be imported, and one without kernels."""
+    kernel_file(KERNELS, name="some.py")
+    kernel_file("import no_such_package\n\n\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n", name="broken.py")
+    (tmp_path / "plain.py").write_text("raise AssertionError('imported')\n")
+    return tmp_path
+
+
+def test_what_stores_something_and_is_not_called_is_a_kernel(folder: Path) -> None:
+    loaded = load(str(folder / "some.py"))
+    assert [found.kernel for found in kernels_of(loaded)] == ["copy", "biased", "histogram", "wrong"]
+
+
+def test_a_guess_is_what_source_heuristics_and_names_say(folder: Path) -> None:
+    loaded = load(str(folder / "some.py"))
+    found, error = specialized(Found(loaded.path, "biased", 1), loaded)
+    assert error is None
+    assert set(found.sig) == {"x=*bf16:16", "y=*bf16:16", "stride_m=i32:16", "scale=fp32"}
+    assert set(found.const) == {"bias=None", "stride_n=1", "BLOCK=1024", "HAS=False", "ACT=relu"}
+
+
+def test_what_called_functions_say_of_parameters_is_said_of_the_kernel_s(folder: Path) -> None:
+    said = said_of(load(str(folder / "some.py")).functions["copy"])
+    assert said.addresses == {"x_ptr", "y_ptr"} and said.stores and said.block == {"BLOCK"}
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> list[Outcome]:
+    """The outcomes of `twill coverage ... --json`."""
+    assert main(["coverage", *words, "--jobs", "1", "--json"]) == 0
+    return [Outcome.model_validate(one) for one in json.loads(capsys.readouterr().out)]
+
+
+def test_every_kernel_of_a_folder_is_tried_and_the_results_are_gone_on_from(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = folder / "results.jsonl"
+    outcomes = run(capsys, str(folder), "--results", str(results))
+    stages = {one.kernel or Path(one.file).name: (one.stage, one.code) for one in outcomes}
+    assert stages == {
+        "broken.py": ("import", 2), "copy": ("extracted", 0), "biased": ("extracted", 0),
+        "histogram": ("extraction", 2), "wrong": ("triton", 2),
+    }  # fmt: skip
+    assert len(results.read_text().splitlines()) == 4
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    marked = "".join(json.dumps({**line, "message": "known"}) + "\n" for line in lines[:3])
+    results.write_text(marked + results.read_text().splitlines()[3][:40])  # the last line was cut
+    again = run(capsys, str(folder), "--results", str(results))
+    assert [one.stage for one in again] == [one.stage for one in outcomes]
+    assert sum(one.message == "known" for one in again) == 3
+    assert len(results.read_text().splitlines()) == 4
+
+
+def test_the_ranking_names_reasons_and_shares(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["coverage", str(folder), "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "4 kernels, 3 of which Triton compiles (3 as guessed)" in said
+    assert "     2 extracted  67 %" in said and "     1 refused at extraction 33 %" in said
+    assert "1 unsupported operation: tl.histogram" in said and "histogram" in said
+
+
+def test_sidecars_come_before_guesses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sidecar = """
+    [[specialization]]
+    name = "small"
+    kernel = "copy"
+
+    [specialization.signature]
+    x_ptr = "*fp32"
+    y_ptr = "*fp32"
+    n = "i32"
+
+    [specialization.constexprs]
+    BLOCK = 256
+    """
+    (folder / "some.twill.toml").write_text(textwrap.dedent(sidecar))
+    (one,) = run(capsys, str(folder / "some.py"), "--only", "^copy$")
+    assert (one.spec, one.stage, one.guessed) == ("small", "extracted", ())
+
+
+def test_a_kernel_that_hangs_is_given_up_and_one_that_dies_is_told() -> None:
+    import os
+    import time
+
+    def hang(tell: Callable[[str], None]) -> Outcome:
+        tell("solve")
+        time.sleep(60)
+        raise AssertionError
+
+    def die(tell: Callable[[str], None]) -> Outcome:
+        os.kill(os.getpid(), 9)
+        raise AssertionError
+
+    found = Found("file.py", "k", 3)
+    hung = apart(found, "key", 0.5, hang)
+    assert (hung.stage, hung.code, hung.reason) == ("solve", 5, "no answer within 0.5 seconds")
+    assert "signal 9" in apart(found, "key", 5.0, die).reason
+
+
+def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> None:
+    def refused(name: str) -> Outcome:
+        error = UnsupportedOperation(f"`{name}` of 64 x 128 is `strange`", file="a.py", line=3)
+        return Outcome(
+            key=name,
+            file="a.py",
+            kernel=name,
+            line=3,
+            spec="guessed",
+            stage="extraction",
+            code=2,
+            reason=reason_of(error),
+        )
+
+    other = reason_of(KernelDoesNotCompile("of 12 things"))
+    last = refused("b_x").model_copy(update={"reason": other})
+    assert [(reason, len(those)) for reason, those in ranked([last, refused("b_x"), refused("b_y")], "extraction")] == [
+        ("... of # is ...", 2), ("of # things", 1),
+    ]  # fmt: skip
+    assert reason_of(KeyError("x")) == "internal error: KeyError"
+
+
+def test_patience_is_the_limit_and_four_solves() -> None:
+    assert Asked(emit=30.0, limit=60.0).patience() == 180.0
+
+
+def test_fail_no_such_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["coverage", "no_such_package"]) == 2
+    assert "neither a file or folder nor an importable package" in capsys.readouterr().err
+
+
+def test_fail_results_of_something_else(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "results.jsonl").write_text("{}\n")
+    assert main(["coverage", str(folder), "--results", str(folder / "results.jsonl")]) == 2
+    assert "results.jsonl:1: no outcome of a coverage" in capsys.readouterr().err

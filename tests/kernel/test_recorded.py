@@ -1,0 +1,95 @@
+"""What launches were called with becomes a specialization that means the same launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from twill.kernel.recorded import Sizes, Variant, memory_shape, table_text
+from twill.kernel.sidecar import read_sidecar_at
+from twill.kernel.specialization import problem_of, resolve
+
+SOURCE = """
+@triton.jit
+def copy(x, y, M, N, eps, BLOCK: tl.constexpr, FLAG: tl.constexpr, none: tl.constexpr, kind: tl.constexpr):
+    o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + o, tl.load(x + o))
+"""
+VARIANT = Variant(
+    "copy",
+    (("x", "*bf16"), ("y", "*fp32"), ("M", "i32"), ("N", "i32"), ("eps", "fp32")),
+    (("BLOCK", 64), ("FLAG", True), ("none", None), ("kind", "tl.float16")),
+    ("x", "N"),
+)
+
+
+def launch(m: int, n: int, grid: tuple[int, ...], other: int = 7) -> Sizes:
+    """A launch at these sizes. other: a dimension that nothing says."""
+    shapes = (("x", (m, n)), ("y", (m * n, other)))
+    return Sizes(grid, (("M", m), ("N", n)), (("eps", 1e-05),), shapes)
+
+
+def written(kernel_file: Callable[..., str], launches: dict[Sizes, int]) -> str:
+    """A kernel file with the sidecar of these launches."""
+    return kernel_file(SOURCE, table_text(VARIANT, launches, default=True))
+
+
+def test_a_specialization_is_read_back_as_it_was_launched(kernel_file: Callable[..., str]) -> None:
+    file = written(kernel_file, {launch(300, 128, (5, 2)): 3})
+    read = resolve(file)
+    assert read.signature == VARIANT.signature and read.constexprs == VARIANT.constants
+    assert read.divisibility == (("x", 16), ("N", 16))
+    sidecar = read_sidecar_at(Path(file).with_suffix(".twill.toml"))
+    assert VARIANT.is_in(sidecar.tables)
+    assert not Variant("copy", VARIANT.signature, VARIANT.constants, ("x",)).is_in(sidecar.tables)
+
+
+@pytest.mark.parametrize(
+    "launches",
+    [
+        [launch(300, 128, (5, 2))],
+        [launch(300, 128, (5, 2)), launch(64, 256, (1, 4))],
+        [launch(300, 128, (300,)), launch(17, 256, (17,))],
+        [launch(300, 128, (38400, 1, 1)), launch(17, 256, (4352, 1, 1))],
+        [launch(300, 128, (10,)), launch(17, 256, (4,))],
+        [launch(300, 128, (5,), 7), launch(300, 128, (5,), 9)],
+    ],
+    ids=["one", "blocks", "a size", "a product", "a product of blocks", "a dimension of its own"],
+)
+def test_every_launch_that_is_written_down_is_the_launch_that_was_seen(
+    kernel_file: Callable[..., str], launches: list[Sizes]
+) -> None:
+    problem = problem_of(resolve(written(kernel_file, dict.fromkeys(launches, 1))))
+    assert problem is not None
+    for seen, row in zip(launches, problem.run, strict=True):
+        case = problem.case(row)
+        assert case.grid == seen.grid and case.shapes == dict(seen.shapes)
+        assert {name: case.scalars[name] for name in ("M", "N", "eps")} == dict(seen.whole) | dict(seen.floats)
+    assert problem.bench == problem.run[:1]
+
+
+def test_grids_that_nothing_says_are_numbers_with_the_launches_that_have_them(
+    kernel_file: Callable[..., str],
+) -> None:
+    odd = {launch(300, 128, (77,)): 1, launch(17, 256, (131,)): 5, launch(19, 256, (131,)): 1}
+    problem = problem_of(resolve(written(kernel_file, odd)))
+    assert problem is not None and problem.grid == ("131",)
+    assert [row["M"] for row in problem.run] == [17, 19]
+
+
+def test_what_is_written_down_is_the_eight_choices_of_the_most_launches(kernel_file: Callable[..., str]) -> None:
+    many = {launch(16 * m, 64, (16 * m, 1)): m for m in range(1, 12)}
+    problem = problem_of(resolve(written(kernel_file, many)))
+    assert problem is not None and [row["M"] for row in problem.run] == [16 * m for m in range(11, 3, -1)]
+
+
+def test_the_memory_of_a_tensor_is_row_major_whatever_its_strides() -> None:
+    assert memory_shape((4, 8), (8, 1)) == (4, 8)
+    assert memory_shape((4, 8), (1, 4)) == (8, 4)
+    assert memory_shape((2, 3, 5), (15, 1, 3)) == (2, 5, 3)
+    assert memory_shape((4, 8), (10, 1)) == (38,)  # rows with gaps
+    assert memory_shape((4, 8), (0, 1)) == (8,)  # one row, four times
+    assert memory_shape((), ()) == (1,)
+    assert memory_shape((0, 8), (8, 1)) == (0, 8)

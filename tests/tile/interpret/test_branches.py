@@ -1,0 +1,113 @@
+"""Kernels with branches are straight programs that compute what Triton's interpreter says they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.generated.kernels import held
+from twill.exc import DataDependentControlFlow
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.program import Loop
+from twill.tile.translate.translate import tile_program
+
+AT = "    p = tl.program_id(0)\n    at = p * 32 + tl.arange(0, 32)\n"
+KERNELS = {
+    "an early return": AT + "    if p >= n:\n        return\n    tl.store(y + at, tl.load(x + at) * 2)\n",
+    "two early returns, the first of them after a store":
+        AT + "    if p == n:\n        tl.store(y + at, 1.0)\n        return\n    if p > n + 1:\n        return\n"
+        "    tl.store(y + at, tl.load(x + at))\n",
+    "an if without an else":
+        AT + "    v = tl.load(x + at)\n    if p < n:\n        v = v * 3\n    tl.store(y + at, v)\n",
+    "both sides of an if":
+        AT + "    v = tl.load(x + at)\n    s = 1\n    if p % 2 == 0:\n        v = v * 3\n        s = 4\n    else:\n"
+        "        v -= 1\n    tl.store(y + at, v + s)\n",
+    "an if in an if":
+        AT + "    v = tl.load(x + at)\n    if p < n:\n        if p % 2 == 1:\n            v = v * 3\n"
+        "            tl.atomic_add(y + at, v)\n        else:\n            tl.store(y + at, v)\n",
+    "a chain of conditions":
+        AT + "    v = tl.load(x + at)\n    if p == 0:\n        v += 1\n    elif p == 1:\n        v += 2\n"
+        "    elif p < n:\n        v += 3\n    tl.store(y + at, v)\n",
+    "a condition over the loop variable":
+        AT + "    s = tl.zeros([32], tl.float32)\n    for i in range(n + 3):\n        if i % 2 == p % 2:\n"
+        "            s += tl.load(x + i * 32 + tl.arange(0, 32))\n    tl.store(y + at, s)\n",
+    "a store in one iteration":
+        AT + "    for i in range(n + 3):\n        if i == p:\n            tl.store(y + at, tl.load(x + i + at))\n",
+    "a loop under a condition":
+        AT + "    s = tl.zeros([32], tl.float32)\n    if p < n:\n        for i in range(1, n + 3, 2):\n"
+        "            s += tl.load(x + i * 32 + tl.arange(0, 32))\n    tl.store(y + at, s)\n",
+    "a loop behind an early return":
+        AT + "    if p > n:\n        return\n    s = tl.zeros([32], tl.float32)\n    for i in range(n):\n"
+        "        s += tl.load(x + i * 32 + tl.arange(0, 32))\n    tl.store(y + at, s)\n",
+    "a mask besides":
+        AT + "    if p < n:\n        tl.store(y + at, tl.load(x + at, mask=at < 37, other=5), mask=at > 3)\n",
+    "a mask of data besides":
+        AT + "    v = tl.load(x + at)\n    if p < n:\n        tl.store(y + at, v, mask=v > 0)\n",
+    "a condition from memory":
+        AT + "    if tl.load(x + p) > 0:\n        tl.store(y + at, tl.load(x + at))\n    else:\n"
+        "        tl.store(y + at, 7.0)\n",
+    "a helper with a return in it": AT + "    tl.store(y + at, helper(tl.load(x + at), p, n))\n",
+}  # fmt: skip
+HELPER = (
+    "@triton.jit\ndef helper(v, p, n):\n    if p < n:\n        w = v * 2\n    else:\n        w = v + 1\n"
+    "    return w\n\n\n"
+)
+SIG = ["x=*fp32:16", "y=*fp32:16", "n=i32"]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("raw", [True, False], ids=["as written", "accesses"])
+def test_branches_compute_what_triton_does(kernel_file: Callable[..., str], name: str, raw: bool) -> None:
+    file = kernel_file(HELPER + "@triton.jit\ndef k(x, y, n):\n" + KERNELS[name])
+    spec = resolve(f"{file}::k", sig=SIG)
+    for n in (0, 2, 5):
+        for one in held(spec, Case({}, (4,), {"x": (1024,), "y": (1024,)}, {"n": n}), raw=raw):
+            assert one.furthest == 0, (n, one)
+
+
+def test_what_a_branch_that_is_not_taken_would_load_is_not_touched(kernel_file: Callable[..., str]) -> None:
+    """The instances behind the end of the tensors, at which the others end, too."""
+    source = "@triton.jit\ndef k(x, y, n):\n" + KERNELS["an early return"]
+    spec = resolve(f"{kernel_file(source)}::k", sig=SIG)
+    for raw in (True, False):
+        (x, y) = held(spec, Case({}, (9,), {"x": (64,), "y": (64,)}, {"n": 2}), raw=raw)
+        assert x.furthest == y.furthest == 0
+
+
+def test_a_loop_that_is_not_reached_has_no_iteration(kernel_file: Callable[..., str]) -> None:
+    source = "@triton.jit\ndef k(x, y, n):\n" + KERNELS["a loop behind an early return"]
+    program = tile_program(resolve(f"{kernel_file(source)}::k", sig=SIG))
+    (loop,) = (item for item in program.body if isinstance(item, Loop))
+    (upper,) = (op for op in program.ops() if loop.upper in op.results)
+    assert upper.kind == "select" and upper.operands[2] == loop.lower
+
+
+def test_a_tensor_map_that_ends_with_the_tensor_needs_no_guard(kernel_file: Callable[..., str]) -> None:
+    """An early return costs a product's operands nothing: they come as they would without it."""
+    source = (
+        "@triton.jit\ndef k(x, y, m, n, B: tl.constexpr):\n    p = tl.program_id(0)\n"
+        "    if p * B >= m:\n        return\n    i = p * B + tl.arange(0, B)\n    j = tl.arange(0, B)\n"
+        "    mask = (i[:, None] < m) & (j[None, :] < n)\n"
+        "    at = i[:, None] * n + j[None, :]\n    tl.store(y + at, tl.load(x + at, mask=mask), mask=mask)\n"
+    )
+    sig = [*SIG[:2], "m=i32", "n=i32:16"]
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(source)}::k", sig=sig, const=["B=64"])))
+    load, store = (op for op in program.ops() if op.access is not None)
+    assert load.access is not None and store.access is not None
+    assert (load.access.transport, load.operands) == ("tma", ())
+    assert (store.access.transport, program.type_of(store.operands[1]).shape) == ("tma", ())
+    assert [axis.offset for axis in load.access.axes] == [axis.offset for axis in store.access.axes]
+
+
+def test_fail_a_choice_between_tensors_names_the_pointer_and_its_line(kernel_file: Callable[..., str]) -> None:
+    source = (
+        "@triton.jit\ndef k(x, y, n):\n    at = tl.arange(0, 32)\n    if n > 3:\n"
+        "        src = x + tl.load(x).to(tl.int32)\n    else:\n        src = y\n"
+        "    tl.store(y + at, tl.load(src + at))\n"
+    )
+    with pytest.raises(DataDependentControlFlow, match=r"an `if` chooses which tensor a pointer points into") as raised:
+        tile_program(resolve(f"{kernel_file(source)}::k", sig=SIG))
+    assert raised.value.line == 6

@@ -1,0 +1,66 @@
+"""Indices that wrap around or are clipped: affine where a store takes what they bring in, else refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.generated.kernels import held
+from twill.exc import AddressNotAffine
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.translate.translate import tile_program
+
+SIG = ["x=*fp32:16", "y=*fp32:16", "m=i32"]
+HEAD = "@triton.jit\ndef k(x, y, m):\n    i = tl.program_id(0) * 32 + tl.arange(0, 32)\n    j = tl.arange(0, 32)\n"
+ROWS = "tl.load(x + {0}[:, None] * 32 + j[None, :])"
+STORE = "    tl.store(y + i[:, None] * 32 + j[None, :], v, mask=i[:, None] < m)\n"
+RIGHT = {
+    "wrapped rows": f"    v = {ROWS.format('(i % m)')}\n" + STORE,
+    "rows clipped above": f"    v = {ROWS.format('tl.minimum(i, m - 1)')}\n" + STORE,
+    "rows chosen by a mask": f"    v = {ROWS.format('tl.where(i < m, i, 0)')}\n" + STORE,
+    "rows clipped below":
+        f"    v = {ROWS.format('tl.maximum(i - 3, 0)')}\n"
+        + STORE.replace("mask=", "mask=(i[:, None] >= 3) & (").replace("m)", "m))"),
+    "row sums of wrapped rows":
+        f"    v = {ROWS.format('(i % m)')}\n    v = v - tl.sum(v, 1)[:, None]\n" + STORE,
+    "products of wrapped rows": f"    v = tl.dot({ROWS.format('(i % m)')}, {ROWS.format('j')})\n" + STORE,
+    "sums over a loop":
+        "    v = tl.zeros([32, 32], tl.float32)\n    for n in range(3):\n"
+        f"        v += {ROWS.format('(i % m)')} * n\n" + STORE,
+    "sums upwards along the axis": f"    v = tl.cumsum({ROWS.format('(i % m)')}, 0)\n" + STORE,
+    "a sum of what a mask lets through":
+        f"    v = {ROWS.format('(i % m)')}\n    v = tl.where(i[:, None] < m, v, 0.0)\n"
+        "    tl.store(y + tl.program_id(0) * 32 + j, tl.sum(v, 0))\n",
+}  # fmt: skip
+WRONG = {
+    "an unmasked store": (f"    v = {ROWS.format('(i % m)')}\n" + STORE.replace(", mask=i[:, None] < m", ""), 8),
+    "a mask that ends later":
+        (f"    v = {ROWS.format('(i % m)')}\n" + STORE.replace("< m)", "< m + 1)"), 8),
+    "a sum along the axis":
+        (f"    v = {ROWS.format('(i % m)')}\n    tl.store(y + tl.program_id(0) * 32 + j, tl.sum(v, 0))\n", 8),
+    "the rows of a right operand":
+        (f"    v = tl.dot({ROWS.format('j')}, {ROWS.format('(i % m)')})\n" + STORE, 7),
+    "sums downwards along the axis": (f"    v = tl.cumsum({ROWS.format('(i % m)')}, 0, reverse=True)\n" + STORE, 7),
+    "a store to wrapped rows":
+        (f"    v = {ROWS.format('i')}\n    tl.store(y + (i % m)[:, None] * 32 + j[None, :], v)\n", 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_rows_that_no_store_takes_may_be_anything(kernel_file: Callable[..., str], name: str) -> None:
+    spec = resolve(f"{kernel_file(HEAD + RIGHT[name])}::k", sig=SIG)
+    for m in (1, 31, 32, 33, 64):
+        for one in held(spec, Case({}, (2,), {"x": (2048,), "y": (2048,)}, {"m": m})):
+            assert one.furthest <= 2, (m, one)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_fail_where_a_result_needs_what_an_index_wraps_around_to(kernel_file: Callable[..., str], name: str) -> None:
+    text, line = WRONG[name]
+    with pytest.raises(AddressNotAffine, match="wraps around with %") as raised:
+        resolve_accesses(tile_program(resolve(f"{kernel_file(HEAD + text)}::k", sig=SIG)))
+    assert raised.value.line in (7, line)
+    assert "a mask" in raised.value.hint

@@ -1,0 +1,1 @@
+"""What would happen to every kernel of a package: each is found, specialized, extracted, and if asked for emitted."""

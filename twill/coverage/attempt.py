@@ -1,0 +1,181 @@
+"""One kernel through the pipeline, as far as was asked for, in a process of its own with a limit of time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twill.coverage.kernels import Found, specialized
+from twill.coverage.outcome import BUG, Outcome, Stage, reason_of
+from twill.exc import BudgetExhausted, TwillError
+from twill.kernel.importing import KernelFile
+
+if TYPE_CHECKING:
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+
+EMISSION = 4  # how many times the budget of a solve all of an emission may take
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for each kernel. machine: name or file. emit: seconds for each solve, 0: only extraction. limit:
+    seconds for everything before the solve."""
+
+    machine: str = "h100"
+    emit: float = 0.0
+    limit: float = 60.0
+
+    def patience(self) -> float:
+        """Seconds after which a kernel is given up."""
+        return self.limit + self.emit * EMISSION
+
+
+class Progress:
+    """Which stage a kernel is in, and for how long it was in those before."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self.seconds: dict[str, float] = {}
+        self.stage: Stage = "triton"
+
+    @contextlib.contextmanager
+    def at(self, stage: Stage) -> Iterator[None]:
+        """Inside, the stage is this one."""
+        self.stage, begin = stage, time.monotonic()
+        self.tell(stage)
+        try:
+            yield
+        finally:
+            self.seconds[stage] = round(time.monotonic() - begin, 3)
+
+
+def attempt(found: Found, loaded: KernelFile, asked: Asked, key: str, tell: Callable[[str], None]) -> Outcome:
+    """What becomes of a kernel. Nothing raises here: what is no refusal is a mistake of ours, with exit code 5."""
+    progress = Progress(tell)
+    try:
+        with progress.at("triton"):
+            found, error = specialized(found, loaded)
+        if error is not None:
+            return _outcome(found, progress, key, error)
+        reached = _through(found, asked, progress)
+    except Exception as error:
+        return _outcome(found, progress, key, error)
+    progress.stage = reached
+    return _outcome(found, progress, key, None)
+
+
+def _through(found: Found, asked: Asked, progress: Progress) -> Stage:
+    """How far the kernel comes. Raises what refuses it."""
+    from twill.codegen.emission import emit_solved, extract
+    from twill.machine.file import load_machine
+
+    with progress.at("extraction"):
+        kernel = extract(found.target, found.spec or None, found.sig, found.const)
+    if not asked.emit:
+        return "extracted"
+    machine = load_machine(asked.machine)
+
+    def solve(graph: DependenceGraph, on: Machine) -> Schedule:
+        before = progress.stage
+        with progress.at("solve"):
+            schedule = _solved(graph, on, asked.emit)
+        progress.stage = before
+        progress.tell(before)
+        return schedule
+
+    with progress.at("emission"):
+        emit_solved(kernel, machine, solve)
+    return "emitted"
+
+
+def _solved(graph: DependenceGraph, machine: Machine, budget: float) -> Schedule:
+    """The best schedule within the budget. Errors: those of a solve that finds none."""
+    from twill.schedule.document import Schedule
+    from twill.solve import pipeline
+    from twill.solve.pipeline import SolveOptions
+
+    try:
+        return pipeline.solve(graph, machine, SolveOptions(budget=budget, fuse=False))
+    except BudgetExhausted as ended:
+        if not isinstance(ended.schedule, Schedule):
+            raise
+        return ended.schedule
+
+
+def _outcome(found: Found, progress: Progress, key: str, error: BaseException | None) -> Outcome:
+    code = 0 if error is None else error.exit_code if isinstance(error, TwillError) else BUG
+    message = ""
+    if isinstance(error, TwillError):
+        message = error.describe()
+    elif error is not None:
+        message = f"{type(error).__name__}: {error}"
+    return Outcome(
+        key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",
+        stage=progress.stage, code=code, message=message, reason="" if error is None else reason_of(error),
+        seconds=progress.seconds, guessed=(*found.sig, *found.const),
+    )  # fmt: skip
+
+
+def apart(found: Found, key: str, patience: float, work: Callable[[Callable[[str], None]], Outcome]) -> Outcome:
+    """`work(tell)` in a child process; after `patience` seconds it is ended, and the outcome is what it was at last."""
+    reading, writing = os.pipe()
+    begin = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _child(reading, writing, work)
+    os.close(writing)
+    lines = list(_lines(reading, begin + patience))
+    os.close(reading)
+    hung = time.monotonic() >= begin + patience
+    if hung:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    answers = [line["outcome"] for line in lines if "outcome" in line]
+    if answers:
+        return Outcome.model_validate(answers[-1])
+    stages: list[Any] = [line["stage"] for line in lines if "stage" in line]
+    why = f"no answer within {patience:g} seconds" if hung else f"the process died of signal {os.WTERMSIG(status)}"
+    return Outcome(
+        key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",
+        stage=stages[-1] if stages else "triton", code=BUG, message=why, reason=why,
+        seconds={"all": round(time.monotonic() - begin, 1)},
+    )  # fmt: skip
+
+
+def _child(reading: int, writing: int, work: Callable[[Callable[[str], None]], Outcome]) -> None:
+    """The child: lines of JSON to the pipe, everything else that is printed to nowhere."""
+    try:
+        os.close(reading)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+
+        def send(**line: object) -> None:
+            os.write(writing, json.dumps(line).encode() + b"\n")
+
+        outcome = work(lambda stage: send(stage=stage))
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(json.dumps({"outcome": outcome.model_dump(mode="json")}).encode() + b"\n")
+    finally:
+        os._exit(0)
+
+
+def _lines(reading: int, until: float) -> Iterator[dict[str, object]]:
+    """Lines of JSON from a pipe, until it ends or the time is over."""
+    rest = b""
+    while (left := until - time.monotonic()) > 0:
+        ready, _, _ = select.select([reading], [], [], left)
+        got = os.read(reading, 1 << 16) if ready else b""
+        if not got:
+            return
+        *whole, rest = (rest + got).split(b"\n")
+        yield from map(json.loads, whole)

@@ -1,0 +1,96 @@
+"""The kernels of a file, and how each is specialized: by its sidecar, else by a guess that Triton compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from triton.runtime.jit import JITFunction
+
+from twill.coverage.guess import guesses
+from twill.coverage.source import literals, said_of
+from twill.exc import TwillError
+from twill.kernel.importing import KernelFile, line_of_def
+from twill.kernel.sidecar import Constant, read_sidecar
+from twill.kernel.specialization import read_constant, resolve
+from twill.kernel.ttir import ttir
+
+STORES = ('"tt.store"', '"tt.atomic', '"tt.descriptor_store"', '"tt.descriptor_reduce"', "tma_store")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kernel. spec: of its sidecar, "" if it has none there. sig, const: flags of its guess."""
+
+    file: str
+    kernel: str
+    line: int
+    spec: str = ""
+    sig: tuple[str, ...] = ()
+    const: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """As commands take it."""
+        return f"{self.file}::{self.kernel}"
+
+
+def kernels_of(loaded: KernelFile) -> tuple[Found, ...]:
+    """Every kernel of a file that stores something, once for each specialization that its sidecar has of it.
+
+    Raises the errors of a sidecar.
+    """
+    sidecar = read_sidecar(loaded.path)
+    tables = sidecar.tables if sidecar is not None else ()
+    found: list[Found] = []
+    for name in loaded.kernels:
+        function = loaded.functions[name]
+        specs = [
+            table.name for table in tables if table.kernel == name or (not table.kernel and len(loaded.kernels) == 1)
+        ]
+        if is_gluon(function) or (not specs and not said_of(function).stores):
+            continue  # no Triton; or somebody else calls it
+        one = Found(loaded.path, name, line_of_def(function))
+        found.extend(replace(one, spec=spec) for spec in specs or ("",))
+    return tuple(found)
+
+
+def specialized(found: Found, loaded: KernelFile) -> tuple[Found, TwillError | None]:
+    """The kernel with a specialization that Triton compiles: of its sidecar, or the first guess that stores something.
+
+    The error: what Triton says of the sidecar's, or of the first guess if it compiles none.
+    """
+    if found.spec:
+        return found, _compiled(found)[1]
+    function = loaded.functions[found.kernel]
+    launched = literals(Path(loaded.path).read_text(encoding="utf-8")).get(found.kernel, {})
+    first: tuple[Found, TwillError | None] | None = None
+    for guess in guesses(function, loaded.wrapped[found.kernel], said_of(function), launched):
+        one = replace(found, sig=flags(guess.types), const=flags(guess.constants))
+        if any(read_constant(text.partition("=")[2]) != guess.constants[text.partition("=")[0]] for text in one.const):
+            continue  # a text that flags can't say
+        text, error = _compiled(one)
+        if error is None and any(store in text for store in STORES):
+            return one, None
+        first = first or (one, error)
+    assert first is not None
+    return first
+
+
+def is_gluon(function: JITFunction) -> bool:
+    """Whether it is written in the other language of Triton's, which has layouts and no tiles to schedule."""
+    return bool(getattr(function, "is_gluon", lambda: False)())
+
+
+def flags(values: Mapping[str, Constant]) -> tuple[str, ...]:
+    """NAME=VALUE for each."""
+    return tuple(f"{name}={value}" for name, value in values.items())
+
+
+def _compiled(found: Found) -> tuple[str, TwillError | None]:
+    """Triton's module, or why there is none."""
+    try:
+        return ttir(resolve(found.target, spec=found.spec or None, sig=found.sig, const=found.const)), None
+    except TwillError as error:
+        return "", error

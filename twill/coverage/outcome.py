@@ -1,0 +1,70 @@
+"""What became of one kernel, and the ranking of many."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from twill.exc import TwillError
+
+Stage = Literal["import", "triton", "extraction", "solve", "emission", "extracted", "solved", "emitted"]
+"""Where it ended: refused at one of the first five, or as far as was asked for."""
+REACHED = ("extracted", "solved", "emitted")
+BUG = 5  # the exit code
+
+
+class Outcome(BaseModel):
+    """One line of the results. key: what it is an answer to. seconds: by stage. code: the exit code of the command that
+    would have said so."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    file: str
+    kernel: str
+    line: int
+    spec: str
+    stage: Stage
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+    seconds: dict[str, float] = {}
+    guessed: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.file}::{self.kernel}" if self.kernel else self.file
+
+
+def reason_of(error: BaseException) -> str:
+    """What kind of refusal it is: its message without names, numbers and paths."""
+    if not isinstance(error, TwillError):
+        return f"internal error: {type(error).__name__}"
+    first = error.message.split("\n")[0]
+    text = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", "...", first)
+    text = re.sub(r"\b[A-Za-z]+\d\w*|\b\w*_\w*\b|(?<!\w)\d[\d,.]*", "#", text)
+    return " ".join(re.sub(r"# x #( x #)*", "#", text).split())
+
+
+def ranked(outcomes: Iterable[Outcome], stage: Stage) -> Iterator[tuple[str, list[Outcome]]]:
+    """The reasons of refusals at a stage, the most frequent first, each with its kernels."""
+    reasons: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        if one.stage == stage:
+            reasons.setdefault(one.reason, []).append(one)
+    yield from sorted(reasons.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+
+
+def counted(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many ended at each stage."""
+    return dict(Counter(one.stage for one in outcomes))
+
+
+def compiled(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Those that Triton compiles: of which shares are taken."""
+    return [one for one in outcomes if one.stage not in ("import", "triton")]

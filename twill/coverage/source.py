@@ -1,0 +1,212 @@
+"""What the source of a Triton kernel and of what it calls says of the kernel's parameters, without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from triton.runtime.jit import JITFunction
+
+from twill.kernel.importing import unwrap
+
+DEEPEST = 12
+LOADS = frozenset({"load", "make_block_ptr", "make_tensor_descriptor"})
+STORES = frozenset({"store"})
+SHAPES = frozenset({"arange", "zeros", "full", "make_block_ptr", "static_range", "reshape", "view", "broadcast_to"})
+MOVES = frozenset(
+    {"advance", "to", "cast", "multiple_of", "max_contiguous", "make_block_ptr", "make_tensor_descriptor"}
+)
+
+
+@dataclass
+class Said:
+    """addresses: parameters that loads and stores begin at. descriptors: parameters with `.load` or `.store`. tested:
+    used as a truth value. block: used in the shape of a tile. strings, numbers: what a parameter is compared with.
+    indices: addresses whose elements are used in other addresses. stores: whether anything is stored."""
+
+    addresses: set[str] = field(default_factory=set)
+    descriptors: set[str] = field(default_factory=set)
+    tested: set[str] = field(default_factory=set)
+    block: set[str] = field(default_factory=set)
+    strings: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    indices: set[str] = field(default_factory=set)
+    stores: bool = False
+
+
+def said_of(function: JITFunction, known: dict[int, Said] | None = None) -> Said:
+    """What its source says; functions that it calls are looked into. known: those that were."""
+    known = {} if known is None else known
+    if id(function) not in known:
+        known[id(function)] = Said()
+        known[id(function)] = _Reader(function, known).read()
+    return known[id(function)]
+
+
+class _Reader:
+    """Reads one function."""
+
+    def __init__(self, function: JITFunction, known: dict[int, Said]) -> None:
+        self.function = function
+        self.known = known
+        self.parameters = set(function.arg_names)
+        self.said = Said()
+        self.tree: Any = ast.parse(function.src).body[0]
+        self.assigned: dict[str, list[ast.expr]] = {}
+        for name, value in _assignments(self.tree):
+            self.assigned.setdefault(name, []).append(value)
+
+    def read(self) -> Said:
+        """The whole function."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                self.call(node)
+            elif isinstance(node, ast.If | ast.IfExp | ast.While):
+                self.said.tested |= self.truths(node.test)
+            elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
+                self.compare(node.left.id, node)
+        return self.said
+
+    def truths(self, test: ast.expr) -> set[str]:
+        """Parameters whose truth decides."""
+        if isinstance(test, ast.Name):
+            return {test.id} & self.parameters
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.truths(test.operand)
+        if isinstance(test, ast.BoolOp):
+            return set().union(*map(self.truths, test.values))
+        return set()
+
+    def compare(self, name: str, node: ast.Compare) -> None:
+        """`name == "text"`, `name in (1, 2)`."""
+        for right in node.comparators:
+            for one in right.elts if isinstance(right, ast.Tuple | ast.List) else (right,):
+                if not isinstance(one, ast.Constant):
+                    continue
+                if isinstance(one.value, str):
+                    self.said.strings.setdefault(name, one.value)
+                elif type(one.value) is int and isinstance(node.ops[0], ast.Eq | ast.In):
+                    self.said.numbers.setdefault(name, one.value)
+
+    def call(self, node: ast.Call) -> None:
+        """A call of Triton's language, of a method of a descriptor, or of another kernel function."""
+        name, owner = _called(node)
+        first = (
+            node.args[0] if node.args else next((k.value for k in node.keywords if k.arg in ("pointer", "base")), None)
+        )
+        atomic = name.startswith("atomic_")
+        if owner == "tl" and first is not None and (name in LOADS or name in STORES or atomic):
+            roots = self.roots(first)
+            self.said.addresses |= roots
+            self.said.indices |= self.looked_up(first)
+        if owner in self.parameters and name in ("load", "store", "gather", "scatter"):
+            self.said.descriptors.add(owner)
+        self.said.stores |= name in STORES or atomic
+        if name in SHAPES:
+            self.said.block |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & self.parameters
+        callee = self.callee(node.func)
+        if callee is not None and callee is not self.function:
+            self.passed(node, callee)
+
+    def passed(self, node: ast.Call, callee: JITFunction) -> None:
+        """What the called function says of its parameters is said of what is passed."""
+        theirs = said_of(callee, self.known)
+        self.said.stores |= theirs.stores
+        pairs = [*zip(callee.arg_names, node.args, strict=False), *((k.arg, k.value) for k in node.keywords if k.arg)]
+        for name, value in pairs:
+            if name in theirs.addresses:
+                self.said.addresses |= self.roots(value)
+            if name in theirs.indices:
+                self.said.indices |= self.roots(value)
+            if isinstance(value, ast.Name) and value.id in self.parameters:
+                mine = value.id
+                for there, here in (
+                    (theirs.descriptors, self.said.descriptors), (theirs.tested, self.said.tested),
+                    (theirs.block, self.said.block),
+                ):  # fmt: skip
+                    here |= {mine} if name in there else set()
+                if name in theirs.strings:
+                    self.said.strings.setdefault(mine, theirs.strings[name])
+
+    def callee(self, function: ast.expr) -> JITFunction | None:
+        """The kernel function that an expression calls."""
+        names = self.function.__globals__
+        if isinstance(function, ast.Name):
+            return unwrap(names.get(function.id))
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            return unwrap(getattr(names.get(function.value.id), "__dict__", {}).get(function.attr))
+        return None
+
+    def roots(self, value: ast.expr, depth: int = 0) -> set[str]:
+        """Parameters that an address may begin at: the leftmost of its sums, through assignments."""
+        if depth > DEEPEST:
+            return set()
+        match value:
+            case ast.Name(id=name) if name in self.parameters:
+                return {name}
+            case ast.Name(id=name):
+                return set().union(*(self.roots(one, depth + 1) for one in self.assigned.get(name, ())))
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub()):
+                return self.roots(left, depth + 1)
+            case ast.IfExp(body=body, orelse=other):
+                return self.roots(body, depth + 1) | self.roots(other, depth + 1)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="tl"), attr=name), args=[first, *_]) if name in MOVES:
+                return self.roots(first, depth + 1)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="tl"), attr="where"), args=[_, one, other]):
+                return self.roots(one, depth + 1) | self.roots(other, depth + 1)
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in MOVES:
+                return self.roots(inner, depth + 1)
+        return set()
+
+    def looked_up(self, value: ast.expr) -> set[str]:
+        """Parameters whose elements an address is made of."""
+        found: set[str] = set()
+        seen: set[str] = set()
+        todo: list[ast.AST] = [value]
+        while todo:
+            for node in ast.walk(todo.pop()):
+                if isinstance(node, ast.Name) and node.id not in seen:
+                    seen.add(node.id)
+                    todo.extend(self.assigned.get(node.id, ()))
+                elif isinstance(node, ast.Call) and _called(node) == ("load", "tl") and node.args:
+                    found |= self.roots(node.args[0])
+        return found
+
+
+def _called(node: ast.Call) -> tuple[str, str]:
+    """The name that is called, and of what: ("load", "tl")."""
+    if isinstance(node.func, ast.Attribute):
+        owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+        return node.func.attr, "tl" if owner == "language" else owner
+    return (node.func.id, "") if isinstance(node.func, ast.Name) else ("", "")
+
+
+def _assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            continue  # the address before it is known already
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, node.value
+            elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                for one, value in zip(target.elts, node.value.elts, strict=False):
+                    if isinstance(one, ast.Name):
+                        yield one.id, value
+
+
+def literals(source: str) -> Mapping[str, Mapping[str, Any]]:
+    """By kernel: what launches (`kernel[grid](..., BLOCK=64)`) in a file give by keyword as literals."""
+    found: dict[str, dict[str, Any]] = {}
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
+            continue
+        base = node.func.value
+        name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        for keyword in node.keywords:
+            if keyword.arg and isinstance(keyword.value, ast.Constant):
+                found.setdefault(name, {}).setdefault(keyword.arg, keyword.value.value)
+    return found

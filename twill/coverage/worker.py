@@ -1,0 +1,86 @@
+"""The process that imports files: requests on standard input, answers on standard output, a line of JSON each.
+
+A package is imported once for all of its files; every kernel goes through the pipeline in a child of this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from twill.coverage.attempt import Asked, apart, attempt
+from twill.coverage.kernels import Found, kernels_of
+from twill.coverage.outcome import Outcome, reason_of
+from twill.exc import TwillError
+from twill.kernel.importing import load
+
+ROOMS = ("twill.codegen.emission", "twill.machine.file", "twill.solve.pipeline")
+
+
+def main() -> None:
+    """Answer until the input ends. {"list": FILE} -> its kernels; {"attempt": kernel, "key": ...} -> its outcome."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)  # whatever prints is no answer
+    asked = Asked(**json.loads(sys.stdin.readline()))
+    for room in ROOMS:  # once, and not in every child
+        importlib.import_module(room)
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = listed(request["list"], asked) if "list" in request else attempted(request, asked)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def listed(file: str, asked: Asked) -> dict[str, Any]:
+    """The kernels of a file, or why it can't be imported."""
+    try:
+        with limited(asked.limit):
+            return {"kernels": [asdict(found) for found in kernels_of(load(file))]}
+    except Exception as error:
+        outcome = Outcome(
+            key="", file=file, kernel="", line=getattr(error, "line", 0), spec="", stage="import",
+            code=error.exit_code if isinstance(error, TwillError) else 2,
+            message=error.describe() if isinstance(error, TwillError) else f"{type(error).__name__}: {error}",
+            reason=reason_of(error) if isinstance(error, TwillError) else str(error),
+        )  # fmt: skip
+        return {"outcome": outcome.model_dump(mode="json")}
+
+
+def attempted(request: dict[str, Any], asked: Asked) -> dict[str, Any]:
+    """What becomes of a kernel."""
+    given = request["attempt"]
+    found = Found(**{**given, "sig": tuple(given["sig"]), "const": tuple(given["const"])})
+    loaded = load(found.file)
+    work: Callable[[Callable[[str], None]], Outcome] = partial(attempt, found, loaded, asked, request["key"])
+    return {"outcome": apart(found, request["key"], asked.patience(), work).model_dump(mode="json")}
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError after so many seconds."""
+
+    def over(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"importing the file takes more than {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+if __name__ == "__main__":
+    main()

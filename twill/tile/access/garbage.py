@@ -1,0 +1,162 @@
+"""Elements that are loaded for nothing: what an index that wraps around or is clipped brings in beyond its bounds.
+
+`offs = (pid * BLOCK + tl.arange(0, BLOCK)) % M` reads rows of the tensor's beginning where the last tile sticks out. A
+tile access that ends at row M reads zeros there. Both are right if no store takes what is made of those rows: rows of
+a product come of the same rows of its left operand, and the store masks them. This is a data flow analysis: the
+elements beyond a bound of an axis are garbage, through operations element by element, views, products and loops, up to
+a store whose mask leaves them out. Where they meet others (a sum along that axis), or a store takes them, the kernel
+depends on what it wraps around to, and the address is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from twill.tile.access.address import address_of_tile
+from twill.tile.access.analysis import Analysis
+from twill.tile.access.rules import Step, axis_map
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Bound, Mask, Window
+from twill.tile.program import Loop, Op
+from twill.tile.vocabulary import ELEMENTWISE
+
+STORES = ("store", "atomic_add", "descriptor_store", "descriptor_reduce")
+SHAPED = ("splat", "expand_dims", "broadcast", "reshape", "transpose")
+
+Garbage = Mapping[Bound, Op]
+"""What is garbage in a tile: elements beyond each of the bounds, and the load that they come from."""
+
+
+@dataclass(frozen=True)
+class Needed(Exception):
+    """`reader` depends on elements of `load` beyond the bounds within which its address is affine."""
+
+    load: Op
+    reader: Op
+
+
+@dataclass
+class Flow:
+    """The analysis of one program. found: by value, what is garbage in it, if anything is."""
+
+    analysis: Analysis
+    found: dict[int, dict[Bound, Op]] = field(default_factory=dict)
+
+    def block(self, items: Iterable[Op | Loop]) -> None:
+        """What is garbage in everything that the items make. Raises `Needed`."""
+        for item in items:
+            if isinstance(item, Op):
+                self.op(item)
+                continue
+            for carry in item.carried:
+                self.join(carry.argument, self.of(carry.init))
+            while True:
+                self.block(item.body)
+                before = {carry.argument: len(self.of(carry.argument)) for carry in item.carried}
+                for carry in item.carried:
+                    self.join(carry.argument, self.of(carry.yielded))
+                if before == {carry.argument: len(self.of(carry.argument)) for carry in item.carried}:
+                    break
+            for carry in item.carried:
+                self.join(carry.result, {**self.of(carry.init), **self.of(carry.yielded)})
+
+    def of(self, value: int) -> Garbage:
+        """What is garbage in a value."""
+        return self.found.get(value, {})
+
+    def join(self, value: int, garbage: Garbage) -> None:
+        """More of a value is garbage."""
+        if garbage:
+            self.found.setdefault(value, {}).update(garbage)
+
+    def op(self, op: Op) -> None:
+        """What is garbage in the results of an operation. Raises `Needed`."""
+        garbage = self.loaded(op) if op.kind == "load" else {}
+        read = [self.of(operand) for operand in op.operands]
+        if op.kind in STORES:
+            self.stored(op, read)
+        elif any(read):
+            garbage = {**garbage, **self.passed(op, read)}
+        for result in op.results if op.kind not in STORES else ():
+            self.join(result, garbage)
+
+    def loaded(self, op: Op) -> Garbage:
+        """What a load brings in beyond the bounds of its address, if its mask does not leave it out."""
+        form = self.analysis.forms.get(op.operands[0])
+        within = form.within if isinstance(form, AffineTile) else frozenset()
+        mask = self.mask(op.operands[1]) if len(op.operands) > 1 else UNKNOWN_MASK
+        return {bound: op for bound in within if not implied(bound, mask.bounds)}
+
+    def stored(self, op: Op, read: list[Garbage]) -> None:
+        """A store takes none of it."""
+        form = self.analysis.forms.get(op.operands[0])
+        if isinstance(form, Window):
+            first = list(map(self.analysis.integer, op.operands[2 : 2 + len(form.shape)]))
+            bounds = [Bound(axis, "upper", size - first[axis]) for axis, size in enumerate(form.shape)]
+            bounds += [Bound(axis, "lower", -offset) for axis, offset in enumerate(first)]
+        else:
+            mask = self.mask(op.operands[2]) if len(op.operands) > 2 else EVERYWHERE
+            bounds = [*mask.bounds, *self.from_zero(form, mask)]
+        for garbage in read:
+            self.clean(op, {bound: load for bound, load in garbage.items() if not implied(bound, bounds)})
+
+    def from_zero(self, form: object, mask: Mask) -> Iterable[Bound]:
+        """An index of a tensor that something is stored to is no negative number, as every tensor map has it."""
+        if isinstance(form, AffineTile):
+            axes = address_of_tile(form, mask, self.analysis.scalars.fixed).axes
+            yield from (Bound(n, "lower", -axis.offset) for n, axis in enumerate(axes) if axis.extent > 1)
+
+    def passed(self, op: Op, read: list[Garbage]) -> Garbage:
+        """What is garbage in the result because it is in an operand."""
+        everything = {bound: load for garbage in read for bound, load in garbage.items()}
+        if op.kind == "select":
+            mask, kept, other = read
+            bounds = self.mask(op.operands[0]).bounds
+            return {**mask, **other, **{bound: load for bound, load in kept.items() if not implied(bound, bounds)}}
+        if op.kind in ELEMENTWISE or op.kind == "load":
+            return everything
+        if op.kind in SHAPED:
+            shapes = tuple(self.analysis.type_of(operand).shape for operand in op.operands)
+            step = Step(op, (), shapes, self.analysis.type_of(op.results[0]), self.analysis.scalars.nonnegative)
+            axes = axis_map(step, shapes[0])
+            self.clean(op, {} if axes is not None else everything)
+            return {replace(bound, axis=(axes or {})[bound.axis]): load for bound, load in everything.items()}
+        if op.kind in ("reduce", "scan", "slice"):
+            return self.along(op, everything)
+        if op.kind == "join":
+            return everything
+        if op.kind == "dot":
+            left, right, *_ = read
+            self.clean(op, {bound: load for bound, load in left.items() if bound.axis != 0})
+            self.clean(op, {bound: load for bound, load in right.items() if bound.axis != 1})
+            return everything
+        self.clean(op, everything)
+        return {}
+
+    def along(self, op: Op, garbage: Garbage) -> Garbage:
+        """A reduction, scan or slice along an axis. A scan upwards carries nothing below the bound."""
+        axis, rank = int(str(op.attribute("axis"))), len(self.analysis.type_of(op.operands[0]).shape)
+        axis = axis % rank
+        met = {bound: load for bound, load in garbage.items() if bound.axis == axis}
+        if op.kind == "scan":
+            downwards = dict(op.attributes).get("reverse")
+            side = "lower" if downwards else "upper"
+            self.clean(op, {bound: load for bound, load in met.items() if bound.side != side})
+            return garbage
+        self.clean(op, met)
+        return {replace(bound, axis=bound.axis - (bound.axis > axis)): load for bound, load in garbage.items()}
+
+    def mask(self, value: int) -> Mask:
+        """The symbolic form of a mask."""
+        form = self.analysis.forms.get(value)
+        return form if isinstance(form, Mask) else UNKNOWN_MASK
+
+    def clean(self, reader: Op, garbage: Garbage) -> None:
+        """There is no such garbage. Raises `Needed` if there is."""
+        for load in garbage.values():
+            raise Needed(load, reader)
+
+
+def implied(bound: Bound, by: Iterable[Bound]) -> bool:
+    """Whether what is within one of `by` is within `bound`."""
+    return any(other.implies(bound) for other in by)
