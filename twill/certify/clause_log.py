@@ -1,4 +1,4 @@
-"""What z3 says it learned while it refuted a statement: clauses, to be proven again by somebody who can be checked."""
+"""The clauses that z3 learned while refuting a statement. They are hints, each derived again in the proof."""
 
 from __future__ import annotations
 

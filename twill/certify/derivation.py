@@ -1,4 +1,4 @@
-"""Clauses that somebody says are true, derived again from the last backwards, and written as a proof."""
+"""Derives clauses from the statement that a solver claims to be consequences, last one first, and writes the proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that a search leaves out until a model breaks them: the register limit and the cross-warp spill.
+"""Lazily asserted rules: the register limit and the cross-warp spill, left out until a model breaks them.
 
 Most models respect both by chance, and stating them for every pair of values costs more than all the rest.
 """

@@ -1,4 +1,4 @@
-"""A second opinion where there is no proof: another solver, asked the certificate's own statement."""
+"""Where there is no proof: the statement of the certificate, put to a second solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker of proofs: it adds inequalities up and crosses literals out, and believes nothing.
+"""The proof checker: every step is a sum of inequalities (Farkas) or a unit propagation, and is checked.
 
 It needs the rules of the statement (`twill.certify.statement`), which say in clauses what docs/model.md says in words,
 and no solver. Every step is checked when it is read.

@@ -1,4 +1,4 @@
-"""What became of every schedule since the lock file was written, judged by I, then copies, then registers."""
+"""Compares every schedule with the lock file: better, equal or worse by I, then copies, then registers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def changes(past: Iterable[Locked], results: Results, frozen: bool = False) -> t
 
 
 def change(name: tuple[str, str, str, str], before: Locked | None, now: Found | Problem | Left | None) -> Change:
-    """What became of one."""
+    """The difference of one schedule."""
     if isinstance(now, Left):
         return Change(name, "excluded", before, None, Problem(now.reason))
     if now is None:

@@ -41,7 +41,7 @@ class Locked(Document):
 
     @property
     def name(self) -> tuple[str, str, str, str]:
-        """What tells it from others."""
+        """The key of the entry: file, kernel, specialization and machine."""
         return self.file, self.kernel, self.spec, self.machine
 
     @property

@@ -1,4 +1,4 @@
-"""Products that join row blocks, made in parts of their columns, so that every warp group has a share of them.
+"""MMAs that are contracted over the split dimension, in parts of their columns: each warp group computes a share.
 
 A product that is contracted over the dimension that is split reads every row block (dQ of attention backward, of which
 the keys are split). One warp group that makes all of it has the longest chain of all, and the others wait for it in

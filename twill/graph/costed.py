@@ -137,7 +137,7 @@ class Cooperation(Document):
 
     @model_serializer(mode="wrap")
     def told(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The fields, as documents have had them since before there was `columns`."""
+        """Leaves `columns` out where it is off, so that documents and digests from before it stay as they were."""
         found: dict[str, Any] = serialize(self)
         return found if self.columns else {name: value for name, value in found.items() if name != "columns"}
 

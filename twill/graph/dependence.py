@@ -188,5 +188,5 @@ class DependenceGraph(Document):
         return to_networkx(self)
 
     def homeless(self) -> DependenceGraph:
-        """The graph with its file's name alone: where that lies is for this machine. The key is the same."""
+        """The graph with the base name of its file in place of the path. The key does not change."""
         return self.model_copy(update={"file": self.file.replace("\\", "/").rpartition("/")[2]})

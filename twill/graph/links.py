@@ -1,4 +1,4 @@
-"""Values that pass from loop to loop, and the warp groups that they tie together."""
+"""Values carried from one loop to the next, and the instructions that must therefore share a warp group."""
 
 from __future__ import annotations
 

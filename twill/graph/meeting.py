@@ -1,9 +1,9 @@
-"""Products of a loop whose results meet behind it: the two accumulators of a gated layer, say.
+"""MMAs whose results are combined behind their loop, such as the two accumulators of a gated layer.
 
-What one instruction reads lies in the registers of one warp group, so that the results of others are handed over in
-shared memory: whole tiles in f32, twice, for which rings leave no room. So products that meet are made where they meet.
-Products meet in a loop, too, where one adds to what another made in the same iteration, as it is or changed element by
-element on the way (the products that `twill.tile.rewrite.precision` makes of one).
+An instruction reads registers of its own warp group only. Results of other groups would go through shared memory as
+whole f32 tiles, for which rings leave no room; so one warp group issues all MMAs whose results are combined. The same
+holds within a loop where one MMA adds to the result of another in the same iteration, directly or after elementwise
+work (the MMAs that `twill.tile.rewrite.precision` makes of one).
 """
 
 from __future__ import annotations

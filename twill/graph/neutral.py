@@ -1,4 +1,4 @@
-"""A dependence graph without its author's words: what a service keeps under a key that everybody shares.
+"""An anonymized dependence graph: what a service stores under a key that all its clients share.
 
 Names are for people, and the key does not depend on them (`twill.graph.canonical`). So one submitter's names must not
 become part of the document that all others get. They are replaced one for one, so that what had the same name still

@@ -1,4 +1,4 @@
-"""Whether the next program instance goes on where one would, if its tiles were longer.
+"""Whether program instance s + 1 computes what instance s would compute in the second half of a tile twice as long.
 
 Element i of instance s + 1 must be what element size + i of instance s would be, in everything that a kernel computes
 along a dimension class. Tiles in memory are `twill.graph.origin`'s to look at; this is about numbers that are made of s

@@ -1,4 +1,4 @@
-"""What emitted code cannot do with registers of products, as constraints for the solver.
+"""Register hazards of MMAs, on which ptxas serializes them, as constraints for the solver.
 
 A product whose accumulator or operand A is in registers runs beside the instructions that follow it. ptxas serializes
 all products of a stretch of code in which something else writes such registers while any of them is in flight, even

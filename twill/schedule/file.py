@@ -1,4 +1,4 @@
-"""Reading a schedule document that somebody may have cut, edited or written by hand."""
+"""Reads a schedule document from a file that may be truncated, edited or written by hand."""
 
 from __future__ import annotations
 

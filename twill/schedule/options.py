@@ -1,4 +1,4 @@
-"""What may be asked of a solve."""
+"""The options of a solve."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SolveOptions:
 
     @property
     def asked(self) -> Asked:
-        """The part of it that can change the answer."""
+        """The options that can change the result, which the key hashes."""
         return Asked(
             strategy=self.strategy,
             units=self.units,

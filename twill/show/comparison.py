@@ -1,4 +1,4 @@
-"""The table of `twill compare`: strategies side by side, and what is to be known of each."""
+"""The table of `twill compare`: one row a strategy, with notes."""
 
 from __future__ import annotations
 

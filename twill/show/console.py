@@ -16,7 +16,7 @@ def standard_output() -> Console:
 
 
 class Output(Console):
-    """A console that leaves it to the command line what to do when its reader goes away."""
+    """A console that lets the command line handle a broken pipe."""
 
     def on_broken_pipe(self) -> None:
         """Called while the BrokenPipeError is handled; goes on with it."""

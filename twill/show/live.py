@@ -1,4 +1,4 @@
-"""What is alive when, over one initiation interval in the steady state (docs/model.md, Liveness)."""
+"""Liveness of registers and ring slots over one initiation interval of the steady state (docs/model.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row blocks as a symmetry: whether they are alike, so that their order may be fixed."""
+"""Symmetry of row blocks: where they can be exchanged, the order of their first instructions is fixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def blocks_alike(graph: CostedGraph) -> bool:
 
 
 def _speak_alike(graph: CostedGraph, blocks: dict[int, list[int]]) -> bool:
-    """Whether every row block tells every other one the same."""
+    """Whether the edges and reads between two row blocks are the same for every pair."""
     number = {v: n for ids in blocks.values() for n, v in enumerate(ids)}
     between: dict[tuple[int, int], list[tuple[object, ...]]] = {(a, b): [] for a in blocks for b in blocks if a != b}
     for e in graph.edges:

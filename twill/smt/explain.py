@@ -36,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A minimal core and its telling. minimal: False if the time ran out before it was shrunk."""
+    """A minimal unsatisfiable core as sentences. minimal: False if the time ran out before it was shrunk."""
 
     request: Request
     origins: tuple[Origin, ...]

@@ -1,9 +1,8 @@
-"""Values that cannot leave their warp group, found without looking at time.
+"""Lemmas for the joint problem: values that cannot cross warp groups, from a problem without start times.
 
-At a given I, which warp groups are possible at all? A value that crosses holds its producer's group
-while it is spilled, and takes registers where it lands. Asking a small solver, which knows warp
-groups but no starts, whether each value could cross yields lemmas for the large one: they hold at
-that I and at every smaller one.
+A value that crosses holds its producer's group while it is spilled, and takes registers in its reader's. A small
+problem, of warp groups without starts, is asked for each value whether it can cross at a given I. Where it cannot,
+that is a lemma for the joint problem at this I and at every smaller one.
 """
 
 from __future__ import annotations

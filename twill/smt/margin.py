@@ -1,4 +1,4 @@
-"""Room for products that take longer than they do alone.
+"""The margin: time for MMAs to end later than the model says, because other work shares the tensor core.
 
 What a product of the tensor core takes depends on what else is under way: products of other warp groups, the power
 limit, the arrival of an operand. A schedule that reads its result in the very cycle in which it is ready loses a
@@ -8,8 +8,7 @@ schedules of a graph in which every instruction that waits for a product waits s
 the tensor core with those of n other warp groups takes n + 1 times its time: no larger margin is looked for. And the
 products of a warp group follow one another, so that the tensor core goes from group to group once in every I: an
 order that emitted code can keep (`twill.codegen.lower.ordering_barriers`), and in which no result has to wait for
-products of another
-group.
+products of another group.
 
 The more warp groups share the tensor core, the later the last of them has its turn: where the fewest copies leave no
 margin, one more copy may (three row blocks of attention, whose products of two iterations make one run).

@@ -27,7 +27,7 @@ Choice = Callable[[Assignment, random.Random], list[int]]  # instructions, those
 
 @dataclass
 class Neighbourhoods:
-    """Continues from where the last call left off; the same calls find the same schedules."""
+    """A resumable, deterministic search: each call continues where the last one stopped."""
 
     questions: Questions
     seed: int = 0

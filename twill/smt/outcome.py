@@ -1,4 +1,4 @@
-"""What a search tells while it runs, and what it comes to."""
+"""The progress reports of a search, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One loop to be scheduled, and what its schedule must respect beside the rules."""
+"""One loop to be scheduled, with constraints beside the rules: pins, fixed warp groups, register floors, hazards."""
 
 from __future__ import annotations
 

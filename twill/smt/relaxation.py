@@ -1,4 +1,4 @@
-"""A lower bound on I from a problem that knows no rows: one iteration alone, in absolute time.
+"""A relaxation that bounds I from below: one iteration alone in absolute time, without rows and stages.
 
 Rows and stages make every rule about disjoint intervals a case split over iterations. Here each instruction of one
 iteration has a start t_v and nothing else, every term is linear in the starts and in I, and what other iterations do
@@ -84,7 +84,7 @@ class Relaxation:
         return answer.outcome, answer.values.get("I", self.ii[0])
 
     def close(self, top: int) -> None:
-        """No I <= `top` is of interest any more."""
+        """Excludes every I <= `top` from the questions to come."""
         self.encoding.add(f"(< {top} {self.encoding.interval})")
 
     def sharpen(self) -> None:

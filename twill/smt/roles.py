@@ -1,4 +1,4 @@
-"""A word for what each warp group does, read off its instructions."""
+"""The role of each warp group ("load", "mma", "softmax" ...), from its instructions."""
 
 from __future__ import annotations
 

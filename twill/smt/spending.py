@@ -1,4 +1,4 @@
-"""What a search spends on which question."""
+"""How much of its budget a search spends on each kind of question."""
 
 COPIES_TRIED_FIRST = 3
 FIRST_EFFORT, QUICK_EFFORT = 20_000_000, 1_000_000  # of z3's resource counter: a few seconds, a part of one

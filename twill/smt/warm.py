@@ -1,4 +1,4 @@
-"""Schedules that can be had without a question to a solver, for a search to begin with."""
+"""Initial schedules of a search, found without the solver."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Solved:
         return self.graph.cooperation.blocks == 1 and all(i.asynchronous for i in self.graph.instructions)
 
     def unproven(self, bound: float) -> Solved:
-        """The same with nothing claimed beyond I >= `bound` cycles per program instance, which may be all of I."""
+        """The same, claiming no more than I >= `bound` cycles per program instance (`bound` may equal I)."""
         certificate = self.outcome.certificate
         lower = min(certificate.lower_bound, math.ceil(bound * self.graph.cooperation.fuse))
         proven = self.objective.proven[:1] if lower == self.outcome_ii else ()

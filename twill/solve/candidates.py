@@ -1,4 +1,4 @@
-"""Cooperations compete for the main loop: one search each, best bound first.
+"""The search for the best cooperation of the main loop: one solve each, the smallest lower bound first.
 
 A candidate is looked at as long as it could still win. Every candidate's search raises its proven lower
 bound on I step by step; the one with the smallest I per program instance is next. What is left when

@@ -1,4 +1,4 @@
-"""What joint optimality buys: every strategy on one kernel and machine, side by side.
+"""Compares the scheduling strategies on one kernel and machine.
 
 Each schedule comes from `twill.solve.pipeline.solve` and so has passed `twill.schedule.checker.check`. Figures are in
 cycles: those

@@ -1,4 +1,4 @@
-"""A solve that was asked for, and how each loop of it is begun: costed, bounded in time, searched."""
+"""One requested solve: costs its loops, gives each a share of the budget, and starts their searches."""
 
 from __future__ import annotations
 

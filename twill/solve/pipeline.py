@@ -1,4 +1,4 @@
-"""The main job, as the picture has it: cost, normalize, bound, solve, check.
+"""The whole solve of a kernel: cost, normalize, bound, solve, assemble, check.
 
 `solve` takes a dependence graph and a machine and returns the checked schedule of the best
 cooperation, or raises `Infeasible` or `BudgetExhausted`.

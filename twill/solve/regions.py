@@ -1,4 +1,4 @@
-"""Which parts of a kernel get a schedule, and which of them comes first."""
+"""Which loops of a kernel are scheduled, and which of them is the main one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule keeps in memory: rings, live registers and budgets (docs/model.md), and shorter lifetimes."""
+"""Memory use of a schedule: ring bytes, live registers, budgets (docs/model.md), and moves that shorten lifetimes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Instructions that are tied to warp groups, for schedulers that choose warp groups themselves.
+"""Instructions whose warp group another loop has fixed, for schedulers that choose warp groups themselves.
 
 The values that pass from one loop to the next tie instructions of the later loop to warp groups of
-the earlier one. Warp groups of one context are alike, so it is enough that what is tied to one group is
-kept together, and that the groups are renamed afterwards.
+the earlier one. Warp groups of one context are interchangeable: it is enough that instructions of one fixed group
+share a group, and that the groups are renumbered afterwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules on the document itself: that it says what its graphs, its machine and its own ops imply.
+"""Consistency of the document: its figures follow from its graphs, its machine and its ops.
 
 See "What the document must say" in docs/model.md. Nothing here looks at time.
 """

@@ -1,4 +1,4 @@
-"""Rules on the figures that sum a schedule up: length, copies, objectives, budgets, main loop."""
+"""Rules on the summary figures of a schedule: length, copies, objectives, budgets, main loop."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def holds(timeline: Timeline) -> dict[int, list[Busy]]:
 
 
 def both(timeline: Timeline, rule: str, one: Busy, other: Busy, what: str) -> Violation:
-    """Two instructions (or one of two iterations) that want the same thing at the same time."""
+    """A violation: two instructions, or one of two iterations, occupy the same resource at the same time."""
     first, second = timeline.instruction(one.holder), timeline.instruction(other.holder)
     return violation(
         rule,

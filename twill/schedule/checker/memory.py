@@ -89,7 +89,7 @@ def rings(timeline: Timeline, buffers: tuple[Buffer, ...]) -> tuple[list[Ring], 
 
 
 def residents(graph: CostedGraph) -> tuple[Storage | Invariant, ...]:
-    """What is in memory all the time."""
+    """Everything that occupies a memory during the whole loop: storages and invariants."""
     return (*graph.storages, *graph.invariants)
 
 

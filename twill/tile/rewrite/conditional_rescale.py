@@ -1,9 +1,8 @@
-"""Running maxima that move only when they must: the lazy rescale of an online softmax, for any kernel.
+"""Conditional rescaling of online softmax: a running maximum is replaced only when it grew by more than a threshold.
 
 A loop that carries m, the maximum so far, exponentiates x - m and multiplies all that it made under the old maximum by
-2^(m_old - m_new). Where m is a shift and nothing else (`twill.tile.rewrite.shift_walk` shows of everything that
-leaves the
-kernel that it would be the same with any other shift), it may stay behind the maximum, row by row:
+2^(m_old - m_new). Where m is a shift and nothing else (`twill.tile.rewrite.shift_walk` proves that no result of the
+kernel depends on its value), it may stay behind the maximum, row by row:
 
     max(m, r)  becomes  r if r > m + slack else m          (`slack` of "max")
 
@@ -52,7 +51,7 @@ def name_of(shift: Shift) -> str:
 
 
 def lazy_shifts(program: TileProgram) -> Laziness:
-    """The program with lazy running maxima, where that is right and pays."""
+    """The program with conditional rescaling, where it is proven right and saves instructions."""
     shifts = tuple(running_maxima(program))
     done = Laziness(program)
     tried: set[Shift] = set()

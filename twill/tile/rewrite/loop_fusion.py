@@ -1,10 +1,9 @@
-"""Loops in sequence that do the same become one, so that nothing drains and fills a pipeline between them.
+"""Loop fusion: consecutive loops with the same body become one, whose pipeline is not drained in between.
 
 Loops over [a, b) and [b, c) of one step, the second of which goes on with what the first carries, are one loop over
-[a, c) if one body follows from the other (`twill.tile.rewrite.match`). The main body, of the loop that runs longest,
-stays
-as it is; where another loop's body goes further on a value, an operation "amend" behind it does so in that loop's
-iterations alone::
+[a, c) if one body follows from the other (`twill.tile.rewrite.match`). The main body, of the loop that
+runs longest, stays as it is; where another loop's body computes more on a value, an operation "amend" (a predicated
+update) does so in that loop's iterations alone::
 
     %x = dot ...
     %first = compare %i %b predicate=ge

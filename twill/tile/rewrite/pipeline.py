@@ -1,4 +1,4 @@
-"""What becomes of a tile program before it is a graph: the same computation, in loops that pipeline better."""
+"""The rewrites of a tile program before its dependence graph is made, in order."""
 
 from __future__ import annotations
 

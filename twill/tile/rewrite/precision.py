@@ -1,4 +1,4 @@
-"""Products that the tensor core does not have, as products that it has: the precision that a kernel asks for, kept.
+"""Matrix multiplications that the tensor core lacks, as several that it has, at the precision the kernel asks for.
 
 `wgmma` (PTX ISA, "wgmma.mma_async") multiplies f16, bf16, tf32 and 8-bit floats with an accumulator of f32, and reads
 operands of 8 and 32 bits along K only. What else `tl.dot` can say becomes such products and elementwise work::

@@ -1,4 +1,4 @@
-"""Masks that most iterations of a loop do not need are made under a guard, in those that do.
+"""Masks that few iterations need are computed in those alone, as predicated updates under a uniform guard.
 
 `%y = select %mask %x %other`, where the mask compares index arithmetic, is %x in every iteration in which the
 comparison holds for all elements; whether it does is a comparison of scalars, the ends of the index ranges::

@@ -1,4 +1,4 @@
-"""How values follow a shift: the algebra behind `twill.tile.rewrite.conditional_rescale`.
+"""How a value changes with the shift of an online softmax: the laws behind `twill.tile.rewrite.conditional_rescale`.
 
 An online softmax subtracts a running maximum from its exponents; any other number would do as well, if everything that
 was made with it is corrected for it. Let s, a number for each row, be what a kernel's shift is replaced by minus the

@@ -1,4 +1,4 @@
-"""Which law every value of a program follows when shifts of its loops are replaced
+"""A dataflow analysis: the law by which each value of a program changes when the shifts of its loops are replaced
 (`twill.tile.rewrite.shift_algebra`).
 
 Carried values may follow any law, the same before and after each iteration, but for the shift they are made with. It is
