@@ -309,6 +309,6 @@ def mutants(program: WarpProgram) -> Iterator[Mutant]:
         for rule in RULES:
             for kind, text, change in rule(place, program):
                 yield Mutant(kind, place, text, edit(program, place, change))
-        for kind, text, wrong in numeric_faults.rounded_accumulators(place, program):
+        for kind, text, wrong in numeric_faults.roundings(place, program):
             yield Mutant(kind, place, text, wrong)
     yield from _of_the_whole(program)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.places import Edit, Place, block_of, edit, instead, other
-from twill.codegen.warp.expression import Apply, Expr, Number
+from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import (
     VOTE,
     Compute,
@@ -25,6 +25,7 @@ from twill.codegen.warp.program import (
     WaitGroups,
     WarpProgram,
 )
+from twill.tile.vocabulary import SLACK
 
 Faults = Iterable[tuple[str, str, Edit]]
 """(class, what was done, how)."""
@@ -34,6 +35,7 @@ OTHER_BASE = {"exp": "exp2", "exp2": "exp", "log": "log2", "log2": "log"}
 APPROXIMATED = ("erf", "erfc", "tanh", "sin", "cos", "sqrt", "rsqrt")
 FLOATS = ("f32", "f16", "bf16", "f64")
 A_LITTLE, MORE = 1.005, 1.015
+SEEDED = "seeded"  # of a conversion that is the fault, so that it is told from those of the program (`tests.wide`)
 
 
 def within(expr: Expr, change: Callable[[Expr], Expr | None]) -> Iterator[Expr]:
@@ -116,22 +118,57 @@ def scales(place: Place, program: WarpProgram) -> Faults:
         yield "stored half a percent too large", "", instead(scaled, stmt)
 
 
-RULES = (guards, constants, kinds, scales)
-
-
-def rounded_accumulators(place: Place, program: WarpProgram) -> Iterator[tuple[str, str, WarpProgram]]:
-    """An accumulator is rounded to bf16 whenever its products are over: (class, what was done, program)."""
-    if not isinstance(place.stmt, WaitGroups) or not {"steady", "later"} & {name for name, _ in place.path}:
+def once(place: Place, program: WarpProgram) -> Faults:
+    """A rescale is left out in the second iteration of a loop's steady state, and in no other."""
+    given = dict(place.stmt.attributes) if isinstance(place.stmt, Compute) else {}
+    loop = loop_of(program, place)
+    if VOTE not in given or loop is None:
         return
-    group = program.groups[place.group]
+    second = Apply("compare", (Local(loop.step), Number(loop.stages + 1)), "i1", (("predicate", "ne"),))
+    yield "rescale left out once", "", instead(If(second, (place.stmt,)))
+
+
+def loop_of(program: WarpProgram, place: Place) -> Pipeline | None:
+    """The pipeline in whose steady state a place is."""
+    for number, (name, _) in enumerate(place.path):
+        if name in ("steady", "later"):
+            block, index = block_of(program, replace(place, path=place.path[:number]))
+            loop = block[index]
+            return loop if isinstance(loop, Pipeline) else None
+    return None
+
+
+RULES = (guards, constants, kinds, scales, once)
+
+
+def roundings(place: Place, program: WarpProgram) -> Iterator[tuple[str, str, WarpProgram]]:
+    """What a loop carries is rounded to bf16 whenever it is new: (class, what was done, program)."""
+    stmt = place.stmt
+    if isinstance(stmt, WaitGroups):
+        yield from rounded_accumulators(place, stmt, program)
+    elif isinstance(stmt, Compute) and stmt.kind == "max" and dict(stmt.attributes).get(SLACK):
+        yield "maximum rounded", "", narrowed(program, place, stmt.result)
+
+
+def rounded_accumulators(
+    place: Place, stmt: WaitGroups, program: WarpProgram
+) -> Iterator[tuple[str, str, WarpProgram]]:
+    """Accumulators whose products are over."""
+    if not {"steady", "later"} & {name for name, _ in place.path}:
+        return
     block, _ = block_of(program, place)
     into = {stmt.accumulator for stmt in block if isinstance(stmt, Multiply) and stmt.accumulate}
+    for number in sorted(into.intersection(stmt.ready)):
+        name = program.groups[place.group].fragment(number).name
+        yield "accumulator rounded", name, narrowed(program, place, number)
+
+
+def narrowed(program: WarpProgram, place: Place, number: int) -> WarpProgram:
+    """The program with a fragment rounded to bf16 behind a statement."""
+    group = program.groups[place.group]
     fresh = 1 + max(fragment.id for one in program.groups for fragment in one.fragments)
-    for number in sorted(into.intersection(place.stmt.ready)):
-        narrow = Fragment(fresh, "narrow", "bf16", group.fragment(number).layout)
-        there, back = Compute("cast", (Reg(number),), fresh), Compute("cast", (Reg(fresh),), number)
-        changed = edit(program, place, instead(place.stmt, there, back))
-        grown = tuple(
-            replace(one, fragments=(*one.fragments, narrow)) if one.id == group.id else one for one in changed.groups
-        )
-        yield "accumulator rounded", group.fragment(number).name, replace(changed, groups=grown)
+    narrow = Fragment(fresh, "narrow", "bf16", group.fragment(number).layout)
+    there = Compute("cast", (Reg(number),), fresh, ((SEEDED, 1),))
+    changed = edit(program, place, instead(place.stmt, there, Compute("cast", (Reg(fresh),), number)))
+    grown = (replace(one, fragments=(*one.fragments, narrow)) if one.id == group.id else one for one in changed.groups)
+    return replace(changed, groups=tuple(grown))

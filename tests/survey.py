@@ -28,13 +28,14 @@ from typing import TypeVar
 
 from tests.mutations import Mutant, mutants
 from tests.twin import Twin
-from twill.codegen.verify.abstract.coverage import wanted
+from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.verify.abstract_machine import Trial, trials, verify
 from twill.codegen.warp.program import If, Pipeline, WarpProgram
 from twill.codegen.warp.text import text
 
 CLEAN = "clean"  # the class of the right program
-OPEN, FOUND, SAME, BITS, ORDERED, MISSED = "open", "found", "no fault", "same bits", "ordered anyway", "missed"
+OPEN, FOUND, MISSED = "open", "found", "missed"
+SAME, BITS, NUMBERS, ORDERED = "no fault", "same bits", "same numbers", "ordered anyway"
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -111,6 +112,8 @@ def _looked_into(name: str, number: int) -> Line:
         return _line(name, number, SAME, begin)
     if twin.gives_the_same_bits(program):
         return _line(name, number, BITS, begin)
+    if twin.gives_the_same_numbers(program):
+        return _line(name, number, NUMBERS, begin)
     return _line(name, number, ORDERED if twin.is_ordered_alike(program) else MISSED, begin)
 
 
@@ -193,14 +196,14 @@ def table(lines: Sequence[Line]) -> str:
     count = Counter((line.kind, line.verdict) for line in faults)
     count.update(("all", line.verdict) for line in faults)
     rows = [
-        "| class | made | no fault | same bits | ordered anyway | found | rate |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| class | made | no fault | same bits | same numbers | ordered anyway | found | rate |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for kind in [*sorted({line.kind for line in faults}), "all"]:
-        same, bits, ordered, found, missed = (count[kind, v] for v in (SAME, BITS, ORDERED, FOUND, MISSED))
-        none = f"{same} | {bits} | {ordered}"
+        verdicts = [count[kind, verdict] for verdict in (SAME, BITS, NUMBERS, ORDERED, FOUND, MISSED)]
+        *none, found, missed = verdicts
         rate = f"{100 * found / (found + missed):.1f} %" if found + missed else ""
-        rows.append(f"| {kind} | {same + bits + ordered + found + missed} | {none} | {found} | {rate} |")
+        rows.append("| " + " | ".join([kind, *map(str, (sum(verdicts), *none, found)), rate]) + " |")
     return "\n".join(rows)
 
 

@@ -6,6 +6,8 @@ from functools import cached_property
 
 from tests.effects import Effects, effects
 from tests.happens import Order, order
+from tests.wide import Array, close, conversions_of
+from tests.wide import results as wide_results
 from twill.codegen.verify.abstract_machine import Trial, run, trials
 from twill.codegen.warp.program import WarpProgram
 
@@ -18,7 +20,9 @@ class Twin:
         self.effects: dict[int, Effects] = {}
         self.values: dict[int, Effects] = {}
         self.orders: dict[int, Order] = {}
-        self.bits: dict[int, tuple[Effects, dict[str, bytes]]] = {}
+        self.moves: dict[int, Effects] = {}
+        self.bits: dict[int, dict[str, bytes]] = {}
+        self.numbers: dict[int, dict[str, Array]] = {}
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
@@ -37,15 +41,32 @@ class Twin:
     def gives_the_same_bits(self, other: WarpProgram) -> bool:
         """Whether another program differs in nothing but what registers hold in between, what multiplies read
         included, where every two accesses that collide are ordered; and every bit of its results is the same."""
-        return all(self._has_these_bits(other, number) for number in range(len(self.trials)))
+        numbers = range(len(self.trials))
+        return all(self._has_these_bits(other, number) and self._moves_the_same(other, number) for number in numbers)
+
+    def gives_the_same_numbers(self, other: WarpProgram) -> bool:
+        """Whether another program differs in nothing but what registers hold in between, as above, converts the same,
+        and would give the same results but for the rounding of float64 if no type rounded (`tests.wide`)."""
+        numbers = range(len(self.trials))
+        return conversions_of(other) == conversions_of(self.program) and all(
+            self._has_these_numbers(other, number) and self._moves_the_same(other, number) for number in numbers
+        )
+
+    def _moves_the_same(self, other: WarpProgram, number: int) -> bool:
+        trial = self.trials[number]
+        if number not in self.moves:
+            self.moves[number] = effects(self.program, trial, values=False)
+        return effects(other, trial, values=False) == self.moves[number] and order(other, trial)[1]
 
     def _has_these_bits(self, other: WarpProgram, number: int) -> bool:
-        trial = self.trials[number]
         if number not in self.bits:
-            self.bits[number] = effects(self.program, trial, values=False), results(self.program, trial)
-        if effects(other, trial, values=False) != self.bits[number][0]:
-            return False
-        return results(other, trial) == self.bits[number][1] and order(other, trial)[1]
+            self.bits[number] = results(self.program, self.trials[number])
+        return results(other, self.trials[number]) == self.bits[number]
+
+    def _has_these_numbers(self, other: WarpProgram, number: int) -> bool:
+        if number not in self.numbers:
+            self.numbers[number] = wide_results(self.program, self.trials[number])
+        return close(wide_results(other, self.trials[number]), self.numbers[number])
 
     def _has_these_effects(self, other: WarpProgram, number: int) -> bool:
         trial = self.trials[number]

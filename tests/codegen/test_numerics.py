@@ -19,7 +19,7 @@ from twill.codegen.lowering import lower
 from twill.codegen.numerics import changes
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.program import SUBNORMAL, Compute, WarpProgram
 from twill.kernel.specialization import fp_fusion, resolve
 from twill.manifest.document import Change
 from twill.tile.program import TileProgram
@@ -68,7 +68,7 @@ def test_a_strict_program_changes_nothing_and_is_still_right() -> None:
 
 
 def elementwise(kind: str, result: str = "f32") -> TileProgram:
-    """One function of a vector, and what GELU does with it."""
+    """One function of a vector, and what GELU does with it; of an exponential the sum."""
     p = Programs()
     p.argument("X", "ptr:f32")
     p.argument("Y", f"ptr:{result}")
@@ -81,13 +81,30 @@ def elementwise(kind: str, result: str = "f32") -> TileProgram:
     return p.done()
 
 
+def summed() -> TileProgram:
+    """Sums of exponentials, for each of 64 rows."""
+    p = Programs()
+    p.argument("X", "ptr:f32"), p.argument("Y", "ptr:f32"), p.argument("A", "ptr:f16")
+    a = p.load("A", (64, 64), "f16", name="a")
+    product = p.op("dot", a, p.op("transpose", a, order=(1, 0)), shape=(64, 64), element="f32", precision="ieee")
+    p.store("X", product)
+    p.store("Y", p.op("reduce", p.op("exp", product), shape=(64,), axis=1, combine="add", name="y"))
+    return p.done()
+
+
 @pytest.mark.parametrize(("program", "what"), [
-    (elementwise("exp"), "an exponential below 2^-126 is 0"),
+    (summed(), "an exponential below 2^-126, of which sums are made, is 0"),
     (elementwise("erf", "bf16"), "1 + erf(x) by a short formula, for results of 16 bits or fewer"),
 ])  # fmt: skip
 def test_short_forms_of_functions_are_listed(program: TileProgram, what: str) -> None:
     assert words(lowered(program)) == {what}
     assert words(lowered(replace(program, strict=True))) == set()
+
+
+def test_an_exponential_is_as_it_is() -> None:
+    (stmt,) = (one for group in lowered(elementwise("exp")).groups for one in group.stmts if isinstance(one, Compute))
+    assert dict(stmt.attributes) == {SUBNORMAL: 1}
+    assert words(lowered(elementwise("exp"))) == set()
 
 
 def test_an_error_function_that_is_not_rounded_to_16_bits_is_as_it_is() -> None:

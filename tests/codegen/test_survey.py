@@ -51,5 +51,5 @@ def test_no_fault_is_tried_after_the_end() -> None:
 def test_the_table_counts_faults_that_were_found_among_those_that_are_some() -> None:
     verdicts = [FOUND, FOUND, FOUND, MISSED, SAME]
     made = [Line("gemm", number, "", "dropped Get", verdict) for number, verdict in enumerate(verdicts)]
-    assert "| dropped Get | 5 | 1 | 0 | 0 | 3 | 75.0 % |" in table(made)
+    assert "| dropped Get | 5 | 1 | 0 | 0 | 0 | 3 | 75.0 % |" in table(made)
     assert any(said.startswith("gemm 3: dropped Get") for said in rest(made))

@@ -24,6 +24,7 @@ from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import Specialization, resolve
 from twill.kernel.ttir import generic
 from twill.machine.description import Context, Figure, Machine
+from twill.machine.occupancy import register_pool
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.tile.access.resolve import resolve_accesses
@@ -173,7 +174,8 @@ def slack(schedule: Schedule, machine: Machine) -> int:
     """Registers per thread that each computing group could have beyond its budget, and had in the build: lowering hands
     out what the schedule leaves. Keeping only so many free would lead to the same schedule."""
     computing = [group for group in schedule.warp_groups if group.context in _computing(machine)]
-    free = int(machine.register_file.registers.value) - sum(g.threads * g.registers for g in schedule.warp_groups)
+    pool = register_pool(sum(group.threads for group in schedule.warp_groups), machine)
+    free = pool - sum(group.threads * group.registers for group in schedule.warp_groups)
     shared = free // max(1, sum(group.threads for group in computing))
     own = (machine.context(group.context).max_registers - group.registers for group in computing)
     granule = machine.register_file.granule

@@ -1,4 +1,4 @@
-"""Accumulators: results that products update in place and that a loop carries along.
+"""Accumulators: results that products update in place, and that a loop carries along or one statement adds up.
 
 The chain runs from a product into operand "c" of the next one, directly or through an elementwise
 node that rescales it. `twill.graph.inplace` orders its readers; here its nodes are found.
@@ -6,11 +6,16 @@ node that rescales it. `twill.graph.inplace` orders its readers; here its nodes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from twill.graph.dependence import Edge, Region
 
 
 def accumulators(region: Region) -> list[list[int]]:
-    """Nodes whose results are one accumulator that is carried from iteration to iteration, for each accumulator."""
+    """Nodes whose results are one accumulator, for each accumulator: one that is carried from iteration to iteration,
+    or the sum of the products that one statement became (`twill.tile.rewrite.precision`), whose parts nothing else
+    reads."""
     handed = [e for e in region.edges if hands_on(region, e)]
     group: dict[int, set[int]] = {}
     for e in handed:
@@ -19,7 +24,32 @@ def accumulators(region: Region) -> list[list[int]]:
             group[n] = merged
     carried = {e.src for e in handed if e.distance}
     found = {min(group[n]): sorted(group[n]) for n in carried}
+    apart = (sorted(group[n]) for n in group if group[n].isdisjoint(carried))
+    found |= {nodes[0]: nodes for nodes in apart if is_one_sum(region, nodes)}
     return [found[first] for first in sorted(found)]
+
+
+def is_one_sum(region: Region, nodes: Sequence[int]) -> bool:
+    """Whether nodes of one iteration, each of which hands an accumulator on, are of one statement, and all but the last
+    are read by the next one alone."""
+    lines = {node.line for node in region.nodes if node.id in nodes}
+    readers = {n: [e for e in region.edges if e.kind == "value" and e.src == n] for n in nodes}
+    straight = all({e.dst for e in readers[n]} == {after} for n, after in pairwise(nodes))
+    return len(lines) == 1 and straight and not any(e.distance for n in nodes for e in readers[n])
+
+
+def overwriting(region: Region) -> tuple[Edge, ...]:
+    """The anti edges of such sums: whoever reads one is done before the next iteration begins it anew."""
+    carried = {e.src for e in region.edges if e.kind == "value" and e.distance}
+    sums = [nodes for nodes in accumulators(region) if carried.isdisjoint(nodes)]
+    return tuple(
+        dict.fromkeys(
+            Edge(src=e.dst, dst=nodes[0], distance=1, kind="anti")
+            for nodes in sums
+            for e in region.edges
+            if e.kind == "value" and e.src == nodes[-1]
+        )
+    )
 
 
 def hands_on(region: Region, edge: Edge) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from twill.graph.accumulator import overwriting
 from twill.graph.alias import Counter, MemoryNode, memory_edges
 from twill.graph.dependence import Carried, DependenceGraph, Dim, Edge, Input, Mma, Node, Region, Tile
 from twill.graph.dims import Classes, dimension_classes
@@ -162,7 +163,7 @@ class _Builder:
         edges = [edge for edge in value if edge.src != edge.dst or edge.distance] + memory
         tiles = {node.id: node.result for node in nodes}
         anti = anti_edges({node.id: node.kind for node in nodes}, tiles, edges) if loop else ()
-        return Region(
+        made = Region(
             id=region,
             kind="loop" if loop else "straight",
             line=loop.line if loop else nodes[0].line,
@@ -172,6 +173,7 @@ class _Builder:
             carried=self._carried(stretch, inner),
             inputs=self._inputs(stretch),
         )
+        return made.model_copy(update={"edges": (*made.edges, *overwriting(made))}) if loop else made
 
     def _stretch(self, step: int) -> int:
         return self.flat.steps[step].stretch

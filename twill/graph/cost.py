@@ -1,9 +1,8 @@
 """Bind one region of a dependence graph to a machine: the costed graph that is scheduled.
 
-Row blocks are made first (`Blocks`), then each node becomes an instruction with its reservation
-table, latency and hold (`twill.graph.price`), and every value gets a place: registers, a shared
-memory ring, or tensor memory. Moves between places are folded into the instruction that makes or
-uses the value when it is the only one, and are instructions of their own when they are not.
+Row blocks are made first, then each node becomes an instruction with its reservation table, latency and hold
+(`twill.graph.price`), and every value gets a place: registers, a shared memory ring, or tensor memory. Moves between
+places are folded into the instruction that makes or uses the value when it is the only one, else they are its own.
 """
 
 from __future__ import annotations
@@ -148,6 +147,19 @@ class _Builder:
         elif node.kind in ("store", "reduce_store"):
             self.staging(node, block, i)
         self.made[node.id, block] = _Made(i, value)
+        if node.kind == "elementwise" and place == "shared":
+            self.workspace(node, block, i)
+
+    def workspace(self, node: Node, block: int, i: int) -> None:
+        """The registers that tiles pass through on their way from shared memory to shared memory."""
+        loaded = (e.src for e in self.region.edges if e.dst == node.id and e.kind == "value")
+        passing = [self.nodes[n].result for n in loaded if self.nodes[n].kind == "load"]
+        if passing:
+            room = max(self.registers_of(tile) for tile in (node.result, *passing) if tile is not None)
+            self.invariants.append(
+                Invariant(id=len(self.invariants), name=f"{node.name} in work", line=node.line, block=block,
+                          space="register", bytes=0, registers=room, readers=(i,))
+            )  # fmt: skip
 
     def instruction(self, price: Price, name: str, op: str, line: int, block: int, source: int) -> int:
         i = len(self.instructions)
@@ -318,7 +330,7 @@ class _Builder:
     # -- storages and invariants --------------------------------------------------------------
 
     def share_storage(self) -> None:
-        """Put the values of every carried in-place accumulator into one storage per row block."""
+        """Put the values of every in-place accumulator into one storage per row block."""
         for nodes in self.accumulators:
             for block in self.blocks_of(self.nodes[nodes[0]]):
                 ids = [self.made[n, block].value for n in nodes]

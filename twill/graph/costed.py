@@ -106,7 +106,8 @@ class Storage(Document):
 
 
 class Invariant(Document):
-    """A tile made before the loop and only read in it: resident all the time.
+    """A tile made before the loop and only read in it, or the registers that an instruction works in: resident all the
+    time.
 
     Register invariants are charged to every warp group with a reader.
     """

@@ -32,6 +32,7 @@ ELEMENTWISE: dict[str, str] = {
 # cast to a narrower float: rounding "rtz" (to nearest even). Casts to fp8 saturate.
 # div, sqrt of f32: rounding "rn", to nearest (as exact as Triton's: div.full, 2 ulps, and sqrt.approx). f64 is rounded.
 # exp of f32: accurate 1, libdevice's (as exact as Triton's: one multiplication by log2(e), then ex2.approx).
+# exp2 of f32: natural 1, it stands for an exponential to base e, whose results below 2^-126 are not zero.
 # max, min, clamp of floats: propagate_nan 1 (of a number and NaN: the number).
 # max: slack: of a and b it is b where b > a + slack, else a (floats; without: the larger one).
 # mul: often_one: an operand is a vector spread over the other, and often 1 in many rows; says nothing else.
@@ -41,6 +42,7 @@ ELEMENTWISE: dict[str, str] = {
 
 SLACK = "slack"
 OFTEN_ONE = "often_one"
+NATURAL = "natural"
 
 REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor; of max and min: signed, propagate_nan
 SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan

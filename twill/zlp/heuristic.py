@@ -20,6 +20,7 @@ from twill.zlp.residence import Residence
 from twill.zlp.slots import slots_of
 
 FACTORS = (1.0, 1.02, 1.06, 1.12, 1.22, 1.35, 1.6, 2.0, 2.5, 3.0, 4.0)
+LEISURE = (2.0, 3.0, 4.0)  # of the least I, where a schedule of any I is wanted
 EFFORT = 2600  # placements, for all of a search
 LARGE = 32  # instructions above which each may take
 EFFORT_EACH = 300  # placements
@@ -56,18 +57,10 @@ def heuristic_schedule(
     failed = search.least - 1
     for ii in search.intervals():
         found = search.at(ii)
-        if found is None:
-            failed = ii
-            continue
-        while found.ii - failed > max(1, lower_bound // 200):
-            middle = (failed + found.ii) // 2
-            better = search.at(middle)
-            if better is None:
-                failed = middle
-            else:
-                found = better
-        return found
-    return None
+        if found is not None:
+            return search.between(failed, found, max(1, lower_bound // 200))
+        failed = ii
+    return search.at_leisure()
 
 
 @dataclass(frozen=True)
@@ -131,6 +124,28 @@ class _Search:
             if not rising or ii * 200 >= rising[-1] * 201:
                 rising.append(ii)
         return rising
+
+    def between(self, failed: int, found: HeuristicSchedule, step: int) -> HeuristicSchedule:
+        """A schedule of less than I of `found` where there is one, but more than `failed`, at which none was found."""
+        while found.ii - failed > step:
+            middle = (failed + found.ii) // 2
+            better = self.at(middle)
+            if better is None:
+                failed = middle
+            else:
+                found = better
+        return found
+
+    def at_leisure(self) -> HeuristicSchedule | None:
+        """With new effort, what is found at intervals so large that little overlaps: most of the effort may have gone
+        into small ones, at which registers or rings are too few."""
+        first = min((choice.floor for choice in self.choices), default=self.most)
+        for factor in LEISURE:
+            self.effort = SHARE * EFFORT_EACH * len(self.graph.instructions)
+            found = self.at(min(self.most, round(factor * first)))
+            if found is not None:
+                return self.between(first, found, max(1, first // 20))
+        return None
 
     def at(self, ii: int) -> HeuristicSchedule | None:
         """A schedule with initiation interval `ii`, or None."""

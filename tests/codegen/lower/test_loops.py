@@ -14,7 +14,7 @@ from tests.conftest import GOLDEN
 from tests.fused_programs import kernel
 from tests.golden_schedules import Example, machine, schedule
 from tests.golden_schedules import kernel as example_kernel
-from twill.codegen.emission import refuse_foreign
+from twill.codegen.emission import extract, refuse_foreign
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import (
@@ -114,3 +114,14 @@ def test_a_product_that_nothing_reads_is_waited_for_behind_the_products_that_fol
         ["dq", "dq", "dv", "dk", "wait dq", "store dq", "wait dv", "wait dk"],
         ["dv", "dq", "dq", "dk", "wait dv", "wait dq", "store dq", "wait dk"],
     ]
+
+
+PARTS = "tests/part_kernels.py"
+
+
+def test_a_group_gives_back_the_tiles_that_it_makes_itself_before_it_makes_them_anew() -> None:
+    """A product in parts. In this schedule, which an earlier model of costs led to, a warp group makes a part of B
+    again right behind the product that reads the last one."""
+    read = extract(PARTS, "a")
+    program = lower(read.program, load_schedule(GOLDEN / "spread" / "parts.json"), machine())
+    assert verify(program, problem_of(read.specialization)) == ()

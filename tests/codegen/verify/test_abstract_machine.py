@@ -21,12 +21,13 @@ from tests.places import edit, instead, move, places
 from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
-from twill.codegen.verify.abstract.coverage import choose, wanted
+from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.deal import WAYS, Way
 from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract.operands import spreads
+from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.verify.abstract_machine import RULES, Trial, run, trials, verify
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Accumulator, Along

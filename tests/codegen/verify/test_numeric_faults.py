@@ -17,7 +17,7 @@ from tests.mutations import Mutant, mutants
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import Trial, trials, verify
-from twill.codegen.warp.program import If, WarpProgram
+from twill.codegen.warp.program import Compute, If, WarpProgram
 from twill.tile.rewrite import shift_walk
 
 pytestmark = pytest.mark.usefixtures("at_root")
@@ -58,6 +58,25 @@ def test_every_fault_of_a_class_is_found(file: str, spec: str, kind: str, least:
     assert len(made) >= least
     for mutant in made:
         assert verify(mutant.program, given=given, enough=1), mutant.place
+
+
+def test_faults_in_blocks_without_a_mask_are_found_where_a_window_has_masks_at_both_ends() -> None:
+    """Such blocks are few unless the sequence is longer than the window; and where a maximum moves in one of them,
+    what was summed up before must not be lost among what follows."""
+    program, given = lowered("sliding_window_attention", "bf16")
+    made = [mutant for mutant in mutants(program) if mutant.place is not None
+            and "otherwise" in {name for name, _ in mutant.place.path}]  # fmt: skip
+    rounded = [one for one in made if one.kind == "accumulator rounded"]
+    moved = [one for one in made if one.kind == "wrong base" and result_of(program, one).startswith("alpha")]
+    assert len(rounded) == len(moved) == 2
+    for mutant in rounded + moved:
+        assert verify(mutant.program, given=given, enough=1), mutant.place
+
+
+def result_of(program: WarpProgram, mutant: Mutant) -> str:
+    """The name of what a mutant's statement computes."""
+    assert mutant.place is not None and isinstance(mutant.place.stmt, Compute)
+    return program.groups[mutant.place.group].fragment(mutant.place.stmt.result).name
 
 
 def test_a_wrong_law_of_the_conditional_rescale_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,11 @@ KERNELS = {
     "a condition from memory":
         AT + "    if tl.load(x + p) > 0:\n        tl.store(y + at, tl.load(x + at))\n    else:\n"
         "        tl.store(y + at, 7.0)\n",
+    "a choice of an offset":
+        AT + "    if p < n:\n        q = x + 32\n        q += tl.load(x).to(tl.int32) * 0\n    else:\n        q = x\n"
+        "    tl.store(y + at, tl.load(q + at))\n",
+    "a choice of an offset without a branch":
+        AT + "    q = x\n    if p < n:\n        q = x + 32\n    tl.store(y + at, tl.load(q + at))\n",
     "a helper with a return in it": AT + "    tl.store(y + at, helper(tl.load(x + at), p, n))\n",
 }  # fmt: skip
 HELPER = (

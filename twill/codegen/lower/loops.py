@@ -76,9 +76,12 @@ class Loops:
         return min(self.quiet_end(task, tasks, interval) if first is None else first, *limits)
 
     def wanted_again(self, task: Task, tasks: list[Task], interval: int) -> Iterator[int]:
-        """When this group first waits for a tile that another computes, after that one waits for a slot that a product
-        still reads. A product that is waited for later than the schedule ends it keeps its slots longer, and two groups
-        that do what they do in the order of the schedule's cycles must not wait for one another."""
+        """When a slot that a product reads must have been given back. A product that is waited for later than the
+        schedule ends it keeps its slots longer, and no group must wait for what only itself, behind that wait, gives.
+
+        Tiles that this group computes: when it fills the slot again. Tiles that another one computes: when this group
+        first waits for a tile of another, after that one waits for the slot; both do what they do in the order of the
+        schedule's cycles."""
         waits = [
             other.start
             for other in tasks
@@ -86,19 +89,26 @@ class Loops:
             if self.is_handed(source, task.region)
         ]
         for source in self.plan.slot_sources(task):
-            if not self.is_handed(source, task.region):
+            if not self.is_computed(source, task.region):
                 continue
             place = self.plan.place_of(source)
             again = self.plan.tasks[place].start + (self.rings[place].aref.depth + source.distance) * interval
+            if not self.is_handed(source, task.region):
+                yield again
+                continue
             again = max(again, task.start + task.latency)
             yield from (start - (start - again) // interval * interval for start in waits)
 
-    def is_handed(self, source: Source, region: int) -> bool:
-        """Whether a warp group computes a value in a loop, and this one reads it from a ring."""
+    def is_computed(self, source: Source, region: int) -> bool:
+        """Whether a warp group computes a value in a loop, and it is read from a ring."""
         place = self.plan.place_of(source)
-        if place[0] != region or place not in self.rings or self.rings[place].aref.transport != "registers":
-            return False
-        return {self.tools.group} != {*self.plan.tasks[place].groups}
+        return place[0] == region and place in self.rings and self.rings[place].aref.transport == "registers"
+
+    def is_handed(self, source: Source, region: int) -> bool:
+        """Whether it is another warp group that computes it."""
+        return self.is_computed(source, region) and {self.tools.group} != {
+            *self.plan.tasks[self.plan.place_of(source)].groups
+        }
 
     def first_reader(self, task: Task, tasks: list[Task], interval: int) -> int | None:
         """When a product's result is read first by something that must wait for it."""

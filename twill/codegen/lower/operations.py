@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
@@ -38,7 +39,7 @@ from twill.codegen.warp.program import (
     Stmt,
 )
 from twill.tile.flat import UNIFORM, Step
-from twill.tile.vocabulary import ELEMENTWISE
+from twill.tile.vocabulary import ELEMENTWISE, NATURAL
 
 WARPS = 4
 
@@ -133,9 +134,16 @@ class Scope:
         attributes = step.op.attributes
         if approximate and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
             attributes = (*attributes, (NORMAL, 1))
-        if step.op.kind == "exp" and strict:
-            attributes = (*attributes, (SUBNORMAL, 1))
+        if step.op.kind == "exp" or NATURAL in dict(attributes):
+            attributes = (*(a for a in attributes if a[0] != NATURAL), *self.flushed(step, strict))
         self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
+
+    def flushed(self, step: Step, strict: bool) -> tuple[tuple[str, int], ...]:
+        """What is said of an exponential to base e that may be less than 2^-126."""
+        if self.flat.cells[step.results[0]].type.element != "f32":
+            return ()
+        found = Flush.SEEN if strict else flush(self.tiles, step.results[0])
+        return {Flush.SEEN: ((SUBNORMAL, 1),), Flush.SUMMED: ((SUBNORMAL, 0),), Flush.UNSEEN: ()}[found]
 
     def divides_by_vector(self, divisor: Operand, result: int) -> bool:
         """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an

@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from twill.codegen.verify.abstract import control
 from twill.codegen.verify.abstract.actor import Actor, Machine, Waiting
@@ -38,6 +39,7 @@ from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.program import TileProgram
+from twill.tile.rewrite.precision import INSTEAD, changed_products
 
 __all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
@@ -193,13 +195,13 @@ def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool 
     thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
     """
     written = program.program.original or program.program
-    narrowed = narrowed_for_products(written)
+    narrowed, in_parts = narrowed_for_products(written), precisions(program.program)
     made = []
     for launch in launches(program, problem, thorough):
-        one = Trial(launch, (_reference(written, launch, narrowed),))
+        one = Trial(launch, (_reference(written, launch, narrowed, in_parts),))
         if launch.scale > 1 and not all(np.isfinite(array).all() for array in one.expected.values()):
             small = launch.unscaled()
-            one = Trial(small, (_reference(written, small, narrowed),))
+            one = Trial(small, (_reference(written, small, narrowed, in_parts),))
         made.append(one)
     if narrowed and made:
         most = max(range(len(made)), key=lambda number: most_iterations(program.program, made[number].launch))
@@ -211,14 +213,21 @@ def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool 
 def reference(program: WarpProgram, launch: Launch) -> Reference:
     """What the program as it was written leaves of a launch, and how far its roundings may move that."""
     written = program.program.original or program.program
-    return _reference(written, launch, narrowed_for_products(written))
+    return _reference(written, launch, narrowed_for_products(written), precisions(program.program))
 
 
-def _reference(tile: TileProgram, launch: Launch, narrowed: frozenset[int]) -> Reference:
+def precisions(program: TileProgram) -> dict[int, str]:
+    """Lines with products of tf32 that tensor cores compute as bf16x3 (`twill.tile.rewrite.precision`)."""
+    return {op.line: "bf16x3" for op in changed_products(program) if op.attribute(INSTEAD) == "tf32"}
+
+
+def _reference(
+    tile: TileProgram, launch: Launch, narrowed: frozenset[int], in_parts: Mapping[int, str] = MappingProxyType({})
+) -> Reference:
     """What a launch of a tile program leaves, and what its shaken run does."""
     expected, shaken = ({name: array.copy() for name, array in launch.arrays.items()} for _ in range(2))
     run_sequentially(tile, launch.grid, expected, launch.scalars)
-    run_shaken(tile, launch.grid, shaken, launch.scalars, narrowed)
+    run_shaken(tile, launch.grid, shaken, launch.scalars, narrowed, in_parts)
     return Reference(expected, shaken)
 
 

@@ -13,7 +13,7 @@ from twill.codegen.warp.resources import Operand, SlotRef, Window
 INSTANCES = "instances_before"
 PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster, see aref.py
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
-SUBNORMAL = "subnormal"  # an attribute of an "exp": results below 2^-126 are not made zero
+SUBNORMAL = "subnormal"  # of an "exp" or "exp2", whether results below 2^-126 are kept; 0 says that the kernel has them
 VOTE = "vote"  # of a multiplication: see Compute
 DIGITS = "digits"  # of an "erfc": bits of the significands that its results are rounded to
 FACTOR = "factor"  # of an "erfc": a positive number that it is multiplied by

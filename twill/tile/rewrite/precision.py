@@ -176,7 +176,7 @@ class _Splitter:
         if depth * 128 * 128 > EXACT_SUM:
             self.refuse(op, f"a product of int8 over {depth} columns at once", f"{EXACT_SUM // 128**2} at most")
         operands = tuple(self.converted(op, position, "bf16") for position in (0, 1))
-        total = self.dot(op, operands, None, TileType(shape, "f32"), asked(op))
+        total = self.dot(op, operands, None, TileType(shape, "f32"), INTEGERS[0])
         whole = self.write.op("cast", (total,), TileType(shape, "i32"), op.line, op.name, signed=1)
         self.finish(op, whole, op.operands[2] if len(op.operands) > 2 else None)
 

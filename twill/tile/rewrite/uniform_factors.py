@@ -34,7 +34,7 @@ from twill.tile.program import Loop, Op, TileProgram, TileType, walk
 from twill.tile.rewrite.shift_rules import numbers_of
 from twill.tile.rewrite.writer import Writer
 from twill.tile.uniformity import Purity, classify
-from twill.tile.vocabulary import ELEMENTWISE, REDUCE
+from twill.tile.vocabulary import ELEMENTWISE, NATURAL, REDUCE
 
 LOG2_E = 1.4426950408889634
 FARTHEST = 2.0**64  # of factors: float32's 2^127 and 2^-126 are as far again
@@ -213,7 +213,7 @@ class _Collector:
         """exp as exp2, with the factor of one among the others."""
         line = self.line(op.operands[0]).times(LOG2_E)
         operand = self.apply(line, self.program.type_of(op.operands[0]), op.line, op.name)
-        return replace(op, kind="exp2", operands=(operand,))
+        return replace(op, kind="exp2", operands=(operand,), attributes=((NATURAL, 1),))
 
     def difference(self, op: Op) -> Op | None:
         """A sum or difference with a vector that is spread over the tile, as one multiplication and addition."""

@@ -21,6 +21,9 @@ from twill.tile.translate.refusals import refuse, refuse_choice
 Translate = Callable[[RawOp, Emitter], None]
 
 
+OFFSET = TileType((), "i64")
+
+
 @dataclass(frozen=True)
 class Edge:
     """A way into a block: under which condition it is taken, and what it passes to the block's arguments."""
@@ -137,13 +140,35 @@ def _any(conditions: list[Condition], emitter: Emitter, branch: RawOp) -> Condit
 
 
 def choose(op: RawOp, emitter: Emitter, condition: int, sides: Sequence[Made], raw: RawValue) -> Made:
-    """The first side where the condition holds, else the second one. Refuses to choose between pointers."""
+    """The first side where the condition holds, else the second one. Refuses to choose between tensors."""
     first, second = sides
     if first == second:
         return first
     if raw.type.element.startswith(("ptr:", "desc:")):
-        refuse_choice(emitter.file, op, raw)
+        return _pointer(op, emitter, condition, (first, second), raw)
     if raw.type.shape:
         condition = emitter.emit(op, "splat", (condition,), [TileType(raw.type.shape, "i1")])[0]
     operands = (condition, *(emitter.constant(side) if isinstance(side, Literal) else side for side in sides))
     return emitter.emit(op, "select", operands, [raw.type])[0]
+
+
+def _pointer(op: RawOp, emitter: Emitter, condition: int, sides: tuple[Made, Made], raw: RawValue) -> int:
+    """The pointer of one of two sides that point into the same tensor: the offset is chosen."""
+    first, second = sides
+    if isinstance(first, Literal) or isinstance(second, Literal) or raw.type.shape:
+        refuse_choice(emitter.file, op, raw)
+    (base, ahead), (other, behind) = emitter.way(first), emitter.way(second)
+    if base != other or not raw.type.element.startswith("ptr:"):
+        refuse_choice(emitter.file, op, raw)
+    offsets = tuple(_sum(op, emitter, offsets) for offsets in (ahead, behind))
+    offset = emitter.emit(op, "select", (condition, *offsets), [OFFSET])[0]
+    return emitter.emit(op, "add_pointer", (base, offset), [raw.type])[0]
+
+
+def _sum(op: RawOp, emitter: Emitter, offsets: Sequence[int]) -> int:
+    """The sum of offsets, in 64 bits."""
+    wide = [emitter.widened(op, offset) for offset in offsets]
+    total = wide[0] if wide else emitter.constant(Literal(0, OFFSET))
+    for offset in wide[1:]:
+        total = emitter.emit(op, "add", (total, offset), [OFFSET])[0]
+    return total

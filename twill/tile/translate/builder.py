@@ -50,6 +50,7 @@ class Emitter:
         self._body: list[Op | Loop] = []
         self._outer: list[Op | Loop] = []
         self._ids = 0
+        self._moved: dict[int, tuple[int, int]] = {}  # scalar pointer -> the one it was made from, and by how much
         self._condition: Condition = ()
         self._around: tuple[Condition, dict[Condition, int]] = ((), {})
         self._conditions: dict[Condition, int] = {}  # those that were made in the open block
@@ -115,6 +116,8 @@ class Emitter:
     ) -> tuple[int, ...]:
         """Appends an operation with the line and name of `op`; `operands` are value ids."""
         made = tuple(self.new_value(result, op.line, op.variable) for result in results)
+        if kind == "add_pointer" and not results[0].shape:
+            self._moved[made[0]] = (operands[0], operands[1])
         self.append(Op(self.next_id(), kind, tuple(operands), made, tuple(attributes), op.line, op.variable))
         return made
 
@@ -144,6 +147,23 @@ class Emitter:
             one = self.constant(Literal(1, TRUTH))
             value = self.emit(op, "xor", (value, one), (TRUTH,))[0]
         return self.emit(op, "and", (self.condition(tuple(before), op), value), (TRUTH,))[0] if before else value
+
+    def way(self, pointer: int) -> tuple[int, tuple[int, ...]]:
+        """The pointer that a scalar pointer was made from, and what was added to it, the last offset first."""
+        offsets: list[int] = []
+        while pointer in self._moved:
+            pointer, offset = self._moved[pointer]
+            offsets.append(offset)
+        return pointer, tuple(offsets)
+
+    def widened(self, op: RawOp, number: int) -> int:
+        """A signed scalar in 64 bits."""
+        wide = TileType((), "i64")
+        return (
+            number
+            if self._values[number].type == wide
+            else self.emit(op, "cast", (number,), (wide,), (("signed", 1),))[0]
+        )
 
     def append(self, item: Op | Loop) -> None:
         """Appends to the open loop, or to the kernel."""

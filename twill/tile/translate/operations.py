@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from twill.tile.fold import fold, identity
 from twill.tile.mlir import Dense, RawOp
+from twill.tile.translate.branches import choose
 from twill.tile.translate.builder import Attribute, Emitter, Literal, Made
 
 Rule = Callable[[RawOp, Emitter], tuple[Made, ...] | None]
@@ -102,6 +103,15 @@ def subtract_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     if minuend and minuend.number == 0 and math.copysign(1, minuend.number) < 0:
         return emitter.emit(op, "neg", (emitter.value(op.operands[1]),), (op.results[0].type,))
     return elementwise("sub")(op, emitter)
+
+
+def select(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+    """`arith.select condition x y`; of scalar pointers, too."""
+    if not op.results[0].type.element.startswith("ptr:") or op.results[0].type.shape:
+        return elementwise("select")(op, emitter)
+    condition, first, second = op.operands
+    sides = (emitter.made(first), emitter.made(second))
+    return (choose(op, emitter, emitter.value(condition), sides, op.results[0]),)
 
 
 def float_cast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
@@ -247,7 +257,7 @@ OPERATIONS: dict[str, Rule] = {
     "arith.andi": elementwise("and"), "arith.ori": elementwise("or"), "arith.xori": elementwise("xor"),
     "arith.shli": elementwise("shl"),
     "arith.shrsi": elementwise("shr", signed=1), "arith.shrui": elementwise("shr", signed=0),
-    "arith.cmpi": compare_integers, "arith.cmpf": compare_floats, "arith.select": elementwise("select"),
+    "arith.cmpi": compare_integers, "arith.cmpf": compare_floats, "arith.select": select,
     "arith.extf": elementwise("cast"), "arith.truncf": elementwise("cast"), "tt.fp_to_fp": float_cast,
     "arith.sitofp": elementwise("cast", signed=1), "arith.uitofp": elementwise("cast", signed=0),
     "arith.fptosi": elementwise("cast", signed=1), "arith.fptoui": elementwise("cast", signed=0),

@@ -15,7 +15,7 @@ from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.mutations import Mutant, mutants
 from tests.warp_programs import clustered_gemm
 from twill.codegen.lowering import lower
-from twill.codegen.verify.abstract.coverage import wanted
+from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.verify.abstract_machine import Trial, run, trials, verify
 from twill.codegen.warp.program import Acquire, Cluster, Consumed, Expect, TmaLoad, WarpProgram
 from twill.kernel.specialization import problem_of

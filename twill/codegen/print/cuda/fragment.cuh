@@ -70,6 +70,13 @@ DEV float sqrt_fast(float x) { float y; asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"
 DEV float sin_fast(float x) { float y; asm("sin.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 DEV float cos_fast(float x) { float y; asm("cos.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 DEV float tanh_fast(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEV float floor_fast(float x) { float y; asm("cvt.rmi.ftz.f32.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEV float ceil_fast(float x) { float y; asm("cvt.rpi.ftz.f32.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+// "cvt", .rzi, to 16 bits: saturates, NaN becomes 0. Numbers of 8 bits are the lower half of it.
+DEV short to_s16(float x) { short y; asm("cvt.rzi.s16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+DEV u16 to_u16(float x) { u16 y; asm("cvt.rzi.u16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
+DEV short to_s16(double x) { short y; asm("cvt.rzi.s16.f64 %0, %1;" : "=h"(y) : "d"(x)); return y; }
+DEV u16 to_u16(double x) { u16 y; asm("cvt.rzi.u16.f64 %0, %1;" : "=h"(y) : "d"(x)); return y; }
 // "div", .full: 2 ulp. "max", "min", .NaN: NaN if either is; the library's fmaxf and fminf take the other one.
 DEV float div_full(float x, float y) { float r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
 DEV float max_nan(float x, float y) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }

@@ -180,8 +180,15 @@ def _exp(op: Operation) -> str:
     """Base 2 after one multiplication, as Triton's own, or libdevice's."""
     if op.attributes.get("accurate") and not op.wide:
         return f"expf({op.operands[0]})"
-    name = "ex2_subnormal" if op.attributes.get(SUBNORMAL) else "ex2"
-    return f"exp({op.operands[0]})" if op.wide else f"{name}({op.operands[0]} * 1.4426950408889634f)"
+    return f"exp({op.operands[0]})" if op.wide else f"{_ex2(op)}({op.operands[0]} * 1.4426950408889634f)"
+
+
+def _exp2(op: Operation) -> str:
+    return _function(_ex2(op), "exp2")(op)
+
+
+def _ex2(op: Operation) -> str:
+    return "ex2_subnormal" if op.attributes.get(SUBNORMAL) else "ex2"
 
 
 def _erfc(op: Operation) -> str:
@@ -262,9 +269,10 @@ def _from_float(op: Operation, x: str, result: str) -> str:
         return x if same else f"({value_type(result)}){x}"
     if result == "i1":
         return f"({x} != 0)"
-    if not op.attributes.get("signed", 1):
-        return f"({value_type(result)})({'u64' if result == 'i64' else 'u32'}){x}"
-    return f"({value_type(result)})(i32){x}" if result in ("i8", "i16") else f"({value_type(result)}){x}"
+    signed = op.attributes.get("signed", 1)
+    if result in ("i8", "i16"):
+        return f"({value_type(result)}){'to_s16' if signed else 'to_u16'}({x})"
+    return f"({value_type(result)}){x}" if signed else f"({value_type(result)})({_UNSIGNED[result]}){x}"
 
 
 def _bitcast(op: Operation) -> str:
@@ -289,13 +297,13 @@ PRINTERS: dict[str, Printer] = {
     "div": _div,
     "rem": _rem,
     "abs": _abs,
-    "floor": _function("floorf", "floor"),
-    "ceil": _function("ceilf", "ceil"),
+    "floor": _function("floor_fast", "floor"),
+    "ceil": _function("ceil_fast", "ceil"),
     "max": _extremum("max"),
     "min": _extremum("min"),
     "clamp": _clamp,
     "exp": _exp,
-    "exp2": _function("ex2", "exp2"),
+    "exp2": _exp2,
     "log": _function("logf", "log"),
     "log2": _function("log2f", "log2"),
     "sqrt": _sqrt,

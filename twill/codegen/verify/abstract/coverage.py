@@ -9,83 +9,37 @@ groups take them in turn, each as the last taker; of every size that adds instan
 where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and some
 after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile
 and others. Fused instances count as one.
-Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken.
+Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken. Where a
+condition says the same at all of these (a window of attention is longer than any of them), larger ones are looked for,
+up to `FAR` iterations and `MOST_INSTANCES` instances, at which it says something else.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from twill.codegen.verify.abstract.cross_tile_reuse import Stayer
 from twill.codegen.verify.abstract.derive import shapes
 from twill.codegen.verify.abstract.extent import trips_of
-from twill.codegen.verify.abstract.guards import Conditions, Outline, outlines
+from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
-from twill.codegen.verify.abstract.switch import Switch, switches
-from twill.codegen.warp.expression import Expr, Local
+from twill.codegen.verify.abstract.wanted import Wanted
 from twill.codegen.warp.instance_order import walked
 from twill.codegen.warp.pairs import Seat, paired
-from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import (
-    NEIGHBOUR,
-    TOLD,
-    Cluster,
-    Fused,
-    If,
-    Let,
-    Pipeline,
-    Skip,
-    WarpGroup,
-    WarpProgram,
-    walk,
-)
+from twill.codegen.warp.program import Fused
 from twill.kernel.problem import Case, Problem
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
 
 MOST_INSTANCES = 16
+FAR = 40  # iterations
 LARGEST = 1 << 16  # of a size
 
 Goal = tuple[object, ...]
 Trips = list[tuple[int, ...]]
 """Iterations of each loop, for every program instance."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
-    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
-    refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
-    instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
-    work on pairs. same: whether a pair wants the same tile. switches: steady states that change. stayers: warp groups
-    whose tiles may stay in their rings; band: in which instances are walked. outlines: whose conditions shall differ.
-    """
-
-    trips: frozenset[int]
-    depths: frozenset[int]
-    instances: int
-    thorough: bool
-    takers: int = 1
-    refilled: frozenset[int] = frozenset()
-    cluster: Cluster | None = None
-    same: frozenset[Expr] = frozenset()
-    switches: tuple[Switch, ...] = ()
-    stayers: tuple[Stayer, ...] = ()
-    band: int = 0
-    outlines: tuple[Outline, ...] = ()
-
-    @property
-    def most(self) -> int:
-        """The most iterations."""
-        return max(self.trips)
-
-    @property
-    def ctas(self) -> int:
-        """That run at one time."""
-        return self.cluster.ctas if self.cluster is not None else 1
 
 
 @dataclass(frozen=True)
@@ -97,38 +51,11 @@ class Candidate:
     cost: int
 
 
-def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
-    """What the launches of a warp program shall reach."""
-    pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
-    stages = max((pipeline.stages for pipeline in pipelines), default=0)
-    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != TOLD)
-    deepest = max(depths, default=1)
-    slots = {*depths, *(buffer.slots for buffer in program.buffers)}
-    trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
-    trips |= {slot + more for slot in slots for more in (-1, 0, 1)}
-    if thorough:
-        trips |= set(range(stages + 2 * deepest + 2))
-    takers = max((group.share[1] for group in program.groups), default=1)
-    refilled = frozenset(depth for group in program.groups for depth in _refilled(program, group))
-    least = frozenset(trip for trip in trips if trip >= 0)
-    lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
-    same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
-    return Wanted(
-        least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
-        tuple(switches(program)), Stayer.of(program.groups), program.band,
-        outlines(program),
-    )  # fmt: skip
-
-
-def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
-    """Depths of the rings in which a group goes on only if they do not hold all tiles."""
-    guarded = [stmt for guard in walk(group.body) if isinstance(guard, If) for stmt in guard.body]
-    return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, Skip))
-
-
 def choose(program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None = None) -> list[Candidate]:
     """Cheap candidates that reach every goal that any candidate reaches."""
-    candidates = [*_Search(program, problem, goal, fused).candidates()]
+    search = _Search(program, problem, goal, fused)
+    candidates = [*search.candidates()]
+    candidates += search.beyond(candidates)
     left = {reached for candidate in candidates for reached in candidate.reaches}
     chosen: list[Candidate] = []
     while left:
@@ -164,9 +91,33 @@ class _Search:
         for start in starts:
             for name in self.base:
                 for value in self._values(start, name):
-                    made = self._candidate({**start, name: value})
+                    made = self._candidate({**start, name: value}, 2 * self.goal.most + 2)
                     if made:
                         yield made
+
+    def beyond(self, near: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Larger sizes, around the least ones at which a condition says what it says at none of the near ones."""
+        known = said(goal for candidate in near for goal in candidate.reaches)
+        for name in self.base:
+            most = _last(lambda sizes: self.longest(sizes) <= FAR, self._grows(name), LARGEST)
+            for one in sorted(self._says(self._grows(name)(most)) - known, key=repr):
+                less = self._silent(one, name, most)
+                for units in (less, less + 1, less + 2):
+                    made = self._candidate(self._grows(name)(units), FAR)
+                    if made:
+                        yield made
+
+    def _silent(self, one: tuple[object, bool], name: str, most: int) -> int:
+        """The most units of a size at which a condition does not say that."""
+        return _last(lambda sizes: one not in self._says(sizes), self._grows(name), most)
+
+    def _grows(self, name: str) -> Callable[[int], dict[str, int]]:
+        """The base with so many units of a size."""
+        return lambda units: {**self.base, name: units * self.base[name]}
+
+    def _says(self, sizes: Mapping[str, int]) -> set[tuple[object, bool]]:
+        """What the conditions of a launch say."""
+        return said(self._guard_goals(self.problem.case(sizes))) if self.trips(sizes) else set()
 
     def trips(self, sizes: Mapping[str, int]) -> Trips | None:
         """None: too many instances."""
@@ -187,9 +138,9 @@ class _Search:
         trips = self.trips(sizes)
         return LARGEST if trips is None else max((trip for instance in trips for trip in instance), default=0)
 
-    def _candidate(self, sizes: Mapping[str, int]) -> Candidate | None:
+    def _candidate(self, sizes: Mapping[str, int], longest: int) -> Candidate | None:
         trips = self.trips(sizes)
-        if not trips or self.longest(sizes) > 2 * self.goal.most + 2:
+        if not trips or self.longest(sizes) > longest:
             return None
         case = self.problem.case(sizes)
         mine = self._of_first(trips, case.grid)
@@ -365,6 +316,18 @@ class _Search:
             middle = (low + high) // 2
             low, high = (low, middle) if reached(middle) else (middle, high)
         return high * unit
+
+
+def _last(holds: Callable[[Mapping[str, int]], bool], sizes: Callable[[int], Mapping[str, int]], most: int) -> int:
+    """The largest number whose sizes something holds of that holds of small ones, by bisection; 0 if of none."""
+    step = 1
+    while step <= most and holds(sizes(step)):
+        step *= 2
+    low, high = step // 2, min(step, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(sizes(middle)) else (low, middle)
+    return low
 
 
 def _steps() -> Iterator[int]:

@@ -20,7 +20,8 @@ LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126
 
 Data = Literal["normal", "creeping", "awkward"]
 """normal: floats from a normal distribution, integers from 0 to 7. creeping: the floats grow from the start of each
-tensor to its end, so that maxima over a loop rise a little in some iterations and a lot in others. awkward: NaN,
+tensor to its middle, so that maxima over a loop rise a little in some iterations and a lot in others, and shrink to its
+end, so that what was summed up when they rose is not lost among what follows. awkward: NaN,
 infinities, -0.0, subnormal numbers and the type's largest among them; integers of all bits, where no address, bound or
 trip count depends on them."""
 
@@ -29,7 +30,8 @@ def tensor(rng: np.random.Generator, size: int, element: str, scale: int, data: 
     """A tensor of data of a kind. scale: of normal floats. free: whether integers may be any."""
     made = random_tensor(rng, size, element, scale)
     if data == "creeping" and made.dtype.kind == "f":
-        return rounded(made * np.linspace(0.0, CREEP, made.size, dtype=made.dtype), element)
+        slope = 1 - np.abs(np.linspace(-1.0, 1.0, made.size, dtype=made.dtype))
+        return rounded(made * (CREEP * slope), element)
     if data == "awkward" and made.dtype.kind == "f":
         return with_awkward_floats(rng, made, element)
     return of_all_bits(rng, made) if free else made

@@ -11,7 +11,7 @@ Conditions are found where a warp group looks at them: in the `If`s of its block
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -166,6 +166,26 @@ class Conditions:
             if isinstance(left, int) and isinstance(right, int):
                 self.found.add(("guard", node, max(-NEAR - 1, min(NEAR + 1, left - right)), self.followed))
         return value_of(expr, scope)
+
+
+SAYS: Mapping[str, Callable[[int], bool]] = {
+    "lt": lambda apart: apart < 0,
+    "le": lambda apart: apart <= 0,
+    "gt": lambda apart: apart > 0,
+    "ge": lambda apart: apart >= 0,
+    "eq": lambda apart: apart == 0,
+    "ne": lambda apart: apart != 0,
+}
+
+
+def said(found: Iterable[Found]) -> set[tuple[object, bool]]:
+    """Each comparison with what it said."""
+    every: set[tuple[object, bool]] = set()
+    for one in found:
+        match one:
+            case ("guard", Apply() as comparison, int() as apart, _):
+                every.add((comparison, SAYS[str(dict(comparison.attributes)["predicate"])](apart)))
+    return every
 
 
 @cache

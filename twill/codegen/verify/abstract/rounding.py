@@ -14,7 +14,8 @@ With e the unit of the type (2^-23 for f32), uniformly distributed in both direc
     sums and differences                            e of both operands' sizes, up to `FARTHEST` (a constant that is far
                                                     larger is added for its rounding, which no rewriting may change)
     sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up, and what a product
-                                                    in parts leaves out (`OF_PARTS`)
+                                                    in parts leaves out (`left_out`)
+    a product with an accumulator of f16            a unit of f16: its rounding in full
     a narrow float that a product reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
 
 Program instances run in the opposite order, for what they add up in memory.
@@ -23,6 +24,7 @@ Program instances run in the opposite order, for what they add up in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from twill.tile.interpret.arithmetic import Array, rounded
@@ -32,10 +34,13 @@ from twill.tile.interpret.widen import NARROW
 from twill.tile.program import Loop, Op, TileProgram, TileType
 
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
+NARROW_SUM = 2.0**-10  # a unit of f16, the narrow accumulator that products have
 FARTHEST = 2.0**12
-OF_PARTS = {"bf16x3": 2.0**8, "bf16x6": 4.0, "tf32x3": 4.0}
-"""What products of f32 made of several narrower ones leave out, in units of f32: bf16x3 the last of three parts (2^-16
-of each operand, two operands), the others less than sums round."""
+OF_PARTS = {"tf32": (8, 1), "bf16x3": (8, 1), "bf16x6": (8, 2), "tf32x3": (11, 1)}
+"""Products of f32 operands that are made of products of their parts: (bits of a part, up to which order i + j products
+of part i of A and part j of B are added up). One of tf32 may be made as bf16x3 is, which is nearer to it."""
+BITS = 24  # of a float32, which its parts hold together
+SURE = 4.0  # so many times what a chunk was shaken, an element may be off for this; `results.WIDE` is twice that
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
                   "transpose", "slice", "join", "amend", "select", "max", "min", "clamp", "neg", "abs", "floor", "ceil",
                   "cast", "bitcast"})  # fmt: skip
@@ -49,13 +54,15 @@ def run_shaken(
     tensors: Mapping[str, Array],
     scalars: Mapping[str, int | float],
     narrowed: frozenset[int],
+    in_parts: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
     """Every program instance, the last one first; what it stores goes to `tensors`. narrowed: conversions whose
-    rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side)."""
+    rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side). in_parts:
+    lines whose products are computed with another precision of `OF_PARTS` than they ask for."""
     noise = Noise()
     with np.errstate(all="ignore"):
         for index in reversed([*instances(grid)]):
-            Shaken(program, index, grid, tensors, scalars, noise, narrowed).run()
+            Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts).run()
 
 
 class Noise:
@@ -75,7 +82,7 @@ class Noise:
 
 
 class Shaken(Instance):
-    """A program instance whose roundings are moved. narrowed: see `narrowed_for_products`."""
+    """A program instance whose roundings are moved. narrowed, in_parts: as for `run_shaken`."""
 
     def __init__(
         self,
@@ -86,9 +93,10 @@ class Shaken(Instance):
         scalars: Mapping[str, int | float],
         noise: Noise,
         narrowed: frozenset[int],
+        in_parts: Mapping[int, str],
     ) -> None:
         super().__init__(program, index, grid, tensors, scalars)
-        self.noise, self.narrowed = noise, narrowed
+        self.noise, self.narrowed, self.in_parts = noise, narrowed, in_parts
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
         """As it is, and off by what it may be off."""
@@ -96,13 +104,19 @@ class Shaken(Instance):
             factor = np.exp2(np.abs(self.noise(kind.shape)))
             return super().evaluate(op, [operands[0] / factor], kind, attributes) * factor
         value = super().evaluate(op, operands, kind, attributes)
+        if op.kind == "dot" and kind.element == "f16":
+            return self.moved(value, NARROW_SUM * np.abs(value), "f16")
         if not op.results or kind.element not in UNITS or op.kind in SAME:
             return value
+        if op.kind == "dot" and op.line in self.in_parts:
+            attributes = {**attributes, "precision": self.in_parts[op.line]}
         size = error(op.kind, operands, value, attributes)
-        if size is None:
-            return value
-        moved = value + UNITS[kind.element] * size * self.noise(np.shape(value))
-        return rounded(np.where(np.isfinite(moved), moved, value), kind.element)
+        return value if size is None else self.moved(value, UNITS[kind.element] * size, kind.element)
+
+    def moved(self, value: Array, size: Array, element: str) -> Array:
+        """The value, off by at most `size`, where it is still finite then."""
+        found = value + size * self.noise(np.shape(value))
+        return rounded(np.where(np.isfinite(found), found, value), element)
 
 
 def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mapping[str, Any]) -> Array | None:
@@ -112,7 +126,7 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
             a, b = (np.asarray(operand, np.float32) for operand in operands[:2])
             rows, columns = np.sqrt(np.sum(a * a, -1)), np.sqrt(np.sum(b * b, -2))
             before = np.abs(operands[2]) if len(operands) > 2 else 0.0
-            parts = OF_PARTS.get(str(attributes.get("precision")), 0.0)
+            parts = left_out(str(attributes.get("precision"))) / SURE
             return (2 + parts) * rows[..., :, None] * columns[..., None, :] + before
         case "reduce" | "scan" if attributes["combine"] == "add":
             norm = np.sqrt(np.sum(np.square(operands[0]), attributes["axis"], keepdims=kind == "scan"))
@@ -126,6 +140,24 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
         case "exp" | "exp2":
             return np.abs(value) * (2 + np.minimum(np.abs(operands[0]), FARTHEST))
     return 2 * np.abs(value)
+
+
+def left_out(precision: str) -> float:
+    """What a sum of products of parts may be off by, for |a| |b| = 1, in units of f32; 0 where products are whole.
+
+    Part i of a number x, of b bits and rounded to nearest, is at most 2^(-b i) |x|, and of parts there are as many as
+    hold all `BITS`. So the products of order o that are not there are at most 2^(-b o) |x y| each, and there is one for
+    each pair of parts: for bf16x3 3 * 2^-16 + 2 * 2^-24 + 2^-32, for bf16x6 2 * 2^-24 + 2^-32, for tf32x3 3 * 2^-22 +
+    2 * 2^-33 + 2^-44. Summed over k that is no more than so many times |a| |b| (Cauchy-Schwarz), the norms that `error`
+    is made in. It is the worst case of each element; in the mean the parts are a tenth of that, for they round at
+    random. An element may be off by `SURE` times what was made off on purpose and more (`results.WIDE`), so a `SURE`th
+    of the bound is.
+    """
+    if precision not in OF_PARTS:
+        return 0.0
+    bits, order = OF_PARTS[precision]
+    parts = range(-(-BITS // bits))
+    return sum(2.0 ** (BITS - 1 - bits * (i + j)) for i in parts for j in parts if i + j > order)
 
 
 def narrowed_for_products(program: TileProgram) -> frozenset[int]:

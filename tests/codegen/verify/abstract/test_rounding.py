@@ -1,0 +1,79 @@
+"""Promises of what a right program may be off by: products of parts as much as what they leave out, and no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.golden_schedules import machine
+from tests.tile.rewrite.test_precision import product, result, tensors
+from twill.codegen.emission import extract
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract.results import difference
+from twill.codegen.verify.abstract.rounding import OF_PARTS, left_out, run_shaken
+from twill.codegen.verify.abstract_machine import verify
+from twill.kernel.specialization import problem_of
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.rewrite import precision as rewriting
+from twill.tile.rewrite.precision import PARTS, split_products
+
+BOUNDS = {
+    "bf16x3": 3 * 2.0**-16 + 2 * 2.0**-24 + 2.0**-32,
+    "bf16x6": 2 * 2.0**-24 + 2.0**-32,
+    "tf32x3": 3 * 2.0**-22 + 2 * 2.0**-33 + 2.0**-44,
+}
+
+
+def verdict(precision: str, form: str, seed: int) -> str:
+    """Of a product that is made in a form, beside the product as it was written."""
+    program = product(precision)
+    data = tensors(program, seed)
+    shaken = {name: array.copy() for name, array in data.items()}
+    run_shaken(program, (1,), shaken, {}, frozenset())
+    moved = shaken["D"].reshape(64, 1024)[:, :64]
+    ours = result(split_products(product(form)), data)
+    return difference(ours.ravel(), result(program, data).ravel(), moved.ravel(), "f32")
+
+
+@pytest.mark.parametrize("precision", sorted(BOUNDS))
+def test_the_bound_is_the_sum_of_the_products_that_are_left_out(precision: str) -> None:
+    assert left_out(precision) == BOUNDS[precision] * 2.0**23
+    assert left_out("ieee") == 0
+
+
+@pytest.mark.parametrize("precision", sorted({*PARTS, "tf32"} & {*OF_PARTS, "ieee"}))
+@pytest.mark.parametrize("seed", range(3))
+def test_a_product_of_parts_is_right_as_it_is_made(precision: str, seed: int) -> None:
+    assert verdict(precision, "bf16x3" if precision == "tf32" else precision, seed) == ""
+
+
+@pytest.mark.parametrize(("precision", "missing"), [("bf16x3", (0, 1)), ("bf16x6", (0, 1)), ("bf16x6", (1, 1)),
+                                                    ("tf32x3", (1, 1)), ("ieee", (2, 0))])  # fmt: skip
+def test_a_product_that_is_missing_is_found(
+    precision: str, missing: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tuple(pair for pair in PARTS[precision] if pair != missing)
+    monkeypatch.setattr(rewriting, "PARTS", {**PARTS, precision: kept})
+    assert verdict(precision, precision, seed=0)
+
+
+def test_what_a_precision_leaves_out_is_too_much_for_a_better_one() -> None:
+    assert verdict("bf16x6", "bf16x3", seed=0) and verdict("ieee", "bf16x3", seed=0)
+
+
+def test_parts_are_bounded_in_the_worst_case_too() -> None:
+    """Numbers whose lower parts are as large as they can be and do not cancel: all elements are off one way."""
+    program = product("bf16x3")
+    worst = np.float32(1 + 2.0**-8 + 2.0**-16)
+    data = {name: np.full_like(array, worst if name in "AB" else 0) for name, array in tensors(program).items()}
+    exact = 64 * float(worst) ** 2
+    off = abs(float(result(split_products(program), data)[0, 0]) - exact)
+    assert 0.5 * exact * 2.0**-16 < off < exact * BOUNDS["bf16x3"]
+
+
+def test_sums_that_are_rounded_to_f16_in_every_iteration_may_end_on_either_side() -> None:
+    kernel = extract("tests/part_kernels.py", "f16")
+    schedule = solve(kernel.graph, machine(), SolveOptions(strategy="heuristic"))
+    program = lower(kernel.program, schedule, machine())
+    assert verify(program, problem_of(kernel.specialization)) == ()

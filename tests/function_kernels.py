@@ -1,0 +1,30 @@
+"""Triton kernels of single functions: what is emitted for them is held, bit by bit, against Triton's machine code."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def functions(x, exp, exp2, floor, ceil, root, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    values = tl.load(x + at)
+    tl.store(exp + at, tl.exp(values))
+    tl.store(exp2 + at, tl.exp2(values))
+    tl.store(floor + at, tl.floor(values))
+    tl.store(ceil + at, tl.ceil(values))
+    tl.store(root + at, tl.sqrt(values))
+
+
+@triton.jit
+def integers(x, i8, u8, i16, u16, i32, u32, i64, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    values = tl.load(x + at)
+    tl.store(i8 + at, values.to(tl.int8))
+    tl.store(u8 + at, values.to(tl.uint8))
+    tl.store(i16 + at, values.to(tl.int16))
+    tl.store(u16 + at, values.to(tl.uint16))
+    tl.store(i32 + at, values.to(tl.int32))
+    tl.store(u32 + at, values.to(tl.uint32))
+    tl.store(i64 + at, values.to(tl.int64))

@@ -1,0 +1,88 @@
+"""What is emitted for single functions gives the bits that Triton's own machine code gives, both run on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+from numpy.typing import NDArray
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from tests import function_kernels
+from tests.golden_schedules import machine
+from twill.codegen.emission import extract
+from twill.codegen.emit import build_kernel
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract.inputs import Launch
+from twill.codegen.verify.ptx import run as ptx
+from twill.codegen.verify.ptx.parse import parse
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import execute
+
+BLOCK = 1024
+AWKWARD = np.array(
+    [0.0, -0.0, 1e-45, -1e-45, 1.1e-38, -1.1e-38, 1.2e-38, 0.5, -0.5, 0.999, -0.999, 127.5, 128.0, -128.9, -129.0,
+     255.9, 256.0, 300.0, -300.0, 32767.5, 32768.0, 65535.5, 65536.0, 70000.0, -70000.0, 1e6, 2147483520.0,
+     2147483648.0,
+     -2147483904.0, 4294967296.0, 1e12, 9.3e18, -9.3e18, 3e38, -3e38, np.inf, -np.inf, np.nan, -87.0, -87.34, -88.0,
+     -95.0, -103.0, -104.0, -126.0, -126.5, -127.0, -149.0, -150.0, 88.7, 88.8, 127.99],
+    np.float32,
+)  # fmt: skip
+FUNCTIONS = dict.fromkeys(("exp", "exp2", "floor", "ceil", "root"), "fp32")
+INTEGERS = {name: name for name in ("i8", "u8", "i16", "u16", "i32", "u32", "i64")}
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton 3.9 warns without it."""
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+
+
+def inputs() -> NDArray[Any]:
+    return np.concatenate([AWKWARD, np.random.default_rng(1).uniform(-110, 110, BLOCK - AWKWARD.size)]).astype("f4")
+
+
+def outputs(types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    return {name: np.zeros(BLOCK, "f4" if kind == "fp32" else kind.replace("u", "i")[0] + str(int(kind[1:]) // 8))
+            for name, kind in types.items()}  # fmt: skip
+
+
+def of_triton(name: str, types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    signature = {"x": "*fp32", **{name: f"*{kind}" for name, kind in types.items()}, "B": "constexpr"}
+    count = len(types) + 1
+    source = ASTSource(
+        fn=getattr(function_kernels, name), signature=signature, constexprs={(count,): BLOCK},
+        attrs={(i,): [["tt.divisibility", 16]] for i in range(count)},
+    )  # fmt: skip
+    kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    arguments = [ptx.Pointer(argument) for argument in ("x", *types)]
+    launch = ptx.Launch(arguments, {"x": inputs(), **outputs(types)}, (1, 1, 1), 128, kernel.metadata.shared)
+    return dict(ptx.execute(parse(kernel.asm["ptx"]), kernel.metadata.name, launch).tensors)
+
+
+def emitted(name: str, types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    signature = ("x=*fp32:16", *(f"{name}=*{kind}:16" for name, kind in types.items()))
+    kernel = extract(f"tests/function_kernels.py::{name}", sig=signature, const=(f"B={BLOCK}",))
+    schedule = solve(kernel.graph, machine(), SolveOptions(strategy="heuristic"))
+    made = build_kernel(lower(kernel.program, schedule, machine()), kernel.specialization, schedule, machine())
+    arguments = {one.name: one.type.element.partition(":")[2] for one in kernel.program.arguments}
+    launch = Launch((1,), {"x": inputs(), **outputs(types)}, {})
+    done = execute(made.build.ptx, made.manifest, launch, arguments)
+    assert not done.said()
+    return dict(done.arrays)
+
+
+@pytest.mark.parametrize(("name", "types"), [("functions", FUNCTIONS), ("integers", INTEGERS)])
+def test_single_functions_give_the_bits_of_tritons(name: str, types: Mapping[str, str]) -> None:
+    ours, theirs = emitted(name, types), of_triton(name, types)
+    for result in types:
+        mine, other = (
+            np.ascontiguousarray(found[result]).view(np.uint8).reshape(BLOCK, -1) for found in (ours, theirs)
+        )
+        wrong = np.flatnonzero((mine != other).any(1))
+        assert not wrong.size, (result, inputs()[wrong[0]], ours[result][wrong[0]], theirs[result][wrong[0]])

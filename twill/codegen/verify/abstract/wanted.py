@@ -1,0 +1,87 @@
+"""What the launches of a warp program shall reach, from the program alone: see `coverage.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from twill.codegen.verify.abstract.cross_tile_reuse import Stayer
+from twill.codegen.verify.abstract.guards import Outline, outlines
+from twill.codegen.verify.abstract.switch import Switch, switches
+from twill.codegen.warp.expression import Expr, Local
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import (
+    NEIGHBOUR,
+    TOLD,
+    Cluster,
+    If,
+    Let,
+    Pipeline,
+    Skip,
+    WarpGroup,
+    WarpProgram,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
+    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
+    refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
+    instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
+    work on pairs. same: whether a pair wants the same tile. switches: steady states that change. stayers: warp groups
+    whose tiles may stay in their rings; band: in which instances are walked. outlines: whose conditions shall differ.
+    """
+
+    trips: frozenset[int]
+    depths: frozenset[int]
+    instances: int
+    thorough: bool
+    takers: int = 1
+    refilled: frozenset[int] = frozenset()
+    cluster: Cluster | None = None
+    same: frozenset[Expr] = frozenset()
+    switches: tuple[Switch, ...] = ()
+    stayers: tuple[Stayer, ...] = ()
+    band: int = 0
+    outlines: tuple[Outline, ...] = ()
+
+    @property
+    def most(self) -> int:
+        """The most iterations."""
+        return max(self.trips)
+
+    @property
+    def ctas(self) -> int:
+        """That run at one time."""
+        return self.cluster.ctas if self.cluster is not None else 1
+
+
+def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
+    """What the launches of a warp program shall reach."""
+    pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
+    stages = max((pipeline.stages for pipeline in pipelines), default=0)
+    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != TOLD)
+    deepest = max(depths, default=1)
+    slots = {*depths, *(buffer.slots for buffer in program.buffers)}
+    trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
+    trips |= {slot + more for slot in slots for more in (-1, 0, 1)}
+    if thorough:
+        trips |= set(range(stages + 2 * deepest + 2))
+    takers = max((group.share[1] for group in program.groups), default=1)
+    refilled = frozenset(depth for group in program.groups for depth in _refilled(program, group))
+    least = frozenset(trip for trip in trips if trip >= 0)
+    lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
+    same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
+    return Wanted(
+        least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
+        tuple(switches(program)), Stayer.of(program.groups), program.band,
+        outlines(program),
+    )  # fmt: skip
+
+
+def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
+    """Depths of the rings in which a group goes on only if they do not hold all tiles."""
+    guarded = [stmt for guard in walk(group.body) if isinstance(guard, If) for stmt in guard.body]
+    return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, Skip))
