@@ -94,7 +94,7 @@ def read_sidecar_at(path: Path) -> Sidecar:
 
 def _specialization(table: Table, kernel: str) -> SidecarTable:
     constexprs = _constexprs(table.table("constexprs", "BLOCK = 128")) if table.has("constexprs") else {}
-    grid = table.strings("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
+    grid = table.expressions("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
     problem = table.table("problem", "units = { M = 16 }") if table.has("problem") else None
     tune = table.table("tune", "tiles = { BLOCK_M = [64, 128] }") if table.has("tune") else None
     read = SidecarTable(

@@ -339,3 +339,18 @@ def test_fail_functions_that_are_not_inlined(kernel_file: Callable[..., str]) ->
     with pytest.raises(UnsupportedOperation, match="not inlined") as raised:
         translate(kernel_file(source))
     assert raised.value.line == 9
+
+
+def test_hints_about_caches_leave_a_load_what_it_is(kernel_file: Callable[..., str]) -> None:
+    def source(load: str, store: str) -> str:
+        return f"""
+        @triton.jit
+        def k(x, y, B: tl.constexpr):
+            o = tl.arange(0, B)
+            tl.store(y + o, tl.load(x + o{load}){store})
+        """
+
+    flags = {"sig": ["x=*fp32:16", "y=*fp32:16"], "const": ["B=64"]}
+    plain = tile_program(resolve(kernel_file(source("", "")), **flags))
+    hinted = ', cache_modifier=".cg", eviction_policy="evict_first"', ', cache_modifier=".cs"'
+    assert tile_program(resolve(kernel_file(source(*hinted)), **flags)).body == plain.body
