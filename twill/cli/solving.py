@@ -103,7 +103,9 @@ def graph_of(arguments: Namespace) -> DependenceGraph:
     from twill.graph.extract import extract as extract_kernel
 
     sig, const = tuple(arguments.sig), tuple(arguments.const)
-    _, graph = extract_kernel(arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite)
+    _, graph = extract_kernel(
+        arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite, strict=arguments.strict_math
+    )
     return graph
 
 
