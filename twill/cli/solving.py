@@ -104,7 +104,9 @@ def graph_of(arguments: Namespace) -> DependenceGraph:
     from twill.graph.extract import extract as extract_kernel
 
     sig, const = tuple(arguments.sig), tuple(arguments.const)
-    program, graph = extract_kernel(arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite)
+    program, graph = extract_kernel(
+        arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite, strict=arguments.strict_math
+    )
     say_promises(program)
     say_unemittable(program)
     return graph

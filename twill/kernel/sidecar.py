@@ -23,7 +23,7 @@ SUFFIX = ".twill.toml"
 class SidecarTable:
     """One `[[specialization]]`; `kernel` is "" if neither the table nor the file names one.
 
-    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say.
+    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say. strict_math: likewise.
     """
 
     name: str
@@ -35,6 +35,7 @@ class SidecarTable:
     problem: Problem | None = None  # the sizes it is run at, see `twill.kernel.problem`
     space: Space | None = None  # the tiles it may be tried with, see `twill.kernel.tuning_space`
     fp_fusion: bool | None = None
+    strict_math: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
         fp_fusion=(
             table.flag("enable_fp_fusion", "enable_fp_fusion = false") if table.has("enable_fp_fusion") else None
         ),
+        strict_math=table.flag("strict_math", "strict_math = true") if table.has("strict_math") else None,
     )
     table.finish()
     if len(read.grid) > 3:
