@@ -36,7 +36,7 @@ def test_a_package_is_downloaded_once_and_covered_where_it_lies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
-    monkeypatch.setattr(wild.subprocess, "run", lambda command, check: calls.append(command))
+    monkeypatch.setattr("benchmarks.wild.subprocess.run", lambda command, check: calls.append(command))
     corpus = wild.CORPORA[0]
     (tmp_path / "fla-core-0.6.0").mkdir()
     for _ in range(2):

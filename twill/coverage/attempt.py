@@ -143,7 +143,7 @@ def apart(found: Found, key: str, patience: float, work: Callable[[Callable[[str
     if answers:
         return Outcome.model_validate(answers[-1])
     stages: list[Any] = [line["stage"] for line in lines if "stage" in line]
-    stage = stages[-1] if stages else "triton"
+    stage: Any = stages[-1] if stages else "triton"
     why = f"no answer within {patience:g} seconds" if hung else f"the process died of signal {os.WTERMSIG(status)}"
     return Outcome(
         key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",

@@ -92,14 +92,13 @@ class Table:
 
     def expressions(self, name: str, example: str) -> tuple[str, ...]:
         """The list of expressions under `name`, at least one: texts, or whole numbers as they are."""
-        owner = self._owner(name, example)
         items = self._typed(name, list, "a list of texts or whole numbers", example)
         if not items:
-            raise TomlWrongType(owner.title(name), "empty", example, file=owner.text.file, line=owner.line(name))
+            raise TomlWrongType(self.title(name), "empty", example, file=self.text.file, line=self.line(name))
         for item in items:
             if isinstance(item, bool) or not isinstance(item, str | int):
                 found = f"a list with {describe(item)} in it"
-                raise TomlWrongType(owner.title(name), found, example, file=owner.text.file, line=owner.line(name))
+                raise TomlWrongType(self.title(name), found, example, file=self.text.file, line=self.line(name))
         return tuple(map(str, items))
 
     def table(self, name: str, example: str) -> Table:

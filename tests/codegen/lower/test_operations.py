@@ -17,7 +17,6 @@ from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import NORMAL, Compute, Fill, LoadShared, Range, Reduce, Reg, WarpProgram, walk
-from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
 
 

@@ -15,7 +15,7 @@ from twill.kernel.specialization import list_specializations, resolve
 from twill.kernel.ttir import ttir
 from twill.tile import between
 from twill.tile.access.resolve import resolve_accesses
-from twill.tile.program import Loop, TileProgram, TileType
+from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.text import program_text
 from twill.tile.translate.translate import from_mlir, tile_program
 from twill.tile.vocabulary import ELEMENTWISE, PRODUCT, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
@@ -350,7 +350,8 @@ def test_hints_about_caches_leave_a_load_what_it_is(kernel_file: Callable[..., s
             tl.store(y + o, tl.load(x + o{load}){store})
         """
 
-    flags = {"sig": ["x=*fp32:16", "y=*fp32:16"], "const": ["B=64"]}
-    plain = tile_program(resolve(kernel_file(source("", "")), **flags))
+    def body(text: str) -> tuple[Op | Loop, ...]:
+        return tile_program(resolve(kernel_file(text), sig=["x=*fp32:16", "y=*fp32:16"], const=["B=64"])).body
+
     hinted = ', cache_modifier=".cg", eviction_policy="evict_first"', ', cache_modifier=".cs"'
-    assert tile_program(resolve(kernel_file(source(*hinted)), **flags)).body == plain.body
+    assert body(source(*hinted)) == body(source("", ""))
