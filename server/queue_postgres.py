@@ -20,7 +20,8 @@ from twill.store.api import Job
 from twill.store.pg import Postgres
 
 from .queue import QueueUnavailable
-from .queue_sql import Session, SqlQueue
+from .queue_rows import Session
+from .queue_sql import SqlQueue
 
 FIRST = (
     """CREATE TABLE jobs (

@@ -14,12 +14,12 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
 
 from .queue import STATES, Claim, Event, Note, QueueFull, QueueUnavailable, QuotaUsed, Request
+from .queue_rows import Row, Session, count, job_of, utc
 
 HEAD = "number, priority, rank, cancelling, attempts, machine_digest"  # of an open job
 KEPT = "document <> '' AND state IN ('failed', 'cancelled')"  # jobs that can be tried again
@@ -34,29 +34,6 @@ LOST = JobProblem(
     message=f"{MOST_ATTEMPTS} workers were lost while they solved it",
     hint="look into the server's log; a smaller kernel, or a larger memory limit",
 )
-
-Row = Mapping[str, Any]
-
-
-class Rows(Protocol):
-    """What a statement gave."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows it changed."""
-
-    def fetchone(self) -> Any:
-        """The next row, by the names of its columns; None if there is no more."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows that are left."""
-
-
-class Session(Protocol):
-    """A connection: to read, or in a transaction."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Rows:
-        """One statement; `?` stands for a value."""
 
 
 class SqlQueue:
@@ -441,31 +418,3 @@ class SqlQueue:
             db.execute("INSERT INTO events VALUES (?, ?, ?)", (number, last + 1, job.canonical()))
             self.announce(db, job)
         return job
-
-
-def count(db: Session, question: str, *given: object) -> int:
-    """The one number, called n, that answers a question."""
-    return int(db.execute(question, given).fetchone()["n"])
-
-
-def job_of(row: Row) -> Job:
-    """A row as a job."""
-    return Job(
-        id=row["id"],
-        key=row["key"],
-        state=row["state"],
-        kernel=row["kernel"],
-        spec=row["spec"],
-        machine=row["machine"],
-        created=utc(row["created"]),
-        started=None if row["started"] is None else utc(row["started"]),
-        ended=None if row["ended"] is None else utc(row["ended"]),
-        attempts=row["attempts"],
-        bounds=None if row["bounds"] is None else JobBounds.parse(row["bounds"]),
-        problem=None if row["problem"] is None else JobProblem.parse(row["problem"]),
-    )
-
-
-def utc(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

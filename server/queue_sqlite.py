@@ -11,7 +11,8 @@ from pathlib import Path
 from twill.store.database import Database
 
 from .queue import QueueUnavailable
-from .queue_sql import Session, SqlQueue
+from .queue_rows import Session
+from .queue_sql import SqlQueue
 
 FIRST = """
 CREATE TABLE IF NOT EXISTS jobs (

@@ -151,7 +151,13 @@ def running(directory: Path, store: MemoryStore | None = None, **settings: Any) 
     chosen = Settings(
         data=directory, **{"workers": 1, "rate": 0, "solve": SolveLimits(seconds=60.0, megabytes=4096), **settings}
     )
-    service = Service(chosen, store or MemoryStore(), SqliteQueue(directory / "jobs.sqlite"))
+    with serving(Service(chosen, store or MemoryStore(), SqliteQueue(directory / "jobs.sqlite"))) as client:
+        yield client
+
+
+@contextmanager
+def serving(service: Service) -> Iterator[Client]:
+    """The service on a free port, and a client of it."""
     server = Server(configuration(service), service)
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="server")

@@ -131,6 +131,16 @@ def test_help_and_version_exit_with_0(words: tuple[str, ...], capsys: pytest.Cap
     assert "twill" in capsys.readouterr().out
 
 
+def test_an_output_without_room_is_the_user_s_to_mend() -> None:
+    command = [sys.executable, "-m", "twill", "machines", "show", "h100"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: what was asked for cannot be written: No space left on device\n  instead: a place with room\n"
+    )
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -79,6 +79,20 @@ def test_a_stop_in_the_middle_leaves_no_part_of_a_file(tmp_path: Path, monkeypat
     assert (tmp_path / "a.txt").read_text() == "old"
 
 
+def test_a_folder_that_nothing_could_be_written_into_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    (tmp_path / "there").mkdir()
+    for place in (tmp_path / "new" / "deep", tmp_path / "there"):
+        with pytest.raises(OutputNotWritable, match="No space left"):
+            Outputs(out=str(place)).write(attention_schedule())
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
 def test_files_are_readable_as_the_umask_says(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

@@ -189,3 +189,49 @@ def test_the_solver_asked_for_is_the_one_that_answers(play: Callable[..., Played
     played = play(attention_schedule())
     assert main(["solve", GEMM, "--machine", "h100", "--no-store", "--solver", "portfolio"]) == 0
     assert played.asked[0][2].solver == "portfolio"
+
+
+SUMS = """
+@triton.jit
+def sums(x, s, y, n, stride, B: tl.constexpr):
+    o = tl.arange(0, B)
+    acc = tl.zeros([B], tl.float32)
+    for i in range(n):
+        acc += tl.load(x + i * stride + o) * tl.load(s + i)
+    tl.store(y + o, acc)
+"""
+
+
+def test_a_promise_that_costs_the_tma_is_missed_aloud(
+    kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--sig={one}" for one in ("x=*fp32:16", "s=*fp32:16", "y=*fp32", "n=i32")]
+    file = kernel_file(SUMS)
+    assert main(["extract", file, *words, "--sig", "stride=i32", "--const", "B=64"]) == 0
+    said = capsys.readouterr().err
+    assert f"note: {file}:8: a tile of x does not go by TMA: its stride" not in said  # it is no stride of the tile
+    assert f"note: {file}:8: a tile of x does not go by TMA: its start" in said and "stride" in said
+    assert f'note: {file}:9: a tile of y does not go by TMA: y is not known to be aligned to 16 bytes (":16" in' in said
+    assert main(["extract", file, *words, "--sig", "stride=i32:16", "--sig", "y=*fp32:16", "--const", "B=64"]) == 0
+    assert "does not go by TMA" not in capsys.readouterr().err
+
+
+def test_what_can_be_solved_but_not_emitted_is_told_at_its_line_before_the_solve(
+    kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--sig={one}" for one in ("x=*fp32:16", "s=*fp32:16", "y=*fp32:16", "n=i32", "stride=i32:16")]
+    file = kernel_file(SUMS)
+    assert main(["extract", file, *words, "--const", "B=64"]) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"note: it can be solved but not emitted: {file}:8: " in said
+        and "is one number loaded in every iteration" in said
+    )
+
+
+def test_an_initiation_interval_that_was_asked_for_is_not_answered_with_advice_about_tiles(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["solve", str(ROOT / "examples" / "gemm.py"), "--machine", "h100", "--ii", "1", "--no-store"]) == 3
+    said = capsys.readouterr().err
+    assert "with I = 1" in said and "no --ii, which finds the smallest I that there is" in said and "tiles" not in said

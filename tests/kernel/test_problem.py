@@ -92,3 +92,21 @@ def test_other_constants_have_other_units_and_grids(tmp_path: Path) -> None:
     wide = problem(tmp_path).with_constants({"BLOCK": 256, "dtype": "tl.bfloat16"})
     assert wide.unit("N") == 128
     assert wide.case({"M": 272, "N": 128}).grid == (2, 2)
+
+
+def test_dimensions_and_counts_may_be_numbers_as_they_are(tmp_path: Path) -> None:
+    text = TEXT.replace('"cdiv(M, BLOCK)", "2"', '"cdiv(M, BLOCK)", 2').replace('["M", "N"]', '["M", 64]')
+    case = problem(tmp_path, text).case({"M": 48, "N": 64})
+    assert case.shapes["x"] == (48, 64) and case.grid == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("units", "what"),
+    [
+        ('{ M = "N", N = 16 }', 'the unit of M, "N": nothing is called N\n.*units are known before any size is.*BLOCK'),
+        ("{ M = 0, N = 16 }", "the unit of M is 0"),
+    ],
+)
+def test_fail_a_unit_of_sizes_or_of_nothing(tmp_path: Path, units: str, what: str) -> None:
+    with pytest.raises(MalformedSidecar, match=what):
+        problem(tmp_path, TEXT.replace('{ M = 16, N = "BLOCK // 2" }', units))

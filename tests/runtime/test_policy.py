@@ -30,3 +30,10 @@ def test_off_in_the_environment_wins() -> None:
 def test_what_is_no_setting_is_refused(environment: dict[str, str]) -> None:
     with pytest.raises(exc.WrongPolicy):
         settings(environment=environment)
+
+
+def test_strict_math_is_asked_for_by_argument_or_environment() -> None:
+    assert settings(environment={"TWILL_STRICT_MATH": "1"}).strict_math
+    assert not settings(environment={"TWILL_STRICT_MATH": "0"}).strict_math
+    assert not settings(strict_math=False, environment={"TWILL_STRICT_MATH": "1"}).strict_math
+    assert settings(strict_math=True, environment={}).strict_math

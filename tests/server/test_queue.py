@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from server.queue import QueueFull, QuotaUsed
-from server.queue_sql import MOST_ATTEMPTS, SqlQueue, count
+from server.queue_rows import count
+from server.queue_sql import MOST_ATTEMPTS, SqlQueue
 from tests.server.queues import LEASE, MANY, PROBLEM, Clock, bounds, request, states, submit
 from twill.store.api import Job
 

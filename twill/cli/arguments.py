@@ -33,6 +33,7 @@ from twill.cli.shared_arguments import (
     outputs,
     rewriting,
     store_place,
+    strict,
     trial,
 )
 from twill.cli.values import natural, positive, seconds
@@ -256,6 +257,7 @@ def tune(commands: Commands) -> None:
     """`twill tune`."""
     one = new(commands, "tune", "the fastest tiles, row blocks and schedule: all predicted, the best few measured here")
     kernel(one)
+    strict(one)
     options(one, machine="h200")
     one.add_argument(
         "--tile", metavar="NAME=V,...", action="append", default=[], help="values of a constexpr, over the sidecar's"

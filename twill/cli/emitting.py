@@ -29,6 +29,7 @@ def emit(arguments: Namespace) -> int:
     chosen among; without --out or --execute of lowering alone, of which nothing is compiled."""
     from twill import exc
     from twill.cli.output import refuse_directory
+    from twill.cli.solving import say_promises
     from twill.codegen.emission import extract
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
@@ -47,6 +48,7 @@ def emit(arguments: Namespace) -> int:
     directed = (lazy, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
     kernel = extract(arguments.kernel, arguments.spec, sig, const, *directed)
     target.refuse(kernel.graph)
+    say_promises(kernel.program)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
@@ -206,11 +208,10 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
 
 def write(emission: Emission, directory: Path) -> None:
     """All files, whole or not at all; the manifest comes last, and without it nothing is launched."""
-    from twill.cli.output import reporting, write_all
+    from twill.cli.output import folder, write_all
 
-    with reporting(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-    write_all({directory / name: content for name, content in emission.files().items()})
+    with folder(directory):
+        write_all({directory / name: content for name, content in emission.files().items()})
 
 
 def summary(emission: Emission, directory: str | None) -> str:

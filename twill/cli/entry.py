@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from twill.cli.complaint import complain
 from twill.exc import TwillError
 
 DEBUG = "TWILL_DEBUG"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # the place that is written to has no room, or is broken
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -38,6 +40,14 @@ def main(words: Sequence[str] | None = None) -> int:
         # Whoever read our output went away; without this, Python complains once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return codes.BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in FULL:
+            complain(internal(error))
+            return codes.INTERNAL_ERROR
+        where = f"{error.filename} " if error.filename else "what was asked for "
+        complain(f"error: {where}cannot be written: {error.strerror}\n  instead: a place with room")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return codes.BAD_INPUT
     except Exception as error:
         complain(internal(error))
         return codes.INTERNAL_ERROR

@@ -39,10 +39,10 @@ class Outputs:
 
     def write(self, schedule: Schedule) -> None:
         """Write every file that was asked for."""
-        if self.out is not None:
-            with reporting(Path(self.out)):
-                Path(self.out).mkdir(parents=True, exist_ok=True)
-        write_all(dict(self.texts(schedule)))
+        with contextlib.ExitStack() as made:
+            if self.out is not None:
+                made.enter_context(folder(Path(self.out)))
+            write_all(dict(self.texts(schedule)))
 
     def write_certificate(self, schedule: Schedule, certified: Certified) -> None:
         """Write the schedule, its certificate and the proofs."""
@@ -50,12 +50,11 @@ class Outputs:
 
         assert self.certificate is not None
         directory = Path(self.certificate)
-        with reporting(directory):
-            directory.mkdir(parents=True, exist_ok=True)
         files: dict[Path, str | bytes] = {directory / name: proof for name, proof in certified.proofs.items()}
         files[directory / "schedule.json"] = schedule.canonical() + "\n"
         files[directory / FILE] = certified.document.canonical() + "\n"
-        write_all(files)
+        with folder(directory):
+            write_all(files)
 
     def numbered(self, number: int) -> Outputs:
         """The places of one of several schedules: a folder of its own in DIR, `-2` and so on after a file's stem."""
@@ -162,6 +161,21 @@ def current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@contextlib.contextmanager
+def folder(directory: Path) -> Iterator[None]:
+    """The directory is there inside; directories that were made for it go again if nothing could be put into them."""
+    missing = [path for path in (directory, *directory.absolute().parents) if not path.exists()]
+    with reporting(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for path in missing:
+            with contextlib.suppress(OSError):
+                path.rmdir()  # only an empty one
+        raise
 
 
 @contextlib.contextmanager

@@ -153,6 +153,7 @@ def extracted(request: Request) -> Extracted:
             divisibility=tuple((name, 16) for name in request.divisible),
             parameters=tuple(Parameter(one.name, one.optional, one.default) for one in request.parameters),
             fp_fusion=True,  # calls without it are Triton's (`twill.runtime.dispatch`)
+            strict=request.strict,
         ),
     )
 

@@ -43,6 +43,13 @@ def rewriting(one: argparse.ArgumentParser) -> None:
     """How much of the kernel may be rewritten."""
     text = "join loops that go on and put rare masks under guards (all, the default), masks only, or none"
     one.add_argument("--rewrite", choices=REWRITINGS, default=REWRITINGS[2], help=text)
+    strict(one)
+
+
+def strict(one: argparse.ArgumentParser) -> None:
+    """Whether numbers may be rounded otherwise."""
+    text = "nothing rounds a number otherwise, or elsewhere, than the kernel says (TWILL_STRICT_MATH=1)"
+    one.add_argument("--strict-math", action="store_true", help=text)
 
 
 def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
@@ -66,8 +73,6 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
 def emission(one: argparse.ArgumentParser) -> None:
     """What directs an emission beside its schedule."""
     one.add_argument("--no-lazy-rescale", action="store_true", help="running maxima move in every iteration")
-    text = "nothing rounds a number otherwise, or elsewhere, than the kernel says"
-    one.add_argument("--strict-math", action="store_true", help=text)
     text = "products and sums of floats are rounded apart (Triton's enable_fp_fusion=False)"
     one.add_argument("--no-fp-fusion", action="store_true", help=text)
     one.add_argument("--fuse", action="store_true", help="neighbouring program instances may be worked on at once")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
     from twill.solve.pipeline import SolveOptions
+    from twill.tile.program import TileProgram
 
 
 def solve(arguments: Namespace) -> int:
@@ -103,8 +104,33 @@ def graph_of(arguments: Namespace) -> DependenceGraph:
     from twill.graph.extract import extract as extract_kernel
 
     sig, const = tuple(arguments.sig), tuple(arguments.const)
-    _, graph = extract_kernel(arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite)
+    program, graph = extract_kernel(
+        arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite, strict=arguments.strict_math
+    )
+    say_promises(program)
+    say_unemittable(program)
     return graph
+
+
+def say_unemittable(program: TileProgram) -> None:
+    """Why no kernel can be emitted for what is solved, on the error stream, before anything is solved."""
+    from twill.cli.complaint import complain
+    from twill.codegen.emittable import refuse_unemittable
+    from twill.exc import UnsupportedInKernel
+
+    try:
+        refuse_unemittable(program)
+    except UnsupportedInKernel as error:
+        complain(f"note: it can be solved but not emitted: {error.describe()}")
+
+
+def say_promises(program: TileProgram) -> None:
+    """Which promises of divisibility are missing, on the error stream: they cost more than any schedule can win."""
+    from twill.cli.complaint import complain
+    from twill.tile.access.promises import missing_promises
+
+    for line, what in missing_promises(program):
+        complain(f'note: {program.file}:{line}: {what}; ":16" in a type promises it (docs/sidecars.md)')
 
 
 def options_of(arguments: Namespace) -> SolveOptions:

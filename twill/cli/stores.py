@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -15,24 +16,46 @@ from twill.exc.foreign import printable
 if TYPE_CHECKING:
     from twill.store.archive import Refused
     from twill.store.interface import Summary
-    from twill.store.sqlite import SqliteStore
+    from twill.store.sql import SqlStore
 
 SHORT = 12  # characters of a key that lists have
 
 
 @contextmanager
-def opened(arguments: Namespace, *, make: bool = False) -> Iterator[SqliteStore]:
-    """The store's file, closed at the end. make: a file that was named and is not there is made."""
+def opened(arguments: Namespace, *, make: bool = False) -> Iterator[SqlStore]:
+    """The store, a file or a database, closed at the end. make: a file that was named and is not there is made."""
     from twill.exc import FileMissing, StoreUnavailable
     from twill.store.places import STORE, store_path
     from twill.store.sqlite import SqliteStore
 
+    if arguments.store and "://" in arguments.store:
+        with in_database(arguments.store) as found:
+            yield found
+        return
     path = Path(arguments.store) if arguments.store else store_path()
     if path is None:
         raise StoreUnavailable("(none)", f"there is none: {STORE} says so", "--store PATH")
     if arguments.store and not make and not path.exists():
         raise FileMissing(str(path), "no such file", "the path of a store, or no --store for the default one")
     store = SqliteStore(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def in_database(url: str) -> Iterator[SqlStore]:
+    """The store of a service, in PostgreSQL. TWILL_OBJECTS: where its large artifacts are."""
+    from twill.exc import ServerNotInstalled
+
+    try:
+        from twill.store.objects import Objects
+        from twill.store.postgres import PostgresStore
+    except ModuleNotFoundError as missing:
+        raise ServerNotInstalled(missing.name or "psycopg") from None
+    objects = os.environ.get("TWILL_OBJECTS", "")
+    store = PostgresStore(url, Objects(objects) if objects else None)
     try:
         yield store
     finally:
@@ -57,7 +80,7 @@ def ls(arguments: Namespace) -> int:
             print(printable(line))
         total = size(store)
         things = f"{total.schedules} schedules, {total.artifacts} artifacts, {total.quarantined} in quarantine"
-        print(f"{store.path}: {things}, {mib(total.bytes)}", file=sys.stderr)
+        print(f"{store.place}: {things}, {mib(total.bytes)}", file=sys.stderr)
     return codes.SOLVED
 
 
@@ -135,7 +158,7 @@ def bring_in(arguments: Namespace) -> int:
 
     with opened(arguments, make=True) as store:
         done = import_archive(store, arguments.file)
-        print(f"{store.path}: {done.kept} schedules kept, {done.known} known already, {done.artifacts} artifacts kept")
+        print(f"{store.place}: {done.kept} schedules kept, {done.known} known already, {done.artifacts} artifacts kept")
     for line in unkept(done.refused):
         print(f"{arguments.file}: {line}", file=sys.stderr)
     return codes.NOT_GOOD if done.refused else codes.SOLVED
@@ -156,7 +179,7 @@ def remove(arguments: Namespace) -> int:
     with opened(arguments) as store:
         chosen = [key_of(store, key) for key in arguments.keys]
         gone = sum(store.delete(key) for key in chosen)
-        print(f"{store.path}: {gone} schedules removed")
+        print(f"{store.place}: {gone} schedules removed")
     return codes.SOLVED
 
 
@@ -180,7 +203,7 @@ def gc(arguments: Namespace) -> int:
         removed = collect(store, arguments.max_bytes, arguments.older_than)
         left = size(store)
         kept = f"{left.schedules} schedules and {mib(left.file)} on the disk are left"
-        print(f"{store.path}: {mib(removed)} removed, {kept}")
+        print(f"{store.place}: {mib(removed)} removed, {kept}")
     return codes.SOLVED
 
 
@@ -195,11 +218,11 @@ def verify(arguments: Namespace) -> int:
             bad += bool(finding.reason)
             if finding.reason:
                 print(printable(f"{finding.what} {finding.key[:SHORT]}: {finding.reason}"))
-        print(f"{store.path}: {good} good, {bad} bad" + (" (twill store ls --quarantine)" if bad else ""))
+        print(f"{store.place}: {good} good, {bad} bad" + (" (twill store ls --quarantine)" if bad else ""))
     return codes.NOT_GOOD if bad else codes.SOLVED
 
 
-def key_of(store: SqliteStore, prefix: str) -> str:
+def key_of(store: SqlStore, prefix: str) -> str:
     """The key that begins so; raises NoSuchEntry."""
     from twill.exc import NoSuchEntry
     from twill.store.care import keys

@@ -80,6 +80,7 @@ def asked_of(arguments: Namespace) -> Asked:
         tuple(parsed(text) for text in arguments.size),
         arguments.top,
         replace(options_of(arguments), fuse=False),  # few launches have instances to spare
+        arguments.strict_math,
     )
 
 

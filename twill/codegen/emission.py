@@ -81,16 +81,17 @@ def extract(
     rounded where and as the kernel says (`twill.codegen.numerics`); nothing is lazy then. fp_fusion: false turns it off
     whatever the specialization says.
     """
-    specialization = resolve(target, spec=spec, sig=sig, const=const)
+    specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
-    program = replace(resolve_accesses(tile_program(specialization)), strict=strict)
-    found = _extracted(specialization, program, lazy and not strict, rewriting)
+    program = resolve_accesses(tile_program(specialization))
+    found = _extracted(specialization, program, lazy and not specialization.strict, rewriting)
     return replace(found, order=order)
 
 
 def extract_module(module: str, specialization: Specialization) -> Extracted:
     """The same, from Triton's module of the specialization, as Triton keeps it with a compiled kernel."""
-    return _extracted(specialization, resolve_accesses(from_mlir(generic(module), specialization)), True, DEFAULT)
+    program = resolve_accesses(from_mlir(generic(module), specialization))
+    return _extracted(specialization, program, not specialization.strict, DEFAULT)
 
 
 def _extracted(specialization: Specialization, program: TileProgram, lazy: bool, rewriting: Rewriting) -> Extracted:

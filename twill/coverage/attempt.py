@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twill.coverage.kernels import Found, specialized
-from twill.coverage.outcome import BUG, Outcome, Stage, reason_of
+from twill.coverage.outcome import BUG, REFUSED, Outcome, Stage, reason_of
 from twill.exc import BudgetExhausted, TwillError
 from twill.kernel.importing import KernelFile
 
@@ -143,10 +143,11 @@ def apart(found: Found, key: str, patience: float, work: Callable[[Callable[[str
     if answers:
         return Outcome.model_validate(answers[-1])
     stages: list[Any] = [line["stage"] for line in lines if "stage" in line]
+    stage: Any = stages[-1] if stages else "triton"
     why = f"no answer within {patience:g} seconds" if hung else f"the process died of signal {os.WTERMSIG(status)}"
     return Outcome(
         key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",
-        stage=stages[-1] if stages else "triton", code=BUG, message=why, reason=why,
+        stage=stage, code=REFUSED if stage == "triton" else BUG, message=why, reason=why,
         seconds={"all": round(time.monotonic() - begin, 1)},
     )  # fmt: skip
 

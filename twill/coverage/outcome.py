@@ -14,7 +14,7 @@ from twill.exc import TwillError
 Stage = Literal["import", "triton", "extraction", "solve", "emission", "extracted", "solved", "emitted"]
 """Where it ended: refused at one of the first five, or as far as was asked for."""
 REACHED = ("extracted", "solved", "emitted")
-BUG = 5  # the exit code
+REFUSED, BUG = 2, 5  # exit codes
 
 
 class Outcome(BaseModel):

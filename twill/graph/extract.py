@@ -23,14 +23,15 @@ def extract(
     const: Sequence[str] = (),
     *,
     rewriting: Rewriting = DEFAULT,
+    strict: bool = False,
 ) -> tuple[TileProgram, DependenceGraph]:
     """The tile program (with tile accesses) and the dependence graph of `FILE[::KERNEL]`.
 
     spec: a specialization of the sidecar. sig, const: ARG=TYPE and NAME=VALUE, over the sidecar's.
-    rewriting: see `twill.tile.rewrite.pipeline`.
+    rewriting: see `twill.tile.rewrite.pipeline`. strict: see `resolve`.
     Raises the errors of `twill.exc` that name the kernel file. Importing the file is all that is
     done with it; nothing is launched.
     """
-    program = resolve_accesses(tile_program(resolve(target, spec=spec, sig=sig, const=const)))
+    program = resolve_accesses(tile_program(resolve(target, spec=spec, sig=sig, const=const, strict=strict)))
     program = rewrite(program, rewriting)
     return program, dependence_graph(program)

@@ -56,7 +56,12 @@ class Problem:
 
     def unit(self, size: str) -> int:
         """What every value of a size is a multiple of."""
-        return int(self._evaluate(self.units[size], self.constants))
+        try:
+            return int(evaluate(self.units[size], self.constants))
+        except (ValueError, ArithmeticError) as error:
+            known = ", ".join(self.constants) or "none here"
+            hint = f"units are known before any size is: a number, or arithmetic over numeric constexprs ({known})"
+            raise self._wrong(f'the unit of {size}, "{self.units[size]}": {error}', hint) from error
 
     def case(self, sizes: Mapping[str, int]) -> Case:
         """The launch at these sizes, one for each of `units`. Raises MalformedSidecar with file and line."""
@@ -66,6 +71,8 @@ class Problem:
         for name, value in sizes.items():
             if name not in self.units:
                 raise self._wrong(f"{name} is no size", f"one of {', '.join(self.units)}")
+            if self.unit(name) < 1:
+                raise self._wrong(f"the unit of {name} is {self.unit(name)}", f"{name} = 1, or more")
             if value % self.unit(name):
                 raise self._wrong(f"{name} = {value}", f"a multiple of {self.unit(name)}")
         names: dict[str, Number] = {**self.constants, **sizes}
@@ -126,7 +133,7 @@ def _texts(table: Table) -> dict[str, str]:
 
 
 def _shapes(table: Table) -> dict[str, tuple[str, ...]]:
-    return {name: table.strings(name, f'{name} = ["M", "K"]') for name in table.names()}
+    return {name: table.expressions(name, f'{name} = ["M", "K"]') for name in table.names()}
 
 
 def _sizes(table: Table, key: str) -> tuple[dict[str, int], ...]:

@@ -23,7 +23,7 @@ SUFFIX = ".twill.toml"
 class SidecarTable:
     """One `[[specialization]]`; `kernel` is "" if neither the table nor the file names one.
 
-    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say.
+    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say. strict_math: likewise.
     """
 
     name: str
@@ -35,6 +35,7 @@ class SidecarTable:
     problem: Problem | None = None  # the sizes it is run at, see `twill.kernel.problem`
     space: Space | None = None  # the tiles it may be tried with, see `twill.kernel.tuning_space`
     fp_fusion: bool | None = None
+    strict_math: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def read_sidecar_at(path: Path) -> Sidecar:
 
 def _specialization(table: Table, kernel: str) -> SidecarTable:
     constexprs = _constexprs(table.table("constexprs", "BLOCK = 128")) if table.has("constexprs") else {}
-    grid = table.strings("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
+    grid = table.expressions("grid", 'grid = ["cdiv(M, BLOCK_M)"]') if table.has("grid") else ()
     problem = table.table("problem", "units = { M = 16 }") if table.has("problem") else None
     tune = table.table("tune", "tiles = { BLOCK_M = [64, 128] }") if table.has("tune") else None
     read = SidecarTable(
@@ -109,6 +110,7 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
         fp_fusion=(
             table.flag("enable_fp_fusion", "enable_fp_fusion = false") if table.has("enable_fp_fusion") else None
         ),
+        strict_math=table.flag("strict_math", "strict_math = true") if table.has("strict_math") else None,
     )
     table.finish()
     if len(read.grid) > 3:

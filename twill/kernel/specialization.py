@@ -10,6 +10,7 @@ The sidecar of `kernel.py` is `kernel.twill.toml`::
     kernel = "gemm"                               # optional
     grid = ["cdiv(M, BLOCK_M)", "batch"]          # the launch grid, as expressions
     enable_fp_fusion = false                      # optional, Triton's option; as TRITON_DEFAULT_FP_FUSION says
+    strict_math = true                            # optional, as `--strict-math`; TWILL_STRICT_MATH=1 says so for all
 
     [specialization.signature]                    # runtime arguments: Triton's type strings;
     a = "*bf16:16"                                # ":16" promises divisibility by 16
@@ -27,9 +28,10 @@ with what other tiles it may be tried: see `twill.kernel.tuning_space`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from triton import knobs
@@ -49,6 +51,7 @@ from twill.kernel.modules import file_of
 from twill.kernel.problem import Problem
 from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 
+STRICT = "TWILL_STRICT_MATH"
 SCALARS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64")
 FLOATS = ("fp16", "bf16", "fp32", "fp64")
 POINTEES = (*SCALARS, "fp8e4nv", "fp8e5")
@@ -79,7 +82,8 @@ class Specialization:
     names a Triton type). divisibility: argument -> 16 for those promised to be divisible.
     grid: the launch grid as expressions over arguments, () if unknown. parameters: all, in order.
     positive: floats promised to be greater than 0 (from 2^-32 to 2^32). fp_fusion: whether products and sums of floats
-    may be rounded once (Triton's option `enable_fp_fusion`).
+    may be rounded once (Triton's option `enable_fp_fusion`). strict: whether every number is rounded where and as the
+    kernel says (`twill.codegen.numerics`).
     """
 
     file: str
@@ -92,6 +96,7 @@ class Specialization:
     parameters: tuple[Parameter, ...] = ()
     positive: tuple[str, ...] = ()
     fp_fusion: bool = True
+    strict: bool = False
 
 
 def problem_of(specialization: Specialization) -> Problem | None:
@@ -103,12 +108,18 @@ def problem_of(specialization: Specialization) -> Problem | None:
 
 
 def resolve(
-    target: str, *, spec: str | None = None, sig: Sequence[str] = (), const: Sequence[str] = ()
+    target: str,
+    *,
+    spec: str | None = None,
+    sig: Sequence[str] = (),
+    const: Sequence[str] = (),
+    strict: bool = False,
 ) -> Specialization:
     """The specialization that `FILE[::KERNEL]`, a sidecar's name and ARG=TYPE, NAME=VALUE flags mean.
 
     FILE may also be an importable module, `package.module`, whose file is meant. Flags override and complete the
-    sidecar. Raises the "which kernel" errors of `twill.exc`.
+    sidecar. strict: `--strict-math`, which the sidecar or the environment may say, too. Raises the "which kernel"
+    errors of `twill.exc`.
     """
     named, _, kernel = target.partition("::")
     file = file_of(named)
@@ -129,10 +140,11 @@ def resolve(
     # A flag also turns a constant of the sidecar into an argument, and the other way round.
     signature = {**_without(table.signature if table else {}, constants), **types}
     constexprs = {**_without(table.constexprs if table else {}, types), **constants}
-    return _specialize(
+    made = _specialize(
         loaded.functions[kernel], file, table.name if table else (spec or "flags"), signature, constexprs,
         table.grid if table else (), sidecar_path(file), fp_fusion(table.fp_fusion if table else None),
     )  # fmt: skip
+    return replace(made, strict=strict or strict_math(table.strict_math if table else None))
 
 
 def list_specializations(file: str) -> tuple[str, ...]:
@@ -268,6 +280,11 @@ def fp_fusion(asked: bool | None) -> bool:
     if getattr(knobs.language, "force_disable_fp_fusion", False):  # Triton 3.9 knows it, 3.6 does not
         return False
     return bool(knobs.language.default_fp_fusion) if asked is None else asked
+
+
+def strict_math(asked: bool | None = None) -> bool:
+    """Whether every number is rounded where and as the kernel says: as asked; None: as TWILL_STRICT_MATH says."""
+    return os.environ.get(STRICT, "") not in ("", "0") if asked is None else asked
 
 
 def parameters_of(function: JITFunction) -> tuple[Parameter, ...]:

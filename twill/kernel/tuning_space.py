@@ -66,7 +66,7 @@ def read_space(table: Table, constexprs: Mapping[str, object]) -> Space:
     blocks = table.table("blocks", 'blocks = { a_desc = ["BLOCK_M"] }') if table.has("blocks") else None
     space = Space(
         {name: _values(tiles, name, constexprs) for name in tiles.names()},
-        {name: blocks.strings(name, f'{name} = ["BLOCK_M"]') for name in blocks.names()} if blocks else {},
+        {name: blocks.expressions(name, f'{name} = ["BLOCK_M"]') for name in blocks.names()} if blocks else {},
         table.text.file,
         table.line(),
     )

@@ -77,9 +77,9 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     """`kernel` with emitted launches; see the top of this file.
 
     kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
-    of others. Without it, a decorator. options: policy, budget (seconds), machine, store, server, solve_seconds, as
-    `Settings` has them; what is not given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel,
-    WrongPolicy.
+    of others. Without it, a decorator. options: policy, budget (seconds), machine, store, server, solve_seconds,
+    strict_math, as `Settings` has them; what is not given is as the environment says (`twill.runtime.policy`). Errors:
+    NotAKernel, WrongPolicy.
     """
     if kernel is None:
         return partial(jit, **options)

@@ -1,8 +1,8 @@
 """What `twill.jit` may do for a kernel, from arguments and the environment.
 
 TWILL_JIT: the policy; "off" there wins over every argument. TWILL_JIT_BUDGET: seconds that a launch may wait for a
-look-up. TWILL_MACHINE: the machine, a name or a file. TWILL_STORE, TWILL_SERVER: as for the command line
-(docs/store.md).
+look-up. TWILL_MACHINE: the machine, a name or a file. TWILL_STRICT_MATH: 1 for kernels of `--strict-math`. TWILL_STORE,
+TWILL_SERVER: as for the command line (docs/store.md).
 
 | policy | where no emitted kernel is at hand |
 | --- | --- |
@@ -24,7 +24,7 @@ from twill.exc import WrongPolicy
 Policy = Literal["lookup", "solve", "require", "off"]
 
 POLICY, BUDGET, MACHINE = "TWILL_JIT", "TWILL_JIT_BUDGET", "TWILL_MACHINE"
-STORE, SERVER = "TWILL_STORE", "TWILL_SERVER"
+STORE, SERVER, STRICT = "TWILL_STORE", "TWILL_SERVER", "TWILL_STRICT_MATH"
 SECONDS = 0.05  # that a launch may wait, once for each specialization
 SOLVE_SECONDS = 120.0  # for one solve in the background
 
@@ -32,7 +32,8 @@ SOLVE_SECONDS = 120.0  # for one solve in the background
 @dataclass(frozen=True)
 class Settings:
     """budget: seconds. machine: a name or a file ("": the described one that the GPU's name contains). store, server:
-    "" for what the environment says; solve_seconds: the budget of one solve in the background."""
+    "" for what the environment says; solve_seconds: the budget of one solve in the background. strict_math: whether
+    emitted kernels round every number where and as the kernel says (docs/emitted-kernels.md, "Numbers")."""
 
     policy: Policy = "lookup"
     budget: float = SECONDS
@@ -40,6 +41,7 @@ class Settings:
     store: str = ""
     server: str = ""
     solve_seconds: float = SOLVE_SECONDS
+    strict_math: bool = False
 
 
 def settings(
@@ -49,6 +51,7 @@ def settings(
     store: str | None = None,
     server: str | None = None,
     solve_seconds: float | None = None,
+    strict_math: bool | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Settings:
     """The settings of these arguments, else of the environment, else the usual ones. Errors: WrongPolicy."""
@@ -63,6 +66,7 @@ def settings(
         store=environment.get(STORE, "") if store is None else store,
         server=environment.get(SERVER, "") if server is None else server,
         solve_seconds=SOLVE_SECONDS if solve_seconds is None else solve_seconds,
+        strict_math=environment.get(STRICT, "") not in ("", "0") if strict_math is None else strict_math,
     )
 
 

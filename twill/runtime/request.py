@@ -42,7 +42,7 @@ class Request:
     """A kernel to prepare.
 
     key: of the artifact. module: Triton's TTIR of this variant. machine: a name or a file. solve: whether to solve
-    what nobody has solved, in at most `seconds`. store, server: as in `Settings`.
+    what nobody has solved, in at most `seconds`. strict: `Settings.strict_math`. store, server: as in `Settings`.
     """
 
     key: str
@@ -58,6 +58,7 @@ class Request:
     seconds: float
     store: str
     server: str
+    strict: bool = False
 
     def line(self) -> str:
         """As it is sent."""

@@ -99,7 +99,8 @@ class Variants:
 
             def key() -> str:
                 machine = machine_name(self.machine(index))
-                return found.key(original.__name__, original.cache_key, machine, compiler(triton.__version__))
+                by = compiler(triton.__version__)
+                return found.key(original.__name__, original.cache_key, machine, by, strict=self.chosen.strict_math)
 
             made.inquiry = self.library.inquire(key)
         made.inquiry.over.wait(max(0.0, self.chosen.budget - (time.monotonic() - begun)))
@@ -181,6 +182,7 @@ class Variants:
             seconds=self.chosen.solve_seconds,
             store=self.chosen.store,
             server=self.chosen.server,
+            strict=self.chosen.strict_math,
         )
 
 

@@ -171,7 +171,11 @@ class Contest:
             + "; ".join(f"{_spelled(s.graph.cooperation)}: {self._why(s)}" for s in searches[:WHYS_TOLD]),
             file=job.graph.file,
             line=searches[0].graph.line,
-            hint="smaller tiles, another machine, or fewer pins, as the rules named above ask for",
+            hint=(
+                "no --ii, which finds the smallest I that there is"
+                if job.options.ii is not None
+                else "smaller tiles, another machine, or fewer pins, as the rules named above ask for"
+            ),
         )
 
     def _why(self, search: Searching) -> str:

@@ -34,7 +34,7 @@ from twill.store.filing import described
 from twill.store.interface import Entry
 from twill.store.rows import sha256
 from twill.store.signing import SigningKeys, keys_path, own_keys, read_keys, runs
-from twill.store.sqlite import SqliteStore
+from twill.store.sql import SqlStore
 
 ARCHIVE = "twill.archive/1"
 LINE = 256 * 2**20  # bytes of a line that are read
@@ -60,7 +60,7 @@ class Imported:
     refused: tuple[Refused, ...]
 
 
-def export_lines(store: SqliteStore, keys: Iterable[str], signing: SigningKeys | None = None) -> Iterator[str]:
+def export_lines(store: SqlStore, keys: Iterable[str], signing: SigningKeys | None = None) -> Iterator[str]:
     """The lines of an archive of these keys; what is bad is left out (and put into quarantine).
 
     signing: what artifacts that run are signed with (None: this user's). Raises BadSigningKeys.
@@ -75,7 +75,7 @@ def export_lines(store: SqliteStore, keys: Iterable[str], signing: SigningKeys |
     yield json.dumps({"end": {"lines": count, "digest": digest.hexdigest()}}, separators=(",", ":")) + "\n"
 
 
-def contents(store: SqliteStore, keys: Iterable[str], signing: SigningKeys | None) -> Iterator[dict[str, Any]]:
+def contents(store: SqlStore, keys: Iterable[str], signing: SigningKeys | None) -> Iterator[dict[str, Any]]:
     """Every line but the last."""
     yield {"archive": ARCHIVE}
     machines: set[str] = set()
@@ -105,7 +105,7 @@ def homeless(entry: Entry) -> Entry:
     return entry if entry.graph is None else entry.model_copy(update={"graph": entry.graph.homeless()})
 
 
-def import_archive(store: SqliteStore, path: str | Path, trusted: SigningKeys | None = None) -> Imported:
+def import_archive(store: SqlStore, path: str | Path, trusted: SigningKeys | None = None) -> Imported:
     """Keep everything in an archive that is good.
 
     Raises FileMissing, MalformedArchive, StoreUnavailable, BadSigningKeys.
@@ -149,7 +149,7 @@ KNOWN = "it is there already"
 UNTRUSTED = 'it is code that runs, and no key that this machine trusts has signed it (docs/store.md, "Signatures")'
 
 
-def import_entry(store: SqliteStore, entry: Entry, machines: dict[str, Machine]) -> str:
+def import_entry(store: SqlStore, entry: Entry, machines: dict[str, Machine]) -> str:
     """Keep an entry; why it was not kept, or ""."""
     machine = machines.get(entry.machine_digest) or described(entry.machine, entry.machine_digest)
     if machine is None:
@@ -164,7 +164,7 @@ def import_entry(store: SqliteStore, entry: Entry, machines: dict[str, Machine])
     return ""
 
 
-def import_artifact(store: SqliteStore, artifact: Any, trusted: SigningKeys) -> tuple[str, str, str]:
+def import_artifact(store: SqlStore, artifact: Any, trusted: SigningKeys) -> tuple[str, str, str]:
     """Keep an artifact that has the hash it says and, if it runs, a signature; its key, its name, why not or ""."""
     fields = ("key", "name", "digest", "data")
     if not isinstance(artifact, dict) or not all(isinstance(artifact.get(field), str) for field in fields):

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from twill.exc import StoreUnavailable
 from twill.store.objects import LARGE, Objects
 from twill.store.pg import Postgres
-from twill.store.rows import sha256
+from twill.store.rows import HASH, sha256
 from twill.store.sql import Session, SqlStore
 
 FIRST = (
@@ -64,6 +64,19 @@ class PostgresStore(SqlStore):
         sums = "(SELECT coalesce(sum(bytes), 0) FROM schedules) + (SELECT coalesce(sum(bytes), 0) FROM artifacts)"
         return int(c.execute(f"SELECT {sums}").fetchone()[0])
 
+    def on_disk(self, c: Session) -> int:
+        """See SqlStore; object storage is not among it."""
+        tables = ("schedules", "artifacts", "quarantine", self.machines_table)
+        sizes = " + ".join(f"pg_total_relation_size('{table}')" for table in tables)
+        return int(c.execute(f"SELECT {sizes}").fetchone()[0])
+
+    def broken(self, c: Session) -> list[str]:
+        """See SqlStore. Nothing: pg_amcheck and checksums are the database's own."""
+        return []
+
+    def give_room_back(self) -> None:
+        """See SqlStore. The database does so by itself (autovacuum)."""
+
     def close_database(self) -> None:
         """See SqlStore."""
         self.database.close()
@@ -88,6 +101,17 @@ class PostgresStore(SqlStore):
             return None
         self.touch(key, name)
         return data
+
+    def artifact_fault(self, key: str, name: str) -> str | None:
+        """See SqlStore."""
+        question = "SELECT bytes > 0 AND length(data) = 0 FROM artifacts WHERE key = ? AND name = ?"
+        with self.reading() as c:
+            elsewhere = c.execute(question, (key, name)).fetchone() == (True,)
+        if not elsewhere:
+            return super().artifact_fault(key, name)
+        if self.objects is None:
+            return "it is in object storage, which is not named (TWILL_OBJECTS)"
+        return HASH if self.get_artifact(key, name) is None else ""
 
     def put_artifact(self, key: str, name: str, data: bytes) -> None:
         """See `ScheduleStore.put_artifact`. The object is there before its row is."""

@@ -96,6 +96,18 @@ class SqlStore:
         """Bytes of schedules and artifacts."""
 
     @abstractmethod
+    def on_disk(self, c: Session) -> int:
+        """Bytes that the database takes on its disk."""
+
+    @abstractmethod
+    def broken(self, c: Session) -> list[str]:
+        """What is wrong with the database's own structure, as far as it can tell."""
+
+    @abstractmethod
+    def give_room_back(self) -> None:
+        """Let the disk have what is free now."""
+
+    @abstractmethod
     def close_database(self) -> None:
         """Let go of the database."""
 
@@ -246,6 +258,17 @@ class SqlStore:
             return None
         self.touch(key, name)
         return data
+
+    def artifact_fault(self, key: str, name: str) -> str | None:
+        """What is wrong with an artifact, which is then set aside; "" if nothing is, None if there is none."""
+        with self.reading() as c:
+            row = c.execute("SELECT digest, data FROM artifacts WHERE key = ? AND name = ?", (key, name)).fetchone()
+        if row is None:
+            return None
+        if isinstance(row[1], bytes) and sha256(row[1]) == row[0]:
+            return ""
+        self.quarantine_artifact(key, name, row[0])
+        return HASH
 
     def put_artifact(self, key: str, name: str, data: bytes) -> None:
         """See `ScheduleStore.put_artifact`."""

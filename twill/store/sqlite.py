@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -37,6 +38,21 @@ class SqliteStore(SqlStore):
         """See SqlStore."""
         question = "SELECT sum(bytes) FROM totals WHERE name IN ('schedules', 'artifacts')"
         return int(c.execute(question).fetchone()[0])
+
+    def on_disk(self, c: Session) -> int:
+        """See SqlStore."""
+        files = (f"{self.path}{end}" for end in ("", "-wal"))
+        return sum(os.path.getsize(file) for file in files if os.path.exists(file))
+
+    def broken(self, c: Session) -> list[str]:
+        """See SqlStore."""
+        return [row[0] for row in c.execute("PRAGMA integrity_check(10)").fetchall() if row[0] != "ok"]
+
+    def give_room_back(self) -> None:
+        """See SqlStore."""
+        with self.database.reading() as c:
+            c.executescript("PRAGMA incremental_vacuum")  # `execute` would step it only once
+            c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close_database(self) -> None:
         """See SqlStore."""

@@ -87,9 +87,16 @@ def hinted(specialization: Specialization) -> dict[str, str]:
     return {name: kind + (":16" if name in promised else "") for name, kind in specialization.signature}
 
 
-def read(target: str, spec: str | None, tiles: Tiles, sig: Iterable[str] = (), const: Iterable[str] = ()) -> Extracted:
+def read(
+    target: str,
+    spec: str | None,
+    tiles: Tiles,
+    sig: Iterable[str] = (),
+    const: Iterable[str] = (),
+    strict: bool = False,
+) -> Extracted:
     """The kernel with these tiles. Errors: those of `extract`."""
-    return extract(target, spec=spec, sig=(*sig, *tiles.sig), const=(*const, *tiles.const))
+    return extract(target, spec=spec, sig=(*sig, *tiles.sig), const=(*const, *tiles.const), strict=strict)
 
 
 def space_of(specialization: Specialization) -> Space | None:

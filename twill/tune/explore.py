@@ -22,7 +22,8 @@ from twill.tune.predict import predicted_cycles
 @dataclass(frozen=True)
 class Asked:
     """What is explored. values: of constexprs, over those of the sidecar. sizes: to tune for (none: the sidecar's).
-    top: equally good schedules of each choice of tiles and row blocks. options: of each solve."""
+    top: equally good schedules of each choice of tiles and row blocks. options: of each solve. strict: as for
+    `twill.kernel.specialization.resolve`."""
 
     target: str
     spec: str | None = None
@@ -32,6 +33,7 @@ class Asked:
     sizes: tuple[Mapping[str, int], ...] = ()
     top: int = 1
     options: SolveOptions = SolveOptions(budget=60.0, fuse=False)
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Explored:
 
 def explore(asked: Asked, machine: Machine, tell: Callable[[str], None] = lambda text: None) -> Explored:
     """Solves everything. Errors of the default tiles are raised, those of others are recorded."""
-    own = read(asked.target, asked.spec, Tiles({}, {}), asked.sig, asked.const)
+    own = read(asked.target, asked.spec, Tiles({}, {}), asked.sig, asked.const, asked.strict)
     space = with_values(space_of(own.specialization), asked.values or {})
     sizes = [dict(case.sizes) for case in cases(own.specialization, asked.sizes)]
     candidates: list[Candidate] = []
@@ -61,7 +63,9 @@ def explore(asked: Asked, machine: Machine, tell: Callable[[str], None] = lambda
     for tiles in all_tiles(own.specialization, space):
         tell(f"solving {tiles.text()}")
         try:
-            kernel = read(asked.target, asked.spec, tiles, asked.sig, asked.const) if tiles.constants else own
+            kernel = own
+            if tiles.constants:
+                kernel = read(asked.target, asked.spec, tiles, asked.sig, asked.const, asked.strict)
             launches = cases(kernel.specialization, sizes)
         except exc.TwillError as error:
             if kernel_is_own(tiles):

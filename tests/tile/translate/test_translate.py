@@ -15,7 +15,7 @@ from twill.kernel.specialization import list_specializations, resolve
 from twill.kernel.ttir import ttir
 from twill.tile import between
 from twill.tile.access.resolve import resolve_accesses
-from twill.tile.program import Loop, TileProgram, TileType
+from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.text import program_text
 from twill.tile.translate.translate import from_mlir, tile_program
 from twill.tile.vocabulary import ELEMENTWISE, PRODUCT, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
@@ -339,3 +339,19 @@ def test_fail_functions_that_are_not_inlined(kernel_file: Callable[..., str]) ->
     with pytest.raises(UnsupportedOperation, match="not inlined") as raised:
         translate(kernel_file(source))
     assert raised.value.line == 9
+
+
+def test_hints_about_caches_leave_a_load_what_it_is(kernel_file: Callable[..., str]) -> None:
+    def source(load: str, store: str) -> str:
+        return f"""
+        @triton.jit
+        def k(x, y, B: tl.constexpr):
+            o = tl.arange(0, B)
+            tl.store(y + o, tl.load(x + o{load}){store})
+        """
+
+    def body(text: str) -> tuple[Op | Loop, ...]:
+        return tile_program(resolve(kernel_file(text), sig=["x=*fp32:16", "y=*fp32:16"], const=["B=64"])).body
+
+    hinted = ', cache_modifier=".cg", eviction_policy="evict_first"', ', cache_modifier=".cs"'
+    assert body(source(*hinted)) == body(source("", ""))

@@ -185,5 +185,7 @@ class Emitter:
         """The finished program: constants first, dead code dropped, densely numbered."""
         body = (*self._constant_ops, *self._body)
         values = tuple(self._values)
-        program = TileProgram(spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion)
+        program = TileProgram(
+            spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion, strict=spec.strict
+        )
         return compact(settled(program))

@@ -56,7 +56,8 @@ class Strand:
 
 @dataclass
 class World:
-    """What CTAs that run together share. progress: counts what happens that others may wait for."""
+    """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
+    code that some lane came to; CTAs that run one after the other share it."""
 
     memory: Global
     clocks: Clocks
@@ -68,6 +69,7 @@ class World:
     maps: dict[int, Any] = field(default_factory=dict)
     parameters: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     blocks: int = 0
+    visited: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -139,6 +141,17 @@ class Gang:
         """Warps that have some of these lanes (a mask)."""
         return [warp for warp in self.own_warps if lanes[self.warps == warp].any()]
 
+    def lanes_of(self, warp: int, lanes: Array) -> Array:
+        """Which of the 32 lanes of a warp are among these (a mask)."""
+        first = WARP * (warp - self.own_warps[0])
+        own = np.zeros(WARP, bool)
+        own[: self.size - first] = lanes[first : first + WARP]
+        return own
+
+    def meet(self) -> None:
+        """The warps of the lanes that run now meet: all lanes of theirs that have not ended are here."""
+        self.cta.world.clocks.lanes.meet(self.warps_of(self.running()))
+
     def alone(self, warp: int) -> Array:
         """The lanes of one warp as a mask."""
         own: Array = self.warps == warp
@@ -195,6 +208,7 @@ class Gang:
     def _run(self, strand: Strand) -> None:
         """One block, and what ends it."""
         self.strand = strand
+        self.cta.world.visited.add(strand.block)
         code = self.code
         block = code.blocks[strand.block]
         self.mask = None if len(self.strands) == 1 else strand.lanes

@@ -1,0 +1,143 @@
+"""Promises of workers and front ends that share a database: news at once, a solve that outlives a database's restart,
+and a killed worker's job solved by another, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server import events, pool
+from server.pool import Pool
+from server.queue import QueueUnavailable
+from server.queue_postgres import PostgresQueue
+from server.service import Service
+from server.settings import Settings
+from tests.conftest import ROOT
+from tests.postgres import PostgresServer, server
+from tests.server.queues import LEASE
+from tests.server.test_pool import LIMITS, endless, request
+from tests.service import body, graph, serving
+from twill.machine.description import Machine
+from twill.store.api import ENDED, Job
+from twill.store.interface import Entry
+from twill.store.postgres import PostgresStore
+
+PATIENCE = 120.0
+
+
+@pytest.fixture
+def url() -> str:
+    return server().fresh()
+
+
+@pytest.fixture
+def queue(url: str) -> Iterator[PostgresQueue]:
+    opened = PostgresQueue(url)
+    yield opened
+    opened.close()
+
+
+def until(queue: PostgresQueue, job: str, states: object) -> Job:
+    """The job when it is in one of the states."""
+    assert isinstance(states, frozenset | tuple)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = queue.get(job)
+        assert found is not None
+        if found.state in states:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{found} is not in {states}")
+
+
+def working(url: str, log: Path) -> subprocess.Popen[bytes]:
+    """A worker of its own, as `twill work` starts it."""
+    with log.open("wb") as stream:
+        command = [sys.executable, "-m", "twill", "work", "--store", url]
+        environment = {**os.environ, "PYTHONWARNINGS": "error"}
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=stream)
+
+
+def test_a_stream_at_one_front_end_tells_at_once_what_another_process_does(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LOOK_ANYWAY", PATIENCE)  # nobody looks by himself
+    front = Service(Settings(data=None, workers=0, rate=0), PostgresStore(url), PostgresQueue(url))
+    elsewhere = PostgresQueue(url)
+    with serving(front) as client:
+        job = client.post("/v1/jobs", json=body()).json()["id"]
+        told = []
+        with client.stream("GET", f"/v1/jobs/{job}/events", timeout=PATIENCE) as stream:
+            lines = stream.iter_lines()
+            for line in lines:
+                if line.startswith("data: "):
+                    told.append(Job.parse(line.removeprefix("data: ")).state)
+                    if told == ["queued"]:
+                        claim = elsewhere.claim("w", LEASE)
+                        assert claim is not None and elsewhere.finish(claim, "done")
+        assert told == ["queued", "running", "done"]
+    elsewhere.close()
+
+
+def test_a_worker_that_is_killed_while_it_solves_loses_its_job_to_another_and_it_is_done_once(
+    url: str, queue: PostgresQueue, tmp_path: Path
+) -> None:
+    slow = queue.submit(request(endless()), 10)[0].id
+    first = working(url, tmp_path / "first")
+    until(queue, slow, ("running",))
+    quick = queue.submit(request(graph()), 10)[0].id
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    second = working(url, tmp_path / "second")  # on the same host: it knows that the first is gone
+    end = time.monotonic() + PATIENCE
+    while [Job.parse(event.job).state for event in queue.events(slow)].count("queued") < 2:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    queue.cancel(slow)
+    assert until(queue, slow, ENDED).state == "cancelled"
+    assert until(queue, quick, ENDED).state == "done"
+    states = [Job.parse(event.job).state for event in queue.events(quick)]
+    assert states.count("done") == 1 and states[-1] == "done"
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(PATIENCE) == 0
+
+
+def test_a_solve_goes_on_while_its_database_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "BEAT", 0.1)
+    own = PostgresServer()
+    try:
+        url = own.fresh()
+        queue, store = PostgresQueue(url), PostgresStore(url)
+        keep, down = store.keep, threading.Event()
+
+        def keep_while_it_is_away(entry: Entry, machine: Machine) -> Entry:
+            if not down.is_set():
+                own.stop()
+                down.set()
+            return keep(entry, machine)
+
+        monkeypatch.setattr(store, "keep", keep_while_it_is_away)
+        job = queue.submit(request(graph()), 10)[0].id
+        workers = Pool(queue, store, 1, LIMITS)
+        workers.start()
+        assert down.wait(PATIENCE)
+        with pytest.raises(QueueUnavailable):
+            queue.get(job)
+        own.start()
+        found = until(queue, job, ENDED)
+        workers.stop()
+        states = [Job.parse(event.job).state for event in queue.events(job)]
+        assert (found.state, found.attempts, states.count("queued")) == ("done", 1, 1)
+        assert store.get(found.key) is not None
+        queue.close()
+        store.close()
+    finally:
+        own.remove()

@@ -1,0 +1,25 @@
+"""What a signature could promise so that a tile goes by TMA, and does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from twill.tile.program import TileProgram
+
+MISSING = re.compile(
+    r"is not known to be (aligned to|a multiple of) \d+ bytes"
+)  # as twill.tile.access.transport says it
+
+
+def missing_promises(program: TileProgram) -> Iterator[tuple[int, str]]:
+    """(line, what is missing), once each, for tiles that threads copy because nothing says that an address or a stride
+    is a multiple of 16 bytes."""
+    told: set[tuple[str, str]] = set()
+    for op in program.ops():
+        access = op.access
+        reason = "" if access is None else access.transport_reason.split(";")[0]
+        if access is None or not MISSING.search(reason) or (access.base, reason) in told:
+            continue
+        told.add((access.base, reason))
+        yield op.line, f"a tile of {access.base} does not go by TMA: {reason}"
