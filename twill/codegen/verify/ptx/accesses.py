@@ -143,6 +143,7 @@ def _read(g: Gang, space: str, addresses: Array, size: int, count: int, lanes: A
             warps = np.array(g.warps_of(g.running()))
             at = np.broadcast_to(at, (len(warps), at.shape[1]))
         noted(g, cta.shadow.read(at, warps), place)
+        cta.shadow.clocks.accessed(g.warps[lanes], lanes % WARP)
         words = cta.shared.view(_WORDS[size])
         return [words[offsets // size + number] for number in range(count)]
     if space == "global":
@@ -275,6 +276,7 @@ def _words_at(g: Gang, space: str, addresses: Array, size: int, lanes: Array) ->
         shadow.writer[at] = g.warps[lanes][:, None]
         shadow.written[at] = shadow.clocks.known[g.warps[lanes], g.warps[lanes]][:, None]
         shadow.generic[at] = True
+        shadow.clocks.accessed(g.warps[lanes], lanes % WARP)
         words = cta.shared.view(_WORDS[size])
         return [(words, int(offset) // size) for offset in offsets]
     if space != "global":
@@ -349,6 +351,7 @@ def _matrix(operands: Operands, instruction: Instruction) -> Step:
             cta, at = rows(g, lanes)
             bytes_at = (at[:, : 8 * count, None] + np.arange(16)).reshape(-1, 16)
             noted(g, cta.shadow.read(bytes_at, np.repeat(g.warps[lanes].reshape(-1, WARP)[:, 0], 8 * count)), place)
+            cta.shadow.clocks.accessed(g.warps[lanes], lanes % WARP)
             found = ldmatrix(count, at, cta.shared, trans).reshape(-1, count)
             for number, put in enumerate(puts):
                 whole = np.zeros(g.size, np.uint32)
@@ -368,6 +371,7 @@ def _matrix(operands: Operands, instruction: Instruction) -> Step:
         # Every lane has a part of every row: all of them must fence.
         noted(g, cta.shadow.write(places, warps, np.zeros(len(places), np.int64)), place)
         cta.shadow.clocks.unfenced[warps[:, None], np.arange(WARP)] = True
+        cta.shadow.clocks.accessed(g.warps[lanes], lanes % WARP)
         cta.shared[places] = values
         g.cta.world.progress += 1
 

@@ -164,7 +164,7 @@ def _together(step: Step, following: int, whole_gang: bool) -> End:
 def _barrier(operands: Operands, instruction: Instruction, following: int) -> End:
     modifiers = instruction.modifiers
     if "warp" in modifiers:
-        return _together(lambda g: None, following, whole_gang=False)
+        return _together(Gang.meet, following, whole_gang=False)
     if "cluster" in modifiers:
         return _cluster(instruction, following)
     if "red" in modifiers:
@@ -182,6 +182,8 @@ def _barrier(operands: Operands, instruction: Instruction, following: int) -> En
         count = _one(g, threads(g), lanes, "count of a barrier")
         warps = g.warps_of(lanes)
         barrier = g.cta.barriers.sync(which, count, _whole(g), warps, WARP * len(warps), waits)
+        if waits:
+            g.meet()
         phase = barrier.phase
         done = barrier.arrived == barrier.expected
         g.cta.world.progress += 1
@@ -229,6 +231,7 @@ def _cluster(instruction: Instruction, following: int) -> End:
             return
         for warp in warps:
             g.cta.world.clocks.acquire(warp, barrier.done)
+        g.meet()
         g.go(strand, following)
 
     return end

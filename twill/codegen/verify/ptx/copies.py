@@ -255,7 +255,7 @@ def _start(
         )
     barrier = cta.barriers.at(signal, warp)
     at = slice(address, address + extent)
-    noted(g, cta.shadow.copied_to(at, warp, barrier.agent, barrier.phase + 1), place)
+    noted(g, cta.shadow.copied_to(at, warp, lane % WARP, barrier.agent, barrier.phase + 1), place)
     for other in cta.barriers.objects:
         if address - 8 < other < address + extent:
             raise Stopped("mbarrier", f"a copy to the mbarrier at {other:#x}")
@@ -304,7 +304,7 @@ def _begin(
             "bounds", f"a copy of shared addresses {address:#x} to {address + extent:#x} of {len(cta.shared):#x}"
         )
     at = slice(address, address + extent)
-    noted(g, cta.shadow.begin(at, [int(g.warps[lane])]), place)
+    noted(g, cta.shadow.begin_alone(at, int(g.warps[lane]), lane % WARP), place)
     g.cta.copies.stores.setdefault(g.first + lane, Thread()).open.append(Store(read, at, cta, place))
 
 

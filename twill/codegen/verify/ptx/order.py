@@ -1,11 +1,11 @@
 """Who knows of what: vector clocks of warps, and the last accesses of every byte of shared memory.
 
 A clock says of every agent up to which of its epochs one knows what it did. Agents are the warps of a cluster and, for
-copies that land on them, the mbarriers. A warp's epoch ends when it arrives somewhere. `visible` says the same of
-accesses that asynchronous operations come after: those behind which a `fence.proxy.async` is on the way to whoever
-starts the operation, of the thread itself or of one who has synchronized with it (PTX ISA, "Causality Order":
-proxy-preserved base causality order). A multiply or a bulk store must see what threads wrote; a copy must not
-overwrite what they still read.
+copies that land on them, the mbarriers. A warp's epoch ends when it arrives somewhere; what an arrival of some of its
+lanes covers is in `lanes.py`. `visible` says the same of accesses that asynchronous operations come after: those behind
+which a `fence.proxy.async` is on the way to whoever starts the operation, of the thread itself or of one who has
+synchronized with it (PTX ISA, "Causality Order": proxy-preserved base causality order). A multiply or a bulk store must
+see what threads wrote; a copy must not overwrite what they still read.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from twill.codegen.verify.ptx.lanes import WARP, Lanes
+
+EVERY = np.ones(WARP, bool)
 
 Array = Any  # np.ndarray
 
@@ -37,10 +41,12 @@ class Snapshot:
 
 
 class Clocks:
-    """The clocks of all warps that run together. lanes: threads of each warp that wrote and have not fenced."""
+    """The clocks of all warps that run together. lanes: what those of a warp know of one another. unfenced: threads of
+    each warp that wrote and have not fenced."""
 
     def __init__(self, warps: int) -> None:
         self.warps = warps
+        self.lanes = Lanes(warps)
         self.agents = warps
         size = warps + 64
         self.known = np.zeros((warps, size), np.int32)
@@ -56,11 +62,25 @@ class Clocks:
             self.known, self.visible = np.pad(self.known, wider), np.pad(self.visible, wider)
         return self.agents - 1
 
-    def release(self, warp: int) -> Snapshot:
-        """What others learn of a warp that arrives; its next epoch begins."""
+    def accessed(self, warps: Array, lanes: Array) -> None:
+        """Lanes access shared memory themselves."""
+        self.lanes.access(warps, lanes, self.known[warps, warps])
+
+    def release(self, warp: int, lanes: Array = EVERY) -> Snapshot:
+        """What others learn of a warp of which some lanes [32] arrive; its next epoch begins."""
         snapshot = Snapshot(self.known[warp].copy(), self.visible[warp].copy())
+        covered = self.lanes.covered(warp, lanes)
+        snapshot.known[warp] = min(snapshot.known[warp], covered)
+        snapshot.visible[warp] = min(snapshot.visible[warp], covered)
         self.known[warp, warp] += 1
         return snapshot
+
+    def known_to(self, warp: int, lane: int) -> tuple[Array, Array]:
+        """What one lane of a warp knows, and of what it knows that asynchronous operations come after."""
+        known, visible = self.known[warp].copy(), self.visible[warp].copy()
+        covered = self.lanes.covered(warp, np.arange(WARP) == lane)
+        known[warp], visible[warp] = min(known[warp], covered), min(visible[warp], covered)
+        return known, visible
 
     def acquire(self, warp: int, snapshot: Snapshot | None) -> None:
         """A warp has waited for something."""
@@ -110,12 +130,14 @@ class Shadow:
         self.written[at] = clocks.known[warps, warps][:, None]
         self.generic[at] = True
         clocks.unfenced[warps, lanes] = True
+        clocks.accessed(warps, lanes)
         return wrong
 
-    def copied_to(self, at: Array | slice, warp: int, agent: int, epoch: int) -> str:
-        """A copy that `warp` starts writes bytes; it is over when epoch `epoch` of `agent` is known."""
-        wrong = self._overwritten(at, self.clocks.known[warp])
-        unfenced = self.loads[at] > self.clocks.visible[warp][: self.clocks.warps]
+    def copied_to(self, at: Array | slice, warp: int, lane: int, agent: int, epoch: int) -> str:
+        """A copy that a lane of `warp` starts writes bytes; it is over when epoch `epoch` of `agent` is known."""
+        known, visible = self.clocks.known_to(warp, lane)
+        wrong = self._overwritten(at, known)
+        unfenced = self.loads[at] > visible[: self.clocks.warps]
         if not wrong and unfenced.any():
             late = int(np.argwhere(unfenced)[0][-1])
             wrong = f"proxy-fence:a copy overwrites what warp {late} read without a fence.proxy.async behind it"
@@ -126,8 +148,13 @@ class Shadow:
 
     def begin(self, at: Array | slice, warps: list[int]) -> str:
         """Asynchronous reads of bytes, started by warps together, of which each must know that the bytes are there."""
-        known = self.clocks.known[warps].min(axis=0)
-        visible = self.clocks.visible[warps].min(axis=0)
+        return self._begin(at, self.clocks.known[warps].min(axis=0), self.clocks.visible[warps].min(axis=0))
+
+    def begin_alone(self, at: Array | slice, warp: int, lane: int) -> str:
+        """The same, started by one lane."""
+        return self._begin(at, *self.clocks.known_to(warp, lane))
+
+    def _begin(self, at: Array | slice, known: Array, visible: Array) -> str:
         writer, stamp = self.writer[at], self.written[at]
         late = stamp > known[writer]
         self.busy[at] += 1

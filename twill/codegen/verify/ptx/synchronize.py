@@ -40,9 +40,7 @@ def _fence(instruction: Instruction) -> Step:
     def step(g: Gang) -> None:
         running = g.running()
         for warp in g.warps_of(running):
-            lanes = np.zeros(WARP, bool)
-            lanes[g.lane[running & (g.warps == warp)] % WARP] = True
-            g.cta.world.clocks.fence(warp, lanes)
+            g.cta.world.clocks.fence(warp, g.lanes_of(warp, running))
 
     return step
 
@@ -116,7 +114,8 @@ def _arrive(operands: Operands, instruction: Instruction) -> Step:
         lanes = g.lanes()
         numbers = g.of_lanes(number(g), lanes).tolist()
         clocks = g.cta.world.clocks
-        snapshots = {warp: clocks.release(warp) for warp in g.warps_of(g.running())}
+        running = g.running()
+        snapshots = {warp: clocks.release(warp, g.lanes_of(warp, running)) for warp in g.warps_of(running)}
         phases = np.zeros(g.size, np.uint64)
         for lane, value, (cta, offset) in zip(
             lanes.tolist(), numbers, barriers_of(g, address(g), lanes, space), strict=True

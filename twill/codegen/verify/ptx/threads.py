@@ -139,6 +139,17 @@ class Gang:
         """Warps that have some of these lanes (a mask)."""
         return [warp for warp in self.own_warps if lanes[self.warps == warp].any()]
 
+    def lanes_of(self, warp: int, lanes: Array) -> Array:
+        """Which of the 32 lanes of a warp are among these (a mask)."""
+        first = WARP * (warp - self.own_warps[0])
+        own = np.zeros(WARP, bool)
+        own[: self.size - first] = lanes[first : first + WARP]
+        return own
+
+    def meet(self) -> None:
+        """The warps of the lanes that run now meet: all lanes of theirs that have not ended are here."""
+        self.cta.world.clocks.lanes.meet(self.warps_of(self.running()))
+
     def alone(self, warp: int) -> Array:
         """The lanes of one warp as a mask."""
         own: Array = self.warps == warp
