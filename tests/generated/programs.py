@@ -121,7 +121,10 @@ def binary(draw: Draw, writer: Writer) -> Tile | None:
         operands = [tile.name, draw.choice(amounts).name if amounts and tile.loaded else "3"]
     if name in ("div", "rem") and tile.dtype in INTEGERS:  # what a division by zero gives is not defined
         operands[1] = f"({operands[1]} | 1)"
-    return writer.let(choices[name].format(*operands), tile.dtype, tile.shape, name)
+    text = choices[name].format(*operands)
+    if name in ("div", "rem") and tile.dtype in HALVES:  # which Triton computes in f32, and leaves so
+        text = f"({text}).to({LANGUAGE[tile.dtype]})"
+    return writer.let(text, tile.dtype, tile.shape, name)
 
 
 def compare(draw: Draw, writer: Writer) -> Tile | None:

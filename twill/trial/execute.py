@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twill import exc
@@ -40,12 +40,14 @@ WORKSPACE = "(workspace)"
 @dataclass(frozen=True)
 class Execution:
     """What the kernel's machine code did. arrays: tensors after it, as the launch has them. findings: what a GPU may
-    take amiss. differences: from the sequential tile program, in words."""
+    take amiss. differences: from the sequential tile program, in words. executed: share of the PTX's instructions that
+    some thread came to."""
 
     launch: Launch
     arrays: Mapping[str, Array]
     findings: tuple[Finding, ...]
     differences: tuple[str, ...] = ()
+    executed: float = 0.0
 
     def said(self) -> list[str]:
         """All that is wrong with it."""
@@ -77,7 +79,7 @@ def execute(text: str, manifest: Manifest, launch: Launch, elements: Mapping[str
     left = result.tensors.get(WORKSPACE)
     wrong = ("the workspace is not left as zeros",) if left is not None and left.any() else ()
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
-    return Execution(launch, arrays, result.findings, wrong)
+    return Execution(launch, arrays, result.findings, wrong, result.executed)
 
 
 def as_bits(array: Array, element: str) -> Array:
@@ -165,7 +167,7 @@ def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Launch
     against = reference(program, launch)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     different = tuple(violation.describe() for violation in wrong)
-    return Execution(launch, found.arrays, found.findings, (*found.differences, *different))
+    return replace(found, differences=(*found.differences, *different))
 
 
 def checked(emission: Emission, problem: Problem | None = None) -> Execution:

@@ -73,6 +73,18 @@ def test_faults_in_blocks_without_a_mask_are_found_where_a_window_has_masks_at_b
         assert verify(mutant.program, given=given, enough=1), mutant.place
 
 
+def test_roundings_are_counted_where_sums_are_of_many_numbers() -> None:
+    """Of large floats a softmax leaves one for each row: then an accumulator is a bf16 anyway."""
+    program, given = lowered("attention_any_length", "causal")
+    (own,) = (trial for trial in given if len(trial.references) > 1)
+    assert own.launch.scale == 1
+    made = [mutant for mutant in mutants(program) if mutant.kind == "accumulator rounded" and mutant.place is not None
+            and mutant.place.group == 0]  # fmt: skip
+    assert len(made) == 2
+    for mutant in made:
+        assert verify(mutant.program, given=[own], enough=1), mutant.place
+
+
 def result_of(program: WarpProgram, mutant: Mutant) -> str:
     """The name of what a mutant's statement computes."""
     assert mutant.place is not None and isinstance(mutant.place.stmt, Compute)

@@ -70,11 +70,13 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """The tensors as the kernel leaves them, in dtype and shape as given; what was found; blocks of code that ran."""
+    """The tensors as the kernel leaves them, in dtype and shape as given; what was found; how many blocks of code ran.
+    executed: share of the instructions that some lane came to."""
 
     tensors: Mapping[str, Array]
     findings: tuple[Finding, ...]
     blocks: int = field(compare=False, default=0)
+    executed: float = field(compare=False, default=0.0)
 
 
 def execute(module: Module, entry: str, launch: Launch) -> Result:
@@ -88,17 +90,20 @@ def execute(module: Module, entry: str, launch: Launch) -> Result:
     addresses = {name: memory.add(name, tensor) for name, tensor in launch.tensors.items()}
     parameters, maps = _parameters(code, launch, addresses)
     blocks = 0
+    visited: set[int] = set()
     indices = [(x, y, z) for z, y, x in product(*(range(extent) for extent in launch.grid[::-1]))]
     with np.errstate(all="ignore"):  # infinities are values like others
         for first in range(0, len(indices), launch.cluster):
             world = _world(code, launch, memory, findings, indices[first : first + launch.cluster])
-            world.parameters, world.maps = parameters, maps
+            world.parameters, world.maps, world.visited = parameters, maps, visited
             finished = _run(world, findings, launch.blocks - blocks)
             blocks += world.blocks
             if not finished or len(findings.found) >= ENOUGH:
                 break
     tensors = {name: _back(memory, addresses[name], tensor) for name, tensor in launch.tensors.items()}
-    return Result(tensors, findings.all(), blocks)
+    sizes = [len(block.instructions) + (block.last is not None) for block in code.blocks]
+    executed = sum(sizes[block] for block in visited) / sum(sizes)
+    return Result(tensors, findings.all(), blocks, executed)
 
 
 def _back(memory: Global, address: int, tensor: Array) -> Array:

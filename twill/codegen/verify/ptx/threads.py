@@ -56,7 +56,8 @@ class Strand:
 
 @dataclass
 class World:
-    """What CTAs that run together share. progress: counts what happens that others may wait for."""
+    """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
+    code that some lane came to; CTAs that run one after the other share it."""
 
     memory: Global
     clocks: Clocks
@@ -68,6 +69,7 @@ class World:
     maps: dict[int, Any] = field(default_factory=dict)
     parameters: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     blocks: int = 0
+    visited: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -206,6 +208,7 @@ class Gang:
     def _run(self, strand: Strand) -> None:
         """One block, and what ends it."""
         self.strand = strand
+        self.cta.world.visited.add(strand.block)
         code = self.code
         block = code.blocks[strand.block]
         self.mask = None if len(self.strands) == 1 else strand.lanes
