@@ -235,7 +235,7 @@ class Tiles:
 def vector(extent: int, side: int, target: Target) -> Along:
     """The layout of a vector along rows (side 1) or columns (side 0) of what products of a target make; its parent is
     the least that has them."""
-    assert target.mma is not None, "there are products"
+    assert target.mma is not None, "matrices have the layouts of products"
     if side == ROWS:
         return Along(Accumulator(extent, target.mma.columns), 1)
     return Along(Accumulator(target.mma.rows, extent), 0)
