@@ -171,6 +171,8 @@ def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> N
         ("... of # is ...", 2), ("of # things", 1),
     ]  # fmt: skip
     assert reason_of(KeyError("x")) == "internal error: KeyError"
+    kept = UnsupportedOperation("an early `return` of tl.inline_asm_elementwise")
+    assert reason_of(kept) == kept.message
 
 
 def test_patience_is_the_limit_and_four_solves() -> None:
