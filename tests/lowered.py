@@ -5,13 +5,17 @@ from __future__ import annotations
 from itertools import count
 
 from tests.kernels import H100
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.assign import assign
+from twill.codegen.lower.candidates import candidates
+from twill.codegen.lower.place import place
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.registers import Registers
-from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.tiles import Tiles
-from twill.graph.build import dependence_graph, wire
+from twill.codegen.targets.base import target_of
+from twill.graph.build import Wired, dependence_graph, wire
+from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -23,11 +27,19 @@ def scheduled(program: TileProgram, blocks: int = 1) -> Schedule:
     return solve(dependence_graph(program), H100, SolveOptions(strategy="heuristic", blocks=blocks, fuse=False))
 
 
-def planned(program: TileProgram, blocks: int = 1) -> Rings:
+def plan_of(wired: Wired, schedule: Schedule, machine: Machine = H100) -> Plan:
+    """The plan of the first candidate that is not refused."""
+    tiles = Tiles(wired, target_of(machine), split_class(wired, schedule), schedule.cooperation.split)
+    for candidate in candidates(wired.program, schedule, machine):
+        plan = assign(wired, tiles, schedule, machine, candidate)
+        if isinstance(plan, Plan):
+            return plan
+    raise AssertionError("one without ping-pong is never refused")
+
+
+def planned(program: TileProgram, blocks: int = 1) -> Placement:
     """Tasks and rings of a program."""
-    wired, schedule = wire(program), scheduled(program, blocks)
-    tiles = Tiles(wired, split_class(wired, schedule), schedule.cooperation.split)
-    return Rings(Plan(wired, schedule, H100, tiles), Memory(program.file))
+    return place(plan_of(wire(program), scheduled(program, blocks)))
 
 
 def registers_of(plan: Plan, group: int) -> Registers:

@@ -51,6 +51,16 @@ def test_the_warp_program_is_printed_without_a_compiler(
     assert capsys.readouterr().out == (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
 
 
+def test_why_lists_every_choice_with_its_predicted_cost_and_what_became_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["emit", GEMM.file, *GIVEN, "--schedule", str(GEMM.path), "--why"]) == 0
+    said = capsys.readouterr().out
+    assert "one row block (I = 512): chosen" in said and "2 row blocks along m (I = 512): worse" in said
+    assert said.count(": taken\n") == 1 and "ping-pong, all that is free in registers (512 cycles an iteration" in said
+    assert "not tried: predicted no faster" in said
+
+
 def test_clusters_are_emitted_if_asked_and_refused_where_nothing_is_shared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

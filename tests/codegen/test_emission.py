@@ -13,6 +13,7 @@ from twill.codegen import emission
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emission import emit_scheduled, emit_solved, extract, missing, roomier, slack, solve_with_room
 from twill.graph.dependence import DependenceGraph
+from twill.graph.extract import extract as graph_of
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.schedule.checker.check import check_or_raise
@@ -46,7 +47,15 @@ class Builds:
         self.schedules: list[Schedule] = []
 
     def __call__(
-        self, program: object, spec: object, given: Schedule, on: Machine, tell: object, order: str, ctas: int
+        self,
+        program: object,
+        spec: object,
+        given: Schedule,
+        on: Machine,
+        tell: object,
+        order: str,
+        ctas: int,
+        record: object,
     ) -> Any:
         self.schedules.append(given)
         if self.endings:
@@ -159,3 +168,11 @@ def test_a_broken_schedule_is_refused() -> None:
     broken = schedule(GEMM).model_copy(update={"ii": 1})
     with pytest.raises(exc.InvalidSchedule):
         emit_scheduled(kernel(GEMM), machine(), broken)
+
+
+@pytest.mark.parametrize(("file", "spec"), [("examples/attention.py", "causal"), ("examples/gemm.py", "bf16")])
+def test_the_graph_that_is_solved_is_the_graph_that_is_lowered(file: str, spec: str) -> None:
+    """Maxima that move only when they must change no node: `twill solve` and `twill emit` have one graph."""
+    read = kernel(Example(file, spec))
+    assert read.graph is read.wired.graph and read.program is read.wired.program
+    assert read.graph == graph_of(file, spec)[1]

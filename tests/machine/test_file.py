@@ -190,6 +190,13 @@ MISTAKES = [
     ("value = 100,", "value = 100, spread = [99, true],", exc.BadFigure, 24, "two numbers"),
     ("value = 100,", "value = 100, spread = [99, inf],", exc.BadFigure, 24, "two numbers"),
     ("value = 100,", "value = 100, spreed = [99, 101],", exc.TomlUnknownKey, 24, "did you mean `spread`?"),
+    ('title = "A toy"', 'title = "A toy"\ninterleaved = "bus"', exc.TomlWrongType, 3, "a list of texts"),
+    ('title = "A toy"', 'title = "A toy"\nschema = "twill.machine/1"', exc.TomlUnknownKey, 3, "`schema`"),
+    ('unit = "bus"', 'unit = "bus"\nname = "load"', exc.TomlUnknownKey, 23, "`transfers.plain_load.name`"),
+    ("names = [", 'name = "add"\nnames = [', exc.TomlUnknownKey, 15, "did you mean `names`?"),
+    ('contexts = ["compute"]', "contexts = [0]", exc.TomlWrongType, 26, "a whole number (0)"),
+    ('unit = "fma", value', "unit = 3, value", exc.TomlWrongType, 17, "a text, as in unit"),
+    ('bus = "moves"', "bus = 3", exc.TomlWrongType, 12, "a whole number (3)"),
     ('bus = "moves"', "bus = ", exc.TomlSyntax, 12, "not valid TOML"),
     ('bus = "moves"', 'bus = "moves"\nfma = "again"', exc.TomlSyntax, 13, "not valid TOML"),
 ]  # fmt: skip

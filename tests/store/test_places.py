@@ -23,7 +23,7 @@ def test_arguments_come_before_the_environment(tmp_path: Path) -> None:
     store = open_store(tmp_path / "a", "http://a:7", environment=environment)
     assert store.sqlite is not None and store.http is not None
     assert store.sqlite.path == tmp_path / "a"
-    assert (store.http.client.address, store.http.client.transport.port) == ("http://a:7", 7)
+    assert (store.http.client.address, store.http.client.transport.address) == ("http://a:7", "http://a:7")
     assert store.http.client.transport.headers["Authorization"] == "Bearer t"
     store.close()
     store = open_store(environment=environment)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -56,9 +59,9 @@ def test_a_chunked_answer_is_read() -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (raw(b""), "closed connection"),
+        (raw(b""), "disconnected without sending a response"),
         (raw(b"\x00\xff garbage\r\n\r\n"), "not an HTTP answer"),
-        (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), "the answer ends 7 bytes early"),
+        (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), r"received 3 bytes, expected 10"),
         (raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc"), "not an HTTP answer"),
         (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"), "more than"),
         (raw(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3000), "more than 2000 bytes"),
@@ -71,7 +74,15 @@ def test_what_is_no_whole_answer_has_a_reason(reply: object, why: str, monkeypat
         Transport(service.address).exchange("GET", "/", 5)
 
 
-@pytest.mark.parametrize("reply", [silence, drip])
+def drip_head(connection: socket.socket, request: Request) -> None:
+    """A head of one byte at a time, that never ends."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+    while True:
+        connection.sendall(b"x")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("reply", [silence, drip, drip_head])
 def test_the_deadline_holds_also_for_one_byte_at_a_time(reply: object) -> None:
     with playing(reply) as service:  # type: ignore[arg-type]
         begun = time.monotonic()
@@ -115,4 +126,43 @@ def test_a_fork_does_not_use_the_connections_of_its_parent() -> None:
         transport = Transport(service.address)
         transport.exchange("GET", "/", 5)
         transport.process = os.getpid() + 1  # as it is in a child
-        assert transport.take() is None
+        assert transport.exchange("GET", "/", 5).body == b"1"
+        assert service.connections == 2
+        transport.close()
+
+
+def test_a_redirect_is_an_answer_and_nobody_else_is_asked() -> None:
+    with playing(answer("no")) as elsewhere, playing(answer("", 302, Location=elsewhere.address)) as service:
+        transport = Transport(service.address, "secret")
+        assert transport.exchange("GET", "/", 5).status == 302
+        assert elsewhere.connections == 0
+        transport.close()
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with playing(answer("no")) as proxy, playing(answer("1")) as service:
+        for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.address)
+        transport = Transport(service.address, "secret")
+        assert transport.exchange("GET", "/", 5).body == b"1"
+        assert proxy.connections == 0
+        transport.close()
+
+
+def test_a_packed_answer_is_not_asked_for_and_not_unpacked() -> None:
+    with playing(answer(gzip.compress(b"x" * 10**6), Content_Encoding="gzip")) as service:
+        transport = Transport(service.address)
+        assert len(transport.exchange("GET", "/", 5).body) < 10**4
+        assert service.seen[0].headers["accept-encoding"] == "identity"
+        transport.close()
+
+
+def test_nothing_is_imported_for_http_before_something_is_asked() -> None:
+    code = (
+        "import sys, twill, twill.runtime.jit\n"
+        "from twill.store.places import open_store\n"
+        "store = open_store(server='http://localhost:1', environment={'TWILL_STORE': 'off'})\n"
+        "assert store.http is not None and not {'httpx', 'httpcore', 'networkx'} & set(sys.modules)\n"
+        "store.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

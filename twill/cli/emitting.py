@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from twill.cli import codes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
+    from twill.codegen.lower.candidates import Attempt, Recorder
     from twill.codegen.warp.program import WarpProgram
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
@@ -22,14 +25,15 @@ if TYPE_CHECKING:
 
 def emit(arguments: Namespace) -> int:
     """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out. With --execute
-    its machine code is run on the CPU first, and nothing is written if that goes wrong."""
+    its machine code is run on the CPU first, and nothing is written if that goes wrong. With --why print what was
+    chosen among; without --out or --execute of lowering alone, of which nothing is compiled."""
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.codegen.emission import extract
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
 
-    shown = arguments.ir or arguments.dump_after is not None
+    shown = arguments.ir or arguments.why or arguments.dump_after is not None
     if arguments.out is None and not shown and not arguments.execute:
         raise exc.NothingToEmit()
     if arguments.dump_after is not None:
@@ -37,23 +41,32 @@ def emit(arguments: Namespace) -> int:
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
-    target_of(machine)
+    target = target_of(machine)
     lazy = not arguments.no_lazy_rescale
     sig, const = tuple(arguments.sig), tuple(arguments.const)
     directed = (lazy, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
     kernel = extract(arguments.kernel, arguments.spec, sig, const, *directed)
+    target.refuse(kernel.graph)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
-    emission = emitted(kernel, machine, arguments)
+    attempts: list[Attempt] = []
+    try:
+        emission = emitted(kernel, machine, arguments, attempts.append)
+    except exc.BuildRejected:
+        if arguments.why:
+            print("\n".join(tried(attempts)), file=sys.stderr)
+        raise
     executed = (run_on_cpu(emission, kernel),) if arguments.execute else ()
     if arguments.out is not None:
         write(emission, Path(arguments.out))
     if arguments.ir:
         sys.stdout.write(emission.files()["program.txt"])  # type: ignore[arg-type]
-    else:
+    if arguments.why:
+        print("\n".join((*competed(emission.schedule), *tried(attempts))))
+    if not arguments.ir and not arguments.why:
         changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
         said = (*kernel.laziness.said(), *changes, *executed)
         print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
@@ -72,13 +85,32 @@ def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
     return f"executed on the CPU ({sizes}): equal to the tile program, nothing found"
 
 
-def emitted(kernel: Extracted, machine: Machine, arguments: Namespace) -> Emission:
-    """Emitted with the schedule that was given, or solved now."""
+def emitted(
+    kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder = lambda attempt: None
+) -> Emission:
+    """Emitted with the schedule that was given, or solved now. record: gets what became of each candidate."""
     from twill.codegen.emission import emit_scheduled, emit_solved
 
+    asked = (say_more, arguments.cluster, record)
     if arguments.schedule is not None:
-        return emit_scheduled(kernel, machine, given(arguments), say_more, arguments.cluster)
-    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), say_more, arguments.cluster)
+        return emit_scheduled(kernel, machine, given(arguments), *asked)
+    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), *asked)
+
+
+def competed(schedule: Schedule) -> Iterator[str]:
+    """A line for each cooperation that the solve looked at: how it cuts the kernel, its I and what became of it."""
+    yield "cooperations (solve), cycles from one iteration of the main loop to the next:"
+    for one in schedule.candidates:
+        of = one.cooperation
+        cut = f"{of.blocks} row blocks along {of.dim}" if of.dim else "one row block"
+        fused = f", {of.fuse} instances fused" if of.fuse > 1 else ""
+        yield f"  {cut}{fused} ({'' if one.ii is None else f'I = {one.ii}'}): {one.verdict}".replace(" ()", "")
+
+
+def tried(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """A line for each candidate of lowering: its choices, predicted cost and what became of it."""
+    yield "lowerings (emit), predicted on one SM:"
+    yield from (f"  {attempt}" for attempt in attempts)
 
 
 def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
@@ -97,8 +129,8 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
 
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
-    """The warp program's text, behind the pass of --dump-after or all of them; nothing is compiled, so no compiler is
-    needed."""
+    """The warp program's text, behind the pass of --dump-after or all of them, or with --why what was chosen among;
+    nothing is compiled, so no compiler is needed."""
     from twill.codegen.emission import refuse_foreign
     from twill.codegen.lowering import lower
     from twill.codegen.warp.text import text
@@ -109,10 +141,14 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
         schedule = given(arguments)
         refuse_foreign(schedule, kernel.graph, machine)
     seen: dict[str, WarpProgram] = {}
+    attempts: list[Attempt] = []
     made = lower(
-        kernel.program, schedule, machine, order=kernel.order, cluster=arguments.cluster, watch=seen.__setitem__
-    )
-    return text(made if arguments.dump_after is None else seen[arguments.dump_after])
+        kernel.wired, schedule, machine, order=kernel.order, cluster=arguments.cluster,
+        watch=seen.__setitem__, record=attempts.append,
+    )  # fmt: skip
+    shown = text(made if arguments.dump_after is None else seen[arguments.dump_after])
+    why = "\n".join((*competed(schedule), *tried(attempts), "")) if arguments.why else ""
+    return (shown if arguments.ir or arguments.dump_after is not None else "") + why
 
 
 def refuse_unknown(name: str) -> None:

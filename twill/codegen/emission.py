@@ -1,8 +1,8 @@
 """Kernel file -> emitted kernel: extract, solve, emit; solve again with more room if the build would run badly.
 
 The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
-makes wgmma wait for want of registers, or of quiet around products), the schedule is solved again with some registers
-of each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
+makes products wait for want of registers, or of quiet around them), the schedule is solved again with some registers of
+each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
 against it.
 """
 
@@ -15,9 +15,10 @@ from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
 from twill.codegen.emittable import refuse_unemittable
+from twill.codegen.lower.candidates import Recorder, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.targets.base import target_of
-from twill.graph.build import dependence_graph
+from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
@@ -43,14 +44,23 @@ Teller = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Extracted:
-    """A kernel as far as no machine matters. graph: of the program as it was written, lazy or not. order: in which its
-    program instances are to be worked on."""
+    """A kernel as far as no machine matters. wired: its program behind the last rewrite, with the dependence graph that
+    is solved, scheduled and lowered. order: in which its program instances are to be worked on."""
 
     specialization: Specialization
-    program: TileProgram
-    graph: DependenceGraph
+    wired: Wired
     laziness: Laziness
     order: Order = "chosen"
+
+    @property
+    def program(self) -> TileProgram:
+        """The tile program that is lowered."""
+        return self.wired.program
+
+    @property
+    def graph(self) -> DependenceGraph:
+        """Its dependence graph."""
+        return self.wired.graph
 
 
 def extract(
@@ -88,23 +98,27 @@ def _extracted(specialization: Specialization, program: TileProgram, lazy: bool,
     rewriting: running maxima move at once in it."""
     refuse_unemittable(program)
     rewritten = rewrite(program, rewriting)
-    graph = dependence_graph(rewritten)
     laziness = lazy_shifts(rewritten) if lazy else Laziness(rewritten)
     if laziness.program is not program:
         laziness = replace(laziness, program=replace(laziness.program, original=program))
-    return Extracted(specialization, laziness.program, graph, laziness)
+    return Extracted(specialization, wire(laziness.program), laziness)
 
 
 def emit_solved(
-    kernel: Extracted, machine: Machine, solve: Solver, tell: Teller = lambda text: None, cluster: int = 1
+    kernel: Extracted,
+    machine: Machine,
+    solve: Solver,
+    tell: Teller = lambda text: None,
+    cluster: int = 1,
+    record: Recorder = unrecorded,
 ) -> Emission:
     """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
-    (`twill.codegen.lower.multicast`).
+    (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
 
-    Errors: NoTarget before anything is solved; those of `solve` and of `twill.codegen.emit.emit`; BuildRejected if no
-    room helps.
+    Errors: NoTarget, and UnsupportedInKernel for a product that the target lacks, before anything is solved; those of
+    `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
-    target_of(machine)
+    target_of(machine).refuse(kernel.graph)
     reserve, refused = 0, None
     for _ in range(ATTEMPTS):
         try:
@@ -114,7 +128,7 @@ def emit_solved(
                 raise
             break  # nothing that fits was found: what the compiler said is the answer
         try:
-            return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
+            return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
         except exc.BuildRejected as rejected:
             refused = rejected
             reserve += slack(schedule, machine) + missing(rejected, machine)
@@ -124,16 +138,21 @@ def emit_solved(
 
 
 def emit_scheduled(
-    kernel: Extracted, machine: Machine, schedule: Schedule, tell: Teller = lambda text: None, cluster: int = 1
+    kernel: Extracted,
+    machine: Machine,
+    schedule: Schedule,
+    tell: Teller = lambda text: None,
+    cluster: int = 1,
+    record: Recorder = unrecorded,
 ) -> Emission:
-    """The kernel, emitted with a given schedule. cluster: as for `emit_solved`.
+    """The kernel, emitted with a given schedule. cluster, record: as for `emit_solved`.
 
-    Errors: NoTarget, ScheduleMismatch, InvalidSchedule, those of `emit`.
+    Errors: NoTarget, UnsupportedInKernel, ScheduleMismatch, InvalidSchedule, those of `emit`.
     """
-    target_of(machine)
+    target_of(machine).refuse(kernel.graph)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.program, kernel.specialization, schedule, machine, tell, kernel.order, cluster)
+    return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
 
 
 def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:

@@ -11,27 +11,29 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.compile.nvrtc import Build, compile_cubin
+from twill.codegen.lower.candidates import (
+    REFUSED,
+    Attempt,
+    LoweringCandidate,
+    Recorder,
+    Refusal,
+    candidates,
+    search,
+    unrecorded,
+)
 from twill.codegen.lower.dynamic_scheduler import Order
-from twill.codegen.lowering import lower
+from twill.codegen.lowering import lower_candidate
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
 from twill.codegen.print.launcher import launcher
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
+from twill.graph.build import Wired
 from twill.kernel.specialization import Specialization, problem_of
 from twill.machine.description import Machine
 from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.schedule.document import Schedule
-from twill.tile.program import TileProgram
-
-LESS = (
-    ("all that is free", True, True),
-    ("less in registers", False, True),
-    ("one steady state", True, False),
-    ("one steady state and less in registers", False, False),
-)
-"""What is tried in turn: words, whether operands may stay in registers, whether steady states may change."""
 
 
 @dataclass(frozen=True)
@@ -62,42 +64,42 @@ class Emission:
 
 
 def emit(
-    program: TileProgram,
+    wired: Wired,
     specialization: Specialization,
     schedule: Schedule,
     machine: Machine,
     told: Callable[[str], None] = lambda step: None,
     order: Order = "chosen",
     cluster: int = 1,
+    record: Recorder = unrecorded,
 ) -> Emission:
-    """The kernel of `schedule`, compiled. told: gets the name of each step before it begins. order: of instances.
-    cluster: CTAs that load tiles together, 1 or 2.
-
-    If the compiler has no room for them, operands that stay in registers (`twill.codegen.lower.register_operands`)
-    are read from
-    shared memory instead, sums that go from loop to loop are whole (`twill.codegen.passes.partial_reductions`), and
-    steady states do not
-    change (`twill.codegen.lower.index_set_splitting`).
+    """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
+    refused. wired: the program whose graph was scheduled. told: gets the name of each step before it begins. order: of
+    instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     told("lowering")
-    tried: list[WarpProgram] = []
-    refused: exc.BuildRejected | None = None
-    for words, hold, phased in LESS:
-        warp_program = lower(program, schedule, machine, hold, order, cluster, phased)
-        if warp_program in tried:
-            continue
-        if refused is not None:
-            told(f"{refused.message}: again with {words}")
-        tried.append(warp_program)
-        try:
-            return _emitted(warp_program, specialization, schedule, machine, told)
-        except exc.BuildRejected as rejected:
-            refused = rejected
-    assert refused is not None
-    raise refused
+    refused: list[WarpProgram] = []
+
+    def attempt(candidate: LoweringCandidate) -> Emission | Refusal:
+        made = lower_candidate(wired, schedule, machine, candidate, order, cluster)
+        if isinstance(made, Refusal):
+            return made
+        if made in refused:
+            return Refusal("it makes a program that was refused")
+        if refused:
+            told(f"again with {candidate.asked}")
+        refused.append(made)  # unless it is taken
+        return _emitted(made, specialization, schedule, machine, told)
+
+    def tell(became: Attempt) -> None:
+        record(became)
+        if became.verdict.startswith(REFUSED):
+            told(f"{became.candidate}: {became.verdict}")
+
+    return search(candidates(wired.program, schedule, machine), attempt, tell)
 
 
 def _emitted(

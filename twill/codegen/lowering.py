@@ -1,45 +1,75 @@
-"""Schedule + tile program -> warp program: streams, then passes, with as many CTAs on an SM as fit."""
+"""Schedule + tile program -> warp program: streams, then passes, of the first candidate that has room."""
 
 from __future__ import annotations
 
 from twill import exc
+from twill.codegen.lower.candidates import LoweringCandidate, Recorder, Refusal, candidates, search, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
-from twill.codegen.lower.streams import occupancies, streams
+from twill.codegen.lower.streams import streams
 from twill.codegen.passes.pipeline import LOWERING, Watcher, run_passes
 from twill.codegen.warp.program import WarpProgram
+from twill.graph.build import Wired, wire
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.tile.program import TileProgram
 
 
+def unwatched(name: str, made: WarpProgram) -> None:
+    """The watcher of a caller who looks at no program in between."""
+
+
 def lower(
-    program: TileProgram,
+    kernel: TileProgram | Wired,
     schedule: Schedule,
     machine: Machine,
     hold: bool = True,
     order: Order = "chosen",
     cluster: int = 1,
     phased: bool = True,
-    watch: Watcher = lambda name, made: None,
+    watch: Watcher = unwatched,
+    record: Recorder = unrecorded,
 ) -> WarpProgram:
-    """The warp program that does what `program` does, as `schedule` says. hold: whether operands of products may stay
-    in registers, and sums in parts from loop to loop. order: of program instances; dynamic where they have unequal trip
-    counts or CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or 2); two know only a
-    static order. phased: whether a steady state may change once, where loops of the kernel were joined. watch: gets the
-    program behind lowering (as "lowering") and behind every pass of `twill.codegen.passes.pipeline`.
+    """The warp program that does what a tile program does, as `schedule` says: of the first candidate that fits into
+    shared memory; nothing is compiled. kernel: the program, with the graph that was solved if there is one. hold,
+    phased: false leaves out the candidates with `registers` or `switches` (`twill.codegen.lower.candidates`). Otherwise
+    as `lower_candidate`.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
-    full: exc.SharedMemoryFull | None = None
-    for ctas in occupancies(schedule, machine):
-        try:
-            made = streams(program, schedule, machine, ctas, hold, order, cluster, phased)
-            watch(LOWERING, made.program)
-            return with_barriers(run_passes(made.program, made.choices, watch), machine)
-        except exc.SharedMemoryFull as found:
-            full = found
-    assert full is not None
-    raise full
+    wired = kernel if isinstance(kernel, Wired) else wire(kernel)
+    every = [
+        candidate
+        for candidate in candidates(wired.program, schedule, machine)
+        if (hold or not candidate.registers) and (phased or not candidate.switches)
+    ]
+
+    def attempt(candidate: LoweringCandidate) -> WarpProgram | Refusal:
+        return lower_candidate(wired, schedule, machine, candidate, order, cluster, watch)
+
+    return search(every, attempt, record)
+
+
+def lower_candidate(
+    wired: Wired,
+    schedule: Schedule,
+    machine: Machine,
+    candidate: LoweringCandidate,
+    order: Order,
+    cluster: int,
+    watch: Watcher = unwatched,
+) -> WarpProgram | Refusal:
+    """The warp program of one candidate. order: of program instances; dynamic where they have unequal trip counts or
+    CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or 2); two know only a static
+    order. watch: gets the program behind lowering (as "lowering") and behind every pass of
+    `twill.codegen.passes.pipeline`.
+
+    Raises what `lower` raises.
+    """
+    made = streams(wired, schedule, machine, candidate, order, cluster)
+    if isinstance(made, Refusal):
+        return made
+    watch(LOWERING, made.program)
+    return with_barriers(run_passes(made.program, made.choices, watch), machine)
 
 
 def with_barriers(program: WarpProgram, machine: Machine) -> WarpProgram:

@@ -20,7 +20,11 @@ class CudaRejected(TwillError):
     """The CUDA compiler refuses a source text; the message is its log."""
 
 
-class BuildRejected(TwillError):
+class CandidateRefused(TwillError):
+    """One way to lower a schedule has no room; another one may (`twill.codegen.lower.candidates`)."""
+
+
+class BuildRejected(CandidateRefused):
     """A build that compiles but would run badly: spills, serialized wgmma, waits put in, ignored setmaxnreg.
 
     `cause`: "spill", "serialized", "wait" or "setmaxnreg". `facts`: what ptxas reported of the function.
@@ -68,7 +72,7 @@ class ScheduleMismatch(TwillError):
     """A schedule was made for another kernel, specialization or machine."""
 
 
-class SharedMemoryFull(TwillError):
+class SharedMemoryFull(CandidateRefused):
     """The rings, operands and staging buffers of a warp program exceed shared memory."""
 
 

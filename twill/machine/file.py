@@ -1,45 +1,41 @@
 """Machine files: one TOML file describes one GPU; every figure carries its source.
 
 `docs/machine-files.md` is the grammar. `load_machine` takes the name of a described machine
-("h100") or a path; both are read and validated alike. A wrong file raises one of the errors of
-`twill.exc`, with the file, the line, what is wrong and what to write.
+("h100") or a path; both are read and validated alike. The models of `twill.machine.description` say which keys
+there are and of which type; what they cannot say (ranges, names that refer to one another, sources) is looked at here.
+A wrong file raises one of the errors of `twill.exc`, with the file, the line, what is wrong and what to write.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, NoReturn, get_args
 
-from twill.exc import (
-    BadFigure,
-    CircularExtends,
-    DuplicateName,
-    MissingSource,
-    TomlWrongType,
-    UnknownMachine,
-    UnknownReference,
-)
+from pydantic import ValidationError
+
+from twill import exc
+from twill.document import Document
 from twill.machine.description import (
     Context,
     Crossing,
     Emission,
     Figure,
     Machine,
-    Memory,
     Mma,
-    MmaRate,
     Operation,
     Placement,
-    Rate,
     RegisterFile,
     Transfer,
-    Unit,
 )
 from twill.machine.names import list_machines, machine_directory
-from twill.toml.table import Table, closest, describe, read_toml
+from twill.toml.lines import Key
+from twill.toml.table import Table, closest, describe, dotted, read_toml
 
 __all__ = ["TRANSFERS", "check_machine", "list_machines", "load_machine", "machine_directory"]
 
@@ -50,10 +46,28 @@ TRANSFERS = (
 
 FIGURE = '{ value = 16, source = "document, table" }'
 RATE = '{ unit = "fma", value = 128, source = "document, table" }'
+EXAMPLES = {
+    "name": '"h100"', "title": '"NVIDIA H100 SXM5"', "architecture": '"sm_90a"', "unit": '"fma"', "row_block": "64",
+    "contexts": '["compute"]', "instruction": '"wgmma"', "accumulator": '"register"', "a_spaces": '["shared"]',
+    "b_spaces": '["shared"]', "single_issuer": "false", "asynchronous": "true", "variable_latency": "true",
+    "threads": "128", "max_groups": "3", "min_registers": "24", "max_registers": "240", "granule": "8", "value": "16",
+    "rates": f"[{RATE}]", "also": f"[{RATE}]", "shared_read": RATE, "names": '["exp2.f32"]',
+    "interleaved": '["issue"]', "extends": '"h100"', "source": '"document, table"', "description": '"what it does"',
+}  # fmt: skip
+SECTIONS = ("sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing", "emission")
+WORDS = {
+    "string": "a text", "bool": "true or false", "int": "a whole number", "float": "a number",
+    "tuple": "a list of texts", "model": "a table", "dict": "a table",
+}  # fmt: skip
+MODELS: dict[str, type[Document]] = {
+    "mma": Mma, "transfers": Transfer, "contexts": Context, "register_file": RegisterFile, "crossing": Crossing,
+    "operations": Operation, "emission": Emission,
+}  # fmt: skip
+WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *Emission.model_fields} - {"under_load", "ordered", "cached"}
+BY_NAME = ("units", "transfers", "memories", "contexts")
+SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"
+FLATTENED = ("per_cycle", "bytes")  # figures of the document whose keys stand beside others in the file
 CITATION = re.compile(r"\[([A-Za-z0-9_-]+)\]")
-PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
-
-T = TypeVar("T")
 
 
 def load_machine(name_or_path: str | Path) -> Machine:
@@ -62,12 +76,12 @@ def load_machine(name_or_path: str | Path) -> Machine:
     A text is a path if it has a directory separator or ends in ".toml". Raises UnknownMachine,
     FileMissing, or what is wrong with the file.
     """
-    return read_machine(machine_path(name_or_path))
+    return check_machine(machine_path(name_or_path))
 
 
 def check_machine(path: str | Path) -> Machine:
     """Read and validate the machine file at `path`; raises the first error found."""
-    return read_machine(Path(path))
+    return Reading(tuple(read_chain(Path(path), ()))).machine()
 
 
 def machine_path(name_or_path: str | Path) -> Path:
@@ -79,317 +93,293 @@ def machine_path(name_or_path: str | Path) -> Path:
     if path.is_file():
         return path
     hint = f"{closest(text, list_machines())} (or give the path of a machine file)"
-    raise UnknownMachine(text, hint)
+    raise exc.UnknownMachine(text, hint)
 
 
-def read_machine(path: Path) -> Machine:
-    """The machine of one file, validated."""
-    return machine_of(read_chain(path, ()))
-
-
-def read_chain(path: Path, seen: tuple[Path, ...]) -> Table:
-    """The file's top table over the table of the machine that it extends, which must be valid alone."""
+def read_chain(path: Path, seen: tuple[Path, ...]) -> Iterator[Table]:
+    """The file's top table, then that of the machine that it extends, which must be valid alone, and so on."""
     top = read_toml(path)
+    yield top
     if "extends" not in top.data:
-        return top
+        return
     name = top.string("extends", 'extends = "h100"')
-    target = extended_path(name, path)
+    found = machine_path(name)
+    named = "/" not in name and not name.endswith(".toml")
+    target = found if found.is_absolute() or named else path.parent / found
     chain = (*seen, path.resolve())
     if target.resolve() in chain:
-        raise CircularExtends(name, file=top.text.file, line=top.line("extends"))
-    base = read_chain(target, chain)
-    machine_of(base)
-    return Table(top.data, top.text, (), base)
+        raise exc.CircularExtends(name, file=top.text.file, line=top.line("extends"))
+    base = tuple(read_chain(target, chain))
+    Reading(base).machine()
+    yield from base
 
 
-def extended_path(name: str, path: Path) -> Path:
-    """What `extends` names: a described machine, or a file relative to the extending one."""
-    found = machine_path(name)
-    return found if found.is_absolute() or "/" not in name and not name.endswith(".toml") else path.parent / found
+def over(new: Any, old: Any) -> Any:
+    """What a file says over what the file says that it extends: table by table, figures and lists as a whole."""
+    if not isinstance(new, dict) or not isinstance(old, dict) or "value" in new or "value" in old:
+        return new
+    return {**old, **{key: over(value, old[key]) if key in old else value for key, value in new.items()}}
 
 
-def machine_of(top: Table) -> Machine:
-    """Read every section; the order is that of the documentation."""
-    reader = _Reader(top)
-    top.allow(("extends",))
-    machine = Machine(
-        name=top.string("name", 'name = "h100"'),
-        title=top.string("title", 'title = "NVIDIA H100 SXM5"'),
-        architecture=top.string("architecture", 'architecture = "sm_90a"'),
-        sms=reader.figure(top, "sms", whole=True),
-        clock_mhz=reader.figure(top, "clock_mhz"),
-        l2=reader.figure(top, "l2", whole=True) if top.has("l2") else None,
-        units=reader.units,
-        contexts=tuple(reader.each("contexts", reader.context)),
-        operations=reader.operations(),
-        mma=reader.mma(top.table("mma", "[mma]")) if top.has("mma") else None,
-        transfers=tuple(reader.each("transfers", reader.transfer)),
-        memories=tuple(reader.each_name("memories", reader.memory)),
-        register_file=reader.register_file(),
-        crossing=reader.crossing(),
-        emission=reader.emission(top.table("emission", "[emission]")) if top.has("emission") else None,
-    )
-    top.finish()
-    return machine
+@dataclass(frozen=True)
+class Reading:
+    """Files over one another, the one that extends the others first."""
 
+    tables: tuple[Table, ...]
 
-class _Reader:
-    """Reads sections of one file; knows the names that other sections may refer to."""
+    def machine(self) -> Machine:
+        """The machine that they describe."""
+        said: dict[str, Any] = {}
+        for table in reversed(self.tables):
+            said = over(table.data, said)
+        for name in SECTIONS:
+            if said.get(name) is not None and not isinstance(said[name], dict):
+                self.wrong((name,), f"a table, as in {example(name)}", describe(said[name]))
+        entries = self.operations()
+        for key in own_names(said):
+            self.refuse("extra_forbidden", key)
+        owner = next((table for table in self.tables if "interleaved" in table.data), None)
+        said["interleaved"] = owner.strings("interleaved", example("interleaved")) if owner else ()
+        said.setdefault("mma", None)
+        sources = said.get("sources", {})
+        cited = self.cited(said, (), sources)
+        found = [{**self.cited(one.data, one.key, sources), "name": name} for name, one in entries.items()]
+        document = shaped(cited, found)
+        where = Places(document, [entry.key for entry in entries.values()])
+        try:
+            machine = Machine.model_validate_json(json.dumps(document, default=lambda _: []))
+        except ValidationError as error:
+            rank = {"missing": 0, "extra_forbidden": 2}
+            first = min(error.errors(include_url=False), key=lambda e: rank.get(e["type"], 1))
+            self.refuse(first["type"], where.key(first["loc"]))
+        self.check(machine, where, said["interleaved"])
+        return machine
 
-    def __init__(self, top: Table) -> None:
-        self.top = top
-        self.citations = top.table("sources", "[sources]") if top.has("sources") else None
-        units = top.table("units", '[units] with tensor = "what it does"')
-        shared = top.strings("interleaved", 'interleaved = ["issue"]') if top.has("interleaved") else ()
-        self.units = tuple(
-            Unit(name=n, description=units.string(n, f'{n} = "what it does"'), interleaved=n in shared)
-            for n in units.names()
-        )
-        for name in shared:
-            self.known("unit", name, units.names(), top, "interleaved")
-        self.context_names = top.table("contexts", "[contexts.compute]").names()
-
-    def each(self, section: str, read: Callable[[str, Table], T]) -> list[T]:
-        """One document for each table of a section."""
-        table = self.top.table(section, f"[{section}.NAME]")
-        return [read(name, table.table(name, f"[{section}.{name}]")) for name in table.names()]
-
-    def each_name(self, section: str, read: Callable[[str, Table], T]) -> list[T]:
-        """One document for each key of a section."""
-        table = self.top.table(section, f"[{section}]")
-        return [read(name, table) for name in table.names()]
-
-    def figure(self, table: Table, name: str, *, zero: bool = False, whole: bool = False) -> Figure:
-        """A `{ value, source }` under `name`: positive, or not negative if `zero`; a whole number if `whole`."""
-        example = f"{name} = {FIGURE}"
-        return self.read_figure(table.whole_table(name, example), example, zero=zero, whole=whole)
-
-    def read_figure(self, figure: Table, example: str, *, zero: bool = False, whole: bool = False) -> Figure:
-        """The figure that a table itself is, after `figure` other keys were read."""
-        value = self.number(figure, example, zero=zero, whole=whole)
-        spread = self.spread(figure) if figure.has("spread") else None
-        result = Figure(value=value, source=self.source(figure), spread=spread)
-        figure.finish()
-        return result
-
-    def spread(self, figure: Table) -> tuple[float, float]:
-        """The `spread` of a figure: two finite numbers, the smaller first."""
-        found = figure.data["spread"]
-        ends = (
-            [end for end in found if type(end) in (int, float)] if isinstance(found, list) and len(found) == 2 else []
-        )
-        if len(ends) != 2 or not math.isfinite(ends[1] - ends[0]) or ends[0] > ends[1]:
-            raise BadFigure(
-                figure.title("spread"), str(found), "two numbers, the smaller first, as in spread = [15.9, 16.1]",
-                file=figure.text.file, line=figure.line("spread"),
-            )  # fmt: skip
-        return float(ends[0]), float(ends[1])
-
-    def number(self, figure: Table, example: str, *, zero: bool, whole: bool) -> float:
-        """The `value` of a figure, in range."""
-        where = figure.text.file, figure.line("value")
-        if not figure.has("value"):
-            figure.whole("value", example)
-        value = figure.data["value"]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TomlWrongType(
-                figure.title("value"), describe(value), f"a number, as in {example}", file=where[0], line=where[1]
-            )
-        must = "zero or positive" if zero else "positive"
-        must = f"a whole number, {must}" if whole else must
-        right = math.isfinite(value) and (value > 0 or (zero and value == 0)) and not (whole and value != int(value))
-        if not right:
-            raise BadFigure(figure.title("value"), value, must, file=where[0], line=where[1])
-        return float(value)
-
-    def source(self, table: Table) -> str:
-        """The `source` of a figure or section; `[key]` in it stands for an entry of `[sources]`."""
-        if not table.has("source") or not str(table.data["source"]).strip():
-            raise MissingSource(table.title(), file=table.text.file, line=table.line())
-        text = table.string("source", 'source = "document, table"')
-        return CITATION.sub(lambda match: self.cited(match, table), text)
-
-    def cited(self, match: re.Match[str], table: Table) -> str:
-        """The entry of `[sources]` that `[key]` stands for, with a colon if it begins the text."""
-        known = self.citations.names() if self.citations else ()
-        name = match.group(1)
-        if self.citations is None or name not in known:
-            hint = f"{closest(name, known)} (a source in [brackets] is a key of [sources])"
-            raise UnknownReference(
-                "citation", name, table.title("source"), hint, file=table.text.file, line=table.line("source")
-            )
-        text = self.citations.string(name, f'{name} = "document"')
-        return f"{text}:" if match.start() == 0 and match.end() < len(match.string) else text
-
-    def known(self, what: str, name: str, known: tuple[str, ...], table: Table, key: str) -> str:
-        """`name`, if it is among `known`; else UnknownReference at `key` of `table`."""
-        if name not in known:
-            raise UnknownReference(
-                what, name, table.title(key), closest(name, known), file=table.text.file, line=table.line(key)
-            )
-        return name
-
-    def unit(self, table: Table) -> str:
-        """The `unit` of a section, which must be one of `[units]`."""
-        name = table.string("unit", 'unit = "fma"')
-        owner = table.owner("unit") or table
-        return self.known("unit", name, tuple(unit.name for unit in self.units), owner, "unit")
-
-    def rate(self, table: Table, *, example: str = RATE) -> Rate:
-        """A `{ unit, value, source }`."""
-        unit = self.unit(table)
-        return Rate(unit=unit, per_cycle=self.read_figure(table, example))
-
-    def chosen_contexts(self, table: Table) -> tuple[str, ...]:
-        """The `contexts` list of a section, each one of `[contexts]`."""
-        names = table.strings("contexts", 'contexts = ["compute"]')
-        owner = table.owner("contexts") or table
-        return tuple(self.known("context", name, self.context_names, owner, "contexts") for name in names)
-
-    def spaces(self, table: Table, name: str) -> tuple[Placement, ...]:
-        """A list of "register", "shared", "tmem", preferred first."""
-        return tuple(self.placement(table, name, text) for text in table.strings(name, f'{name} = ["shared"]'))
-
-    def placement(self, table: Table, key: str, name: str) -> Placement:
-        """`name` as a memory space."""
-        self.known("memory space", name, PLACEMENTS, table.owner(key) or table, key)
-        return next(place for place in PLACEMENTS if place == name)
-
-    def operations(self) -> tuple[Operation, ...]:
-        """Every [[operations]] entry, one Operation a name; entries of this file replace the base's."""
-        found: dict[str, Operation] = {}
-        chain: list[Table] = []
-        table: Table | None = self.top
-        while table is not None:
-            chain.insert(0, table)
-            table = table.base
-        for level in chain:
-            if level is not self.top and "operations" not in level.data:
-                continue
-            found.update(self.operations_in(level))
-        return tuple(found.values())
-
-    def operations_in(self, level: Table) -> dict[str, Operation]:
-        """The operations that one file defines itself."""
-        if "operations" not in level.data and level.base is not None:
-            return {}
-        found: dict[str, Operation] = {}
-        lines: dict[str, int] = {}
-        level.allow(("operations",))
-        for entry in level.tables("operations", "[[operations]] with names, rates, latency"):
-            rates = tuple(self.rate(rate) for rate in entry.tables("rates", f"rates = [{RATE}]"))
-            if not rates:
-                raise TomlWrongType(
-                    entry.title("rates"), "empty", f"[{RATE}]", file=entry.text.file, line=entry.line("rates")
-                )
-            latency = self.figure(entry, "latency")
-            for index, name in enumerate(entry.strings("names", 'names = ["exp2.f32"]')):
-                line = entry.text.line((*entry.key, "names", index))
-                if name in found:
-                    raise DuplicateName("operation", name, lines[name], file=entry.text.file, line=line)
-                found[name] = Operation(name=name, rates=rates, latency=latency)
-                lines[name] = line
-            entry.finish()
+    def operations(self) -> dict[str, Table]:
+        """The entry of every operation, by name; entries of a file replace those of the file that it extends."""
+        found: dict[str, Table] = {}
+        for level in reversed(self.tables):
+            lines: dict[str, int] = {}
+            there = "operations" in level.data or len(self.tables) == 1
+            for entry in level.tables("operations", "[[operations]] with names, rates, latency") if there else ():
+                for index, name in enumerate(entry.strings("names", f"names = {EXAMPLES['names']}")):
+                    line = entry.text.line((*entry.key, "names", index))
+                    if name in lines:
+                        raise exc.DuplicateName("operation", name, lines[name], file=entry.text.file, line=line)
+                    found[name], lines[name] = entry, line
         return found
 
-    def mma(self, table: Table) -> Mma:
-        """[mma] with its [mma.rates]."""
-        rates = table.table("rates", f"[mma.rates] with f16 = {FIGURE}")
-        accumulator = table.string("accumulator", 'accumulator = "register"')
-        row_block = table.whole("row_block", "row_block = 64")
-        self.positive(table, "row_block", row_block)
-        result = Mma(
-            instruction=table.string("instruction", 'instruction = "wgmma"'),
-            unit=self.unit(table),
-            rates=tuple(MmaRate(dtype=name, per_cycle=self.figure(rates, name)) for name in rates.names()),
-            latency=self.figure(table, "latency"),
-            issue=self.figure(table, "issue"),
-            contexts=self.chosen_contexts(table),
-            row_block=row_block,
-            accumulator=self.placement(table, "accumulator", accumulator),
-            a_spaces=self.spaces(table, "a_spaces"),
-            b_spaces=self.spaces(table, "b_spaces"),
-            single_issuer=table.flag("single_issuer", "single_issuer = false"),
-            shared_read=self.rate(table.whole_table("shared_read", RATE)) if table.has("shared_read") else None,
-            source=self.section_source(table),
-        )
-        table.finish()
-        return result
+    def cited(self, said: Any, key: Key, sources: dict[str, str]) -> Any:
+        """The same with the entry of [sources] that a `[key]` in a source stands for. Raises MissingSource."""
+        if isinstance(said, list):
+            return [self.cited(item, (*key, index), sources) for index, item in enumerate(said)]
+        if not isinstance(said, dict) or key == ("sources",):
+            return said
+        made = {name: self.cited(item, (*key, name), sources) for name, item in said.items()}
+        section = key in (("mma",), ("register_file",)) or (key[:1] == ("contexts",) and len(key) == 2)
+        figure = "value" in made and (len(key) > 1 or key in (("sms",), ("clock_mhz",), ("l2",))) and key[0] != "units"
+        if (figure or section) and not str(made.get("source", "")).strip():
+            table, line = self.place(key)
+            raise exc.MissingSource(dotted(key), file=table.text.file, line=line)
 
-    def transfer(self, name: str, table: Table) -> Transfer:
-        """One [transfers.NAME]."""
-        self.known("transfer", name, TRANSFERS, table, "")
-        also = table.owner("also")
-        result = Transfer(
-            name=name,
-            unit=self.unit(table),
-            bytes_per_cycle=self.figure(table, "bytes_per_cycle"),
-            latency=self.figure(table, "latency"),
-            issue=self.figure(table, "issue"),
-            contexts=self.chosen_contexts(table),
-            asynchronous=table.flag("asynchronous", "asynchronous = true"),
-            variable_latency=table.flag("variable_latency", "variable_latency = true"),
-            also=tuple(self.rate(rate) for rate in also.tables("also", f"also = [{RATE}]")) if also else (),
-        )
-        table.finish()
-        return result
+        def entry(match: re.Match[str]) -> str:
+            name = match.group(1)
+            self.known("citation", name, sources, (*key, "source"), " (a source in [brackets] is a key of [sources])")
+            if not isinstance(sources[name], str):
+                self.wrong(("sources", name), f'a text, as in {name} = "document"', describe(sources[name]))
+            return f"{sources[name]}:" if match.start() == 0 and match.end() < len(match.string) else sources[name]
 
-    def memory(self, name: str, table: Table) -> Memory:
-        """One capacity under [memories]."""
-        place = self.placement(table, name, name)
-        return Memory(name=place, bytes=self.figure(table, name, whole=True))
+        if isinstance(made.get("source"), str) and "names" not in made:
+            made["source"] = CITATION.sub(entry, made["source"])
+        return made
 
-    def context(self, name: str, table: Table) -> Context:
-        """One [contexts.NAME]."""
-        numbers = {
-            key: table.whole(key, f"{key} = {example}")
-            for key, example in (("threads", 128), ("max_groups", 3), ("min_registers", 24), ("max_registers", 240))
-        }
-        for key, value in numbers.items():
-            self.positive(table, key, value)
-        if numbers["min_registers"] > numbers["max_registers"]:
-            must = f"at least min_registers, {numbers['min_registers']}"
-            owner = table.owner("max_registers") or table
-            raise BadFigure(
-                owner.title("max_registers"), numbers["max_registers"], must,
-                file=owner.text.file, line=owner.line("max_registers"),
-            )  # fmt: skip
-        overhead = self.figure(table, "overhead", zero=True, whole=True)
-        result = Context(name=name, **numbers, overhead=overhead, source=self.section_source(table))
-        table.finish()
-        return result
+    # -- what the models cannot say
 
-    def register_file(self) -> RegisterFile:
-        """[register_file]."""
-        table = self.top.table("register_file", "[register_file]")
-        granule = table.whole("granule", "granule = 8")
-        self.positive(table, "granule", granule)
-        registers = self.figure(table, "registers", whole=True)
-        result = RegisterFile(registers=registers, granule=granule, source=self.section_source(table))
-        table.finish()
-        return result
+    def check(self, machine: Machine, where: Places, interleaved: Sequence[str]) -> None:
+        """Ranges, and names that refer to one another."""
+        known = {"unit": [unit.name for unit in machine.units], "context": [one.name for one in machine.contexts]}
+        for name in interleaved:
+            self.known("unit", name, known["unit"], ("interleaved",))
+        for transfer in machine.transfers:
+            self.known("transfer", transfer.name, TRANSFERS, ("transfers", transfer.name))
+        for loc, value in values(machine, ()):
+            key, name = where.key(loc), str(loc[-1])
+            if value == () and name != "also" or isinstance(value, str) and not value.strip() and name != "source":
+                self.wrong(key, example(name), "empty")
+            for one in (value,) if name == "unit" else value if name == "contexts" else ():
+                self.known(name.removesuffix("s"), one, known[name.removesuffix("s")], key)
+            if isinstance(value, Figure):
+                self.check_figure(name, key, value)
+            elif type(value) is int and value <= 0:
+                self.bad(key, value, "positive")
+        for context in machine.contexts:
+            if context.min_registers > context.max_registers:
+                least = f"at least min_registers, {context.min_registers}"
+                self.bad(("contexts", context.name, "max_registers"), context.max_registers, least)
 
-    def crossing(self) -> Crossing:
-        """[crossing]."""
-        table = self.top.table("crossing", "[crossing]")
-        names = ("barrier", "named_barrier", "spill_base", "spill_per_kb")
-        result = Crossing(**{name: self.figure(table, name, zero=True) for name in names})
-        table.finish()
-        return result
+    def check_figure(self, name: str, key: Key, figure: Figure) -> None:
+        """That a figure is in range, and its spread one."""
+        zero, whole, value = key[0] == "crossing" or name == "overhead", name in WHOLE, figure.value
+        right = math.isfinite(value) and (value > 0 or zero and value == 0) and not (whole and value != int(value))
+        if not right:
+            must = "zero or positive" if zero else "positive"
+            self.bad((*key, "value"), value, f"a whole number, {must}" if whole else must)
+        if figure.spread and not (math.isfinite(sum(figure.spread)) and figure.spread[0] <= figure.spread[1]):
+            self.bad((*key, "spread"), list(figure.spread), SPREAD)
 
-    def emission(self, table: Table) -> Emission:
-        """[emission]."""
-        parts = ("under_load", "ordered", "cached")  # the others count something
-        result = Emission(**{n: self.figure(table, n, whole=n not in parts) for n in Emission.model_fields})
-        table.finish()
-        return result
+    # -- what is said of a mistake
 
-    def section_source(self, table: Table) -> str:
-        """The `source` of a section's plain numbers, inherited if a base has it."""
-        return self.source(table.owner("source") or table)
+    def place(self, key: Key) -> tuple[Table, int]:
+        """The file that says `key`, and the line; if none does, those of the closest table around it."""
+        for length in range(len(key), 0, -1):
+            for table in self.tables:
+                if at(table.data, key[:length]) is not None:
+                    return table, table.text.line(key[:length])
+        return self.tables[0], 0
 
-    def positive(self, table: Table, key: str, value: int) -> None:
-        """Refuse a plain number that is not positive."""
-        if value <= 0:
-            owner = table.owner(key) or table
-            raise BadFigure(owner.title(key), value, "positive", file=owner.text.file, line=owner.line(key))
+    def refuse(self, kind: str, key: Key) -> NoReturn:
+        """A mistake that the models found. kind: as pydantic names it."""
+        table, line = self.place(key)
+        name, said = str(key[-1] if isinstance(key[-1], str) else key[-2]), at(table.data, key[:-1])
+        names = list(said) if isinstance(said, dict) else []
+        allowed = known_keys(key[:-1], names)
+        if "spread" in key:
+            key = key[: key.index("spread") + 1]
+            self.bad(key, at(table.data, key), SPREAD)
+        if kind == "missing" and name == "source":
+            raise exc.MissingSource(dotted(key[:-1]), file=table.text.file, line=line)
+        if kind == "missing":
+            close = difflib.get_close_matches(name, [other for other in names if other not in allowed], n=1)
+            hint = f"{example(name)} (is `{close[0]}` meant to be it?)" if close else example(name)
+            raise exc.TomlMissingKey(dotted(key), hint, file=table.text.file, line=line)
+        if kind == "extra_forbidden":
+            raise exc.TomlUnknownKey(dotted(key), closest(name, allowed), file=table.text.file, line=line)
+        found = at(table.data, key)
+        if kind == "literal_error":
+            self.known("memory space", name if key[0] == "memories" else str(found), get_args(Placement), key)
+        self.wrong(key, f"{WORDS.get(kind.partition('_')[0], 'a value')}, as in {example(name)}", describe(found))
+
+    def wrong(self, key: Key, hint: str, found: str) -> NoReturn:
+        """A value of another type than its meaning needs."""
+        table, line = self.place(key)
+        raise exc.TomlWrongType(dotted(key), found, hint, file=table.text.file, line=line)
+
+    def bad(self, key: Key, value: object, must: str) -> NoReturn:
+        """A value out of its range."""
+        table, line = self.place(key)
+        raise exc.BadFigure(dotted(key), value, must, file=table.text.file, line=line)
+
+    def known(self, what: str, name: str, names: Collection[str], key: Key, more: str = "") -> None:
+        """Raise UnknownReference unless `name` is one of `names`."""
+        if name not in names:
+            table, line = self.place(key)
+            hint = closest(name, names) + more
+            raise exc.UnknownReference(what, name, dotted(key), hint, file=table.text.file, line=line)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the file says what is at a place of the document. entries: keys of the entries of [[operations]]."""
+
+    document: Mapping[str, Any]
+    entries: Sequence[Key]
+
+    def key(self, loc: tuple[int | str, ...]) -> Key:
+        """The key of the file."""
+        key: Key = ()
+        for index, part in enumerate(loc):
+            if isinstance(part, int) and key == ("operations",):
+                key = self.entries[part]
+            elif isinstance(part, int) and key in (*((name,) for name in BY_NAME), ("mma", "rates")):
+                one = at(self.document, loc[: index + 1])
+                key = (*key, one.get("name", one.get("dtype")))
+            elif part not in FLATTENED:
+                key = (*key, part)
+        return key[:2] if key[:1] in (("units",), ("memories",)) and key[2:] in (("description",), ("name",)) else key
+
+
+def own_names(said: Mapping[str, Any]) -> Iterator[Key]:
+    """Keys that only the document has: what a section calls a table is its name, an operation has `names`."""
+    yield from ((name,) for name in ("schema", "schema_version") if name in said)
+    entries = said.get("operations", ())
+    yield from (("operations", index, "name") for index, one in enumerate(entries) if "name" in one)
+    for section in ("transfers", "contexts"):
+        for key, value in said.get(section, {}).items():
+            yield from ((section, key, "name"),) if isinstance(value, dict) and "name" in value else ()
+
+
+def shaped(said: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a file says in the shape of the document: named tables as lists, figures apart from what is beside them."""
+    made = {key: value for key, value in said.items() if key not in ("extends", "sources", "interleaved")}
+    for name in BY_NAME:
+        if isinstance(made.get(name), dict):
+            made[name] = [named(name, key, value, said["interleaved"]) for key, value in made[name].items()]
+    if isinstance(made.get("mma"), dict) and isinstance(made["mma"].get("rates"), dict):
+        rates = [{"dtype": key, "per_cycle": value} for key, value in made["mma"]["rates"].items()]
+        made["mma"] = {"rates": rates, **{key: rated(value) for key, value in made["mma"].items() if key != "rates"}}
+    made["operations"] = [
+        {key: rated(value) if key == "rates" else value for key, value in one.items() if key != "names"}
+        for one in operations
+    ]
+    return made
+
+
+def named(section: str, name: str, value: Any, interleaved: Sequence[str]) -> dict[str, Any]:
+    """One of a section's tables, which knows its name."""
+    if section == "units":
+        return {"name": name, "description": value, "interleaved": name in interleaved}
+    if section == "memories":
+        return {"name": name, "bytes": value}
+    more = (
+        {key: rated(item) if key == "also" else item for key, item in value.items()} if isinstance(value, dict) else {}
+    )
+    return {"name": name, **more}
+
+
+def rated(value: Any) -> Any:
+    """A rate, or a list of them, whose figure is a table of its own; anything else as it is."""
+    if isinstance(value, list):
+        return [rated(item) for item in value]
+    if not isinstance(value, dict) or "unit" not in value:
+        return value
+    return {"unit": value["unit"], "per_cycle": {key: item for key, item in value.items() if key != "unit"}}
+
+
+def values(found: Document, loc: tuple[int | str, ...]) -> Iterator[tuple[tuple[int | str, ...], Any]]:
+    """Every figure, text, number and list of names in a document, with its place."""
+    for name in type(found).model_fields:
+        value = getattr(found, name)
+        parts = enumerate(value) if isinstance(value, tuple) and value and isinstance(value[0], Document) else ()
+        for index, one in parts:
+            yield from values(one, (*loc, name, index))
+        if isinstance(value, Document) and not isinstance(value, Figure):
+            yield from values(value, (*loc, name))
+        elif not parts and value is not None and not (loc == () and value == ()):
+            yield (*loc, name), value
+
+
+def at(said: Any, key: Key) -> Any:
+    """What a file says at a key; None if it says nothing there."""
+    for part in key:
+        if isinstance(said, dict):
+            said = said.get(part)
+        else:
+            said = said[part] if isinstance(said, list) and isinstance(part, int) and part < len(said) else None
+    return said
+
+
+def known_keys(key: Key, names: Collection[str]) -> list[str]:
+    """The keys that a table may have."""
+    if not key:
+        return [*Machine.model_fields, "extends", "sources", "interleaved"]
+    if "value" in names:
+        return ["value", "source", "spread", *(["unit"] if "unit" in names else [])]
+    fields = list(MODELS[str(key[0])].model_fields) if key[0] in MODELS else []
+    return ["names" if name == "name" and key[0] == "operations" else name for name in fields]
+
+
+def example(name: str) -> str:
+    """What to write for a key."""
+    if name in (*SECTIONS, "operations"):
+        return f"[{name}]" if name != "operations" else "[[operations]] with names, rates, latency"
+    return f"{name} = {EXAMPLES.get(name, FIGURE)}"

@@ -20,6 +20,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote, urlencode
@@ -252,21 +253,11 @@ class Client:
 
     def stream(self, job: str, end: float) -> Iterator[Job]:
         """The events of one stream, until it ends or breaks off."""
-        try:
-            left = max(0.001, end - time.monotonic())
-            sock, response = self.transport.stream(f"{PREFIX}/jobs/{quote(job, safe='')}/events", left)
-        except NoAnswer:
-            return
-        try:
-            if response.status != 200:
-                return
-            for kind, data in messages(response):
+        path, left = f"{PREFIX}/jobs/{quote(job, safe='')}/events", max(0.001, end - time.monotonic())
+        with suppress(NoAnswer), self.transport.stream(path, left) as (status, lines):
+            for kind, data in messages(lines) if status == 200 else ():
                 if kind == "job":
                     yield self.document(Answer(200, {}, data), Job)
-        except (NoAnswer, OSError):
-            return
-        finally:
-            sock.close()
 
     def refused(self, answer: Answer) -> ServiceRefused | ServiceUnavailable:
         """What an answer that is not 2xx says."""

@@ -20,7 +20,7 @@ SPARE = 600.0  # seconds that a job may wait in the queue, beyond its budget
 
 def exit_code_of(kind: str) -> int:
     """The exit code of a problem of that kind, as if it had been met here: a service decides none."""
-    known = getattr(exc, kind, None) if kind in exc.__all__ else None
+    known = getattr(exc, kind, None)
     if isinstance(known, type) and issubclass(known, exc.TwillError):
         return known.exit_code
     return LIMITS.get(kind, JobFailed.exit_code)

@@ -1,8 +1,7 @@
 """Typed look-ups in a TOML file whose errors name file, line, key and what to write.
 
-A `Table` may have a base table (of a file that it extends): keys that it lacks are looked up there.
 Every look-up takes the example to show when the key is missing. `finish` refuses keys that no
-look-up and no `allow` named.
+look-up named.
 """
 
 from __future__ import annotations
@@ -43,29 +42,21 @@ class TomlText:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a TOML file. `key`: where it is in its file. `base`: what it falls back to."""
+    """One table of a TOML file. `key`: where it is in its file."""
 
     data: dict[str, object]
     text: TomlText
     key: Key = ()
-    base: Table | None = None
     seen: set[str] = field(default_factory=set, compare=False)
 
     def names(self) -> tuple[str, ...]:
-        """Every key, the base's first, each once."""
-        inherited = self.base.names() if self.base else ()
-        return tuple(dict.fromkeys((*inherited, *self.data)))
-
-    def owner(self, name: str) -> Table | None:
-        """The table that defines `name`: this one, or a base; None if none does."""
-        self.seen.add(name)
-        if name in self.data:
-            return self
-        return self.base.owner(name) if self.base else None
+        """Every key."""
+        return tuple(self.data)
 
     def has(self, name: str) -> bool:
-        """Whether this table or its base defines `name`."""
-        return self.owner(name) is not None
+        """Whether this table defines `name`."""
+        self.seen.add(name)
+        return name in self.data
 
     def line(self, name: str = "") -> int:
         """The line of key `name` of this table, or of the table's own header."""
@@ -92,36 +83,21 @@ class Table:
 
     def strings(self, name: str, example: str) -> tuple[str, ...]:
         """The list of texts under `name`, at least one."""
-        owner = self._owner(name, example)
         items = self._typed(name, list, "a list of texts", example)
-        if not items:
-            raise TomlWrongType(owner.title(name), "empty", example, file=owner.text.file, line=owner.line(name))
-        for item in items:
-            if not isinstance(item, str):
-                found = f"a list with {describe(item)} in it"
-                raise TomlWrongType(owner.title(name), found, example, file=owner.text.file, line=owner.line(name))
+        wrong = [f"a list with {describe(item)} in it" for item in items if not isinstance(item, str)]
+        if wrong or not items:
+            found = wrong[0] if wrong else "empty"
+            raise TomlWrongType(self.title(name), found, example, file=self.text.file, line=self.line(name))
         return tuple(items)
 
     def table(self, name: str, example: str) -> Table:
-        """The table under `name`, over the base's table of that name."""
-        owner = self._owner(name, example)
-        data = owner._typed(name, dict, "a table", example)
-        base = owner.base.table(name, example) if owner.base and owner.base.has(name) else None
-        return Table(data, owner.text, (*owner.key, name), base)
-
-    def whole_table(self, name: str, example: str) -> Table:
-        """The table under `name` as its defining file has it: keys are not inherited one by one."""
-        owner = self._owner(name, example)
-        return Table(owner._typed(name, dict, "a table", example), owner.text, (*owner.key, name))
+        """The table under `name`."""
+        return Table(self._typed(name, dict, "a table", example), self.text, (*self.key, name))
 
     def tables(self, name: str, example: str) -> tuple[Table, ...]:
-        """The array of tables under `name`, in this file only (not the base's)."""
+        """The array of tables under `name`."""
         items = self._typed(name, list, "an array of tables", example)
         return tuple(self._element(name, index, item, example) for index, item in enumerate(items))
-
-    def allow(self, names: Iterable[str]) -> None:
-        """Name keys that are known though nothing has looked them up."""
-        self.seen.update(names)
 
     def finish(self) -> None:
         """Refuse the first key of this file's table that nothing looked up."""
@@ -130,14 +106,6 @@ class Table:
                 hint = closest(name, self.seen)
                 raise TomlUnknownKey(self.title(name), hint, file=self.text.file, line=self.line(name))
 
-    def _owner(self, name: str, example: str) -> Table:
-        owner = self.owner(name)
-        if owner is None:
-            misspelt = difflib.get_close_matches(name, [key for key in self.data if key not in self.seen], n=1)
-            hint = f"{example} (is `{misspelt[0]}` meant to be it?)" if misspelt else example
-            raise TomlMissingKey(self.title(name), hint, file=self.text.file, line=self.line())
-        return owner
-
     def _element(self, name: str, index: int, item: object, example: str) -> Table:
         key = (*self.key, name, index)
         if not isinstance(item, dict):
@@ -145,11 +113,14 @@ class Table:
         return Table(item, self.text, key)
 
     def _typed(self, name: str, wanted: type[T], words: str, example: str) -> T:
-        owner = self._owner(name, example)
-        value = owner.data[name]
+        if not self.has(name):
+            misspelt = difflib.get_close_matches(name, [key for key in self.data if key not in self.seen], n=1)
+            hint = f"{example} (is `{misspelt[0]}` meant to be it?)" if misspelt else example
+            raise TomlMissingKey(self.title(name), hint, file=self.text.file, line=self.line())
+        value = self.data[name]
         if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
             hint = f"{words}, as in {example}"
-            raise TomlWrongType(owner.title(name), describe(value), hint, file=owner.text.file, line=owner.line(name))
+            raise TomlWrongType(self.title(name), describe(value), hint, file=self.text.file, line=self.line(name))
         return value
 
 

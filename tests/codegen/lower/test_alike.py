@@ -7,14 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels import H100
-from tests.lowered import planned, scheduled
+from tests.lowered import plan_of, planned, scheduled
 from tests.tile_programs import attention
 from twill.codegen.lower.alike import alike, in_step, lateness, of_group
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.task import Task
-from twill.codegen.lower.tiles import Tiles
 from twill.codegen.lowering import lower
 from twill.codegen.print.sections import sections
 from twill.graph.build import wire
@@ -84,7 +82,7 @@ def test_schedules_that_place_row_blocks_unlike_still_give_one_section(causal: b
     tile = attention(causal)
     schedule = scheduled(tile, blocks=2)
     wired = wire(tile)
-    tasks = Plan(wired, schedule, H100, Tiles(wired, split_class(wired, schedule), 2)).tasks
+    tasks = plan_of(wired, schedule).tasks
     last = max((op for op in schedule.ops if op.warp_group == 1), key=lambda op: op.start)
     later = schedule.model_copy(
         update={"ops": tuple(op.model_copy(update={"start": op.start + 1}) if op is last else op

@@ -207,13 +207,14 @@ def test_a_vector_beside_matrices_is_not_reduced() -> None:
     )
 
 
-def test_one_axis_of_a_matrix_without_products_is_not_reduced() -> None:
+def test_one_axis_of_a_matrix_without_products_is_reduced() -> None:
     p = Programs()
-    pid = p.op("program_id", axis=0)
-    x = p.load("X", (64, 64), "f32", at=(Polynomial.symbol(pid) * 64, 0), name="x")
-    p.store("S", p.reduce(x, 1, "add", name="total"), at=(Polynomial.symbol(pid) * 64,))
-    said = refusal(p.done())
-    assert said.hint == "one row for each program"
+    tensors(p, "x", "s")
+    p.store("s", p.reduce(p.load("x", (64, 64), "f32", name="x"), 1, "add", name="total"))
+    made = lowered(p.done())
+    (reduced,) = statements(made, Reduce)
+    assert isinstance(reduced, Reduce) and (reduced.axis, reduced.scratch) == (1, None)
+    assert verify(made) == ()
 
 
 def test_a_computed_matrix_is_not_transposed_for_elementwise_work() -> None:

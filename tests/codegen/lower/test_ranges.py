@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.kernels import H100
 from tests.tile_programs import Programs
 from twill.codegen.lower.ranges import at_least
 from twill.codegen.lower.tiles import Tiles
+from twill.codegen.targets.base import target_of
 from twill.graph.build import wire
 
 Make = Callable[[Programs, int], int]
@@ -23,7 +25,7 @@ def bound(make: Make) -> float:
     p.store("B", made, at=(0,))
     wired = wire(p.done())
     store = next(step for step in wired.flat.steps if step.op.kind == "tile_store")
-    return at_least(Tiles(wired, -1, 1), store.operands[0])
+    return at_least(Tiles(wired, target_of(H100), -1, 1), store.operands[0])
 
 
 def constant(p: Programs, value: float) -> int:

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.lowered import plan_of
 from twill import exc
 from twill.codegen import emit as emitting
 from twill.codegen.emit import emit
-from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.tiles import Tiles
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import (
@@ -91,9 +90,7 @@ def test_the_room_is_what_the_budgets_leave_beyond_the_schedule() -> None:
 
 
 def resident_at(given: Schedule) -> bool:
-    wired = wire(kernel(FULL).program)
-    dim = next(c for c, number in wired.dims.items() if wired.graph.dims[number].name == given.cooperation.dim)
-    return bool(Plan(wired, given, machine(), Tiles(wired, dim, given.cooperation.split)).resident)
+    return bool(plan_of(wire(kernel(FULL).program), given, machine()).resident)
 
 
 @pytest.mark.parametrize("kind", [LoadShared, Consumed])
@@ -132,7 +129,7 @@ def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr(emitting, "verify", lambda program, problem: ())
     told: list[str] = []
     make: Callable[[], Any] = lambda: emit(  # noqa: E731
-        kernel(FULL).program, kernel(FULL).specialization, schedule(FULL), machine(), told.append
+        kernel(FULL).wired, kernel(FULL).specialization, schedule(FULL), machine(), told.append
     )
     assert make() == "kernel" and built == [lowered(FULL), lowered(FULL, hold=False)]
     assert any("with less in registers" in text for text in told)

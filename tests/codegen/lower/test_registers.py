@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
-
 from tests.lowered import planned, registers_of
 from tests.streams import event
 from tests.tile_programs import Programs, attention, gemm
@@ -90,13 +88,13 @@ def test_an_addend_that_others_read_is_not_overwritten() -> None:
 # -- versions -----------------------------------------------------------------------------------
 
 
-def found(stream: Stream, distance: int = 0, definers: int = 1) -> tuple[Registers, int, int]:
+def found(stream: Stream, distance: int = 0) -> tuple[Registers, int, int]:
     """The registers, the variable of a value, and the one in which its reader finds it."""
     made, acc = registers()
     variable = made.of(acc)
     reading = Reading(READ, Source(acc[0], acc[1], distance, -1))
-    keys = [DEFINE, OTHER][:definers]
-    by = versions(stream, made, [reading], {variable: keys}, {acc: DEFINE})
+    by = versions(stream, made, [reading], {variable: [DEFINE]}, {acc: DEFINE})
+    assert not isinstance(by, Overwritten)
     return made, variable, by[READ, acc, distance]
 
 
@@ -127,6 +125,7 @@ def test_a_value_from_before_the_loop_has_no_versions() -> None:
 
 def test_a_reader_of_what_was_overwritten_in_place_is_named() -> None:
     stream = arrange([event("issue", 0, 0), event("issue", 2, 3), event("issue", 1, 6)], 10)
-    with pytest.raises(Overwritten) as raised:
-        found(stream, definers=2)
-    assert raised.value.made == registers()[1]
+    made, acc = registers()
+    keys = {made.of(acc): [DEFINE, OTHER]}
+    reading = Reading(READ, Source(acc[0], acc[1], 0, -1))
+    assert versions(stream, made, [reading], keys, {acc: DEFINE}) == Overwritten(acc)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kernels import H100
 from tests.tile_programs import Programs, attention, gemm
 from twill import exc
 from twill.codegen.lower.tiles import Tiles, View
+from twill.codegen.targets.base import target_of
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform
 from twill.graph.build import wire
 from twill.tile.program import TileProgram
@@ -19,13 +21,14 @@ def made_by(tiles: Tiles, name: str, kind: str = "") -> int:
 
 
 def whole(program: TileProgram) -> Tiles:
-    return Tiles(wire(program), -1, 1)
+    return Tiles(wire(program), target_of(H100), -1, 1)
 
 
 def split(program: TileProgram, name: str, axis: int, parts: int) -> Tiles:
     """Cut along an axis of a named result."""
     wired = wire(program)
-    return Tiles(wired, wired.classes.of[made_by(Tiles(wired, -1, 1), name)][axis], parts)
+    cut = wired.classes.of[made_by(Tiles(wired, target_of(H100), -1, 1), name)][axis]
+    return Tiles(wired, target_of(H100), cut, parts)
 
 
 # -- row blocks ---------------------------------------------------------------------------------

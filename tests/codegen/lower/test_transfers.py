@@ -14,6 +14,7 @@ from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.tiles import Tiles
 from twill.codegen.lower.transfers import Part, Transfers, largest_part, rows_of
+from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.scalars import Scope, integer
 from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.program import Buffer, Window
@@ -36,7 +37,7 @@ def made(shape: tuple[int, ...], blocks: int = 1, element: str = "bf16", **chang
     (load,) = (step for step in wired.flat.steps if step.op.kind == "tile_load")
     assert load.op.access is not None
     axis = wired.classes.of[load.results[0]][0]
-    tiles = Tiles(wired, axis if blocks > 1 else -1, blocks)
+    tiles = Tiles(wired, target_of(H100), axis if blocks > 1 else -1, blocks)
     access: Access = replace(load.op.access, **changed)  # type: ignore[arg-type]
     return Transfers(tiles, Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], blocks - 1)
 
@@ -139,7 +140,8 @@ def vector(element: str, start: int = 64, bound: int = 48, divisibility: int = 1
     assert load.op.access is not None
     axes = (replace(load.op.access.axes[0], upper=Polynomial.symbol(n) + bound),)
     access = replace(load.op.access, axes=axes)
-    return Transfers(Tiles(wired, -1, 1), Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], -1)
+    tiles = Tiles(wired, target_of(H100), -1, 1)
+    return Transfers(tiles, Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], -1)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.golden_schedules import Example, kernel
 from tests.kernels import H100
 from twill import exc
+from twill.codegen import emission
 from twill.codegen.targets.base import target_of, targets
 from twill.machine.file import load_machine
+from twill.schedule.document import Schedule
 
 IMAGINARY = "tests.codegen.targets.imaginary"
 
@@ -32,3 +35,36 @@ def test_a_machine_file_without_the_figures_of_emitted_code_is_refused_with_what
     machine = load_machine("h100").model_copy(update={"name": "mine", "emission": None})
     with pytest.raises(exc.NotForEmission, match=r'machine file of mine has no \[emission\](.|\n)*extends = "h100"'):
         target_of(machine)
+
+
+def test_a_target_without_a_product_refuses_it_at_its_line_and_says_why(at_root: object) -> None:
+    read = kernel(Example("examples/gemm.py", "bf16"))
+    nothing = target_of(H100.model_copy(update={"architecture": "sm_0"}), IMAGINARY)
+    with pytest.raises(exc.UnsupportedInKernel, match="`acc` is a product of 128 x 128 x 64 in bf16") as raised:
+        nothing.refuse(read.graph)
+    assert "and Nothing has no matrix multiply" in raised.value.message and raised.value.line > 0
+    assert raised.value.hint == "another machine (`--machine`)"
+    target_of(H100).refuse(read.graph)
+
+
+def test_a_kernel_without_products_needs_none(at_root: object) -> None:
+    nothing = target_of(H100.model_copy(update={"architecture": "sm_0"}), IMAGINARY)
+    nothing.refuse(kernel(Example("examples/layer_norm.py", "bf16")).graph)
+
+
+@pytest.mark.parametrize(("rows", "columns", "ok"), [(64, 8, True), (128, 80, True), (32, 64, False), (64, 12, False)])
+def test_products_are_made_of_the_targets_shapes(rows: int, columns: int, ok: bool) -> None:
+    assert target_of(H100).has_result(rows, columns) == ok
+
+
+def test_what_the_target_lacks_is_refused_before_anything_is_solved(
+    at_root: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = target_of(H100.model_copy(update={"architecture": "sm_0"}), IMAGINARY)
+    monkeypatch.setattr(emission, "target_of", lambda machine: nothing)
+
+    def solver(graph: object, machine: object) -> Schedule:
+        raise AssertionError("solved")
+
+    with pytest.raises(exc.UnsupportedInKernel, match="no matrix multiply"):
+        emission.emit_solved(kernel(Example("examples/gemm.py", "bf16")), H100, solver)

@@ -19,8 +19,8 @@ from functools import reduce
 
 from twill.codegen.lower.cross_loop_reuse import position
 from twill.codegen.lower.multicast import Unlike, asked_for, depends, fixed, loops, seldom, symbols
+from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.rings import Ring, Rings
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, ScalarTable
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, less
@@ -44,7 +44,7 @@ class Stays:
 def stays(plan: Plan, by_place: Iterable[Ring], task: Task, ring: Ring) -> Stays | None:
     """What a load brings if it may stay: a tile that neighbours want alike, alone in its ring, of a tensor that the
     kernel does not write, in a loop of nothing but products. None if it may not."""
-    if not plan.may_alternate() or plan.fused is not None or task.node.transport != "tma":
+    if not plan.only_multiplies() or plan.fused is not None or task.node.transport != "tma":
         return None
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
     if not alone or ring.held or ring.aref.shared or position(plan.kept, task.place)[1] > 1:
@@ -79,9 +79,8 @@ def moves(plan: Plan, value: int) -> bool:
 
 def is_slow(plan: Plan, value: int) -> bool:
     """Whether a scalar that moves is the same in most neighbours, and in all iterations."""
-    try:
-        expr = fixed(plan, value)
-    except Unlike:
+    expr = fixed(plan, value)
+    if isinstance(expr, Unlike):
         return False
     return not depends(plan, value, FIRST) or seldom(expr, FIRST)
 
@@ -105,7 +104,7 @@ def both(left: Expr, right: Expr) -> Expr:
     return Apply("and", (left, right), "i1")
 
 
-def runs(plan: Plan, rings: Rings) -> Expr | None:
+def runs(plan: Plan, rings: Placement) -> Expr | None:
     """Whether a launch had better give CTAs runs of neighbours: some tile stays; None if none ever does."""
     made: dict[Expr, None] = {}
     for place, ring in rings.by_place.items():

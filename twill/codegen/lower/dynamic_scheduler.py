@@ -23,4 +23,4 @@ def is_dynamic(plan: Plan, asked: Order) -> bool:
     """
     if asked == "static" or plan.fused is not None or not any(group.issuer for group in plan.groups):
         return False
-    return asked == "dynamic" or unequal(plan) or plan.ctas > 1
+    return asked == "dynamic" or unequal(plan) or plan.candidate.ctas > 1

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from twill import exc
 from twill.codegen.lower.cursors import Cursors
-from twill.codegen.lower.events import Events
+from twill.codegen.lower.events import Events, LoopPlan
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.loops import Loops
+from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.operations import Scope, Tools, outside
 from twill.codegen.lower.ordering_barriers import begin, end
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.products import Products
 from twill.codegen.lower.puts import Puts
 from twill.codegen.lower.registers import Made, Overwritten, Registers
-from twill.codegen.lower.rings import Ring, Rings
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.task import Task
@@ -24,33 +24,41 @@ from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShare
 
 
 class Emitter:
-    """Makes a warp group of a plan. fragments, cursors: numbers that are unique in the program. apart: products whose
-    results have registers beside those of what they add to."""
+    """Makes a warp group of a placement. memory: gets the staging buffers, tensor maps and barriers that it needs.
+    fragments, cursors: numbers that are unique in the program. apart: products whose results have registers beside
+    those of what they add to."""
 
     def __init__(
-        self, plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int],
+        self, rings: Placement, memory: Memory, group: Group, fragments: Iterator[int], cursors: Iterator[int],
         apart: frozenset[Made] = frozenset(),
     ) -> None:  # fmt: skip
+        plan = rings.plan
         self.plan, self.rings, self.made = plan, rings.by_place, group
         self.group = group.like if group.like >= 0 else group.id  # whose tasks it does
         self.registers = Registers(plan, self.group, fragments, apart)
         self.cursors = Cursors(cursors)
         self.scalars = ScalarTable(plan.wired, taken=self.registers.names)
-        transfers = Transfers(plan.tiles, rings.memory, self.scalars, plan.machine.emitting.box.whole)
+        transfers = Transfers(plan.tiles, memory, self.scalars, plan.machine.emitting.box.whole)
         numbers = (self.group, group.id)
-        tools = Tools(plan, rings, rings.memory, self.registers, self.scalars, transfers, self.cursors, *numbers)
+        tools = Tools(plan, rings, memory, self.registers, self.scalars, transfers, self.cursors, *numbers)
         self.tools, self.puts, self.products, self.stores = tools, Puts(tools), Products(tools), Stores(tools)
         self.events = Events(tools, self.puts, self.products, self.stores)
         self.loops = Loops(tools, self.events, self.products)
 
     # -- the whole group ----------------------------------------------------------------------
 
-    def emit(self) -> WarpGroup:
-        """The warp group. Raises Overwritten."""
+    def emit(self) -> WarpGroup | Overwritten:
+        """The warp group; or a value of a product whose result needs registers of its own."""
         regions = self.plan.wired.graph.regions
         for region in regions:
             self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
-        plans = {r.id: p for r in regions if r.kind == "loop" and (p := self.loops.plan_of(r.id)) is not None}
+        plans: dict[int, LoopPlan] = {}
+        for region in regions:
+            planned = self.loops.plan_of(region.id) if region.kind == "loop" else None
+            if isinstance(planned, Overwritten):
+                return planned
+            if planned is not None:
+                plans[region.id] = planned
         for _ in range(2):  # the first time, loops that share a ring find out how many cursors it needs
             for loop in plans.values():
                 self.loops.plan_uses(loop)
@@ -77,7 +85,7 @@ class Emitter:
     # -- rings that straight-line code fills --------------------------------------------------
 
     def held_rings(self) -> list[tuple[Ring, list[int]]]:
-        """Rings that this group reads as a whole, and the regions in which it does."""
+        """Placement that this group reads as a whole, and the regions in which it does."""
         found = []
         for ring in self.rings.values():
             if ring.held and self.group in ring.aref.consumers:
@@ -144,19 +152,22 @@ class Emitter:
             scope.run(task)
 
 
-def emit_group(plan: Plan, rings: Rings, group: Group, fragments: Iterator[int], cursors: Iterator[int]) -> WarpGroup:
+def emit_group(
+    rings: Placement, memory: Memory, group: Group, fragments: Iterator[int], cursors: Iterator[int]
+) -> WarpGroup:
     """The warp group of a plan; products whose results would be overwritten too early get registers of their own.
 
     Raises UnsupportedInKernel.
     """
     apart: frozenset[Made] = frozenset()
     while True:
-        try:
-            return Emitter(plan, rings, group, fragments, cursors, apart).emit()
-        except Overwritten as found:
-            op = plan.flat.steps[found.made[0]].op
-            if op.kind != "dot" or found.made in apart:
-                raise exc.UnsupportedInKernel(
-                    f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
-                ) from found
-            apart |= {found.made}
+        found = Emitter(rings, memory, group, fragments, cursors, apart).emit()
+        if isinstance(found, WarpGroup):
+            return found
+        plan = rings.plan
+        op = plan.flat.steps[found.made[0]].op
+        if op.kind != "dot" or found.made in apart:
+            raise exc.UnsupportedInKernel(
+                f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
+            )
+        apart |= {found.made}

@@ -9,9 +9,9 @@ from twill import exc
 from twill.codegen.lower.cross_loop_reuse import before, position, streams
 from twill.codegen.lower.events import Events, LoopPlan
 from twill.codegen.lower.operations import Tools, outside
+from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.products import Products
-from twill.codegen.lower.registers import EventKey, Made, Reading, versions
-from twill.codegen.lower.rings import Ring
+from twill.codegen.lower.registers import EventKey, Made, Overwritten, Reading, versions
 from twill.codegen.lower.scalars import OUTSIDE
 from twill.codegen.lower.stream import Event, Printer, Stream, arrange
 from twill.codegen.lower.task import Place, Source, Task
@@ -34,8 +34,9 @@ class Loops:
 
     # -- planning -----------------------------------------------------------------------------
 
-    def plan_of(self, region: int) -> LoopPlan | None:
-        """Events and stream of a loop; None if the group has nothing to do in it."""
+    def plan_of(self, region: int) -> LoopPlan | Overwritten | None:
+        """Events and stream of a loop; None if the group has nothing to do in it. Overwritten: a value whose variable
+        it may not share."""
         tasks = self.plan.of_group(self.tools.group, region)
         if not tasks:
             return None
@@ -56,8 +57,7 @@ class Loops:
                 )  # fmt: skip
         events += self.receive_events(plan, tasks)
         plan.stream = arrange(events, interval)
-        self.plan_versions(plan, tasks)
-        return plan
+        return self.plan_versions(plan, tasks) or plan
 
     def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
         """When a product is waited for: in front of the first instruction that reads its result, so that nothing else
@@ -217,8 +217,8 @@ class Loops:
             found += [p for p in places if p[0] == region and self.tools.group not in self.plan.tasks[p].groups]
         return found
 
-    def plan_versions(self, plan: LoopPlan, tasks: list[Task]) -> None:
-        """Which variable each reader finds."""
+    def plan_versions(self, plan: LoopPlan, tasks: list[Task]) -> Overwritten | None:
+        """Which variable each reader finds; or a value that a reader does not find any more."""
         defined_by: dict[Made, EventKey] = {}
         definers: dict[int, list[EventKey]] = {}
         readings: list[Reading] = []
@@ -232,11 +232,15 @@ class Loops:
             definers.setdefault(self.registers.of(made), []).append(key)
         landed = self.land(plan, tasks, readings)
         others = [r for r in readings if (r.source.step, r.source.block) not in landed]
-        plan.variables = versions(plan.stream, self.registers, others, definers, defined_by)
+        found = versions(plan.stream, self.registers, others, definers, defined_by)
+        if isinstance(found, Overwritten):
+            return found
+        plan.variables = found
         for reading in readings:
             made = (reading.source.step, reading.source.block)
             if made in landed:
                 plan.variables[reading.event, made, reading.source.distance] = landed[made]
+        return None
 
     def land(self, plan: LoopPlan, tasks: list[Task], readings: list[Reading]) -> dict[Made, int]:
         """Products whose registers are written again, by themselves or by what they add to, while their last result is
@@ -342,7 +346,8 @@ class Loops:
         """Initial values, then the pipeline."""
         made = self.initial(plan)
         name = f"loop{plan.region}"
-        printer = Printer(plan.stream, plan.loop, name, self.tools.scalars.trip(plan.loop), self.plan.phased)
+        trip = self.tools.scalars.trip(plan.loop)
+        printer = Printer(plan.stream, plan.loop, name, trip, self.plan.candidate.switches)
         ahead, behind = self.around(plan)
         return [*made, *ahead, *printer.pipeline(plan.loop.line), *behind]
 

@@ -39,8 +39,11 @@ class Sharing:
     same: Mapping[Place, Expr | None]
 
 
-class Unlike(Exception):  # noqa: N818 - no error: the tile is loaded by every CTA for itself
-    """Why neighbours do not share a tile."""
+@dataclass(frozen=True)
+class Unlike:
+    """Why neighbours do not share a tile: every CTA loads it for itself."""
+
+    why: str
 
 
 def sharing(plan: Plan) -> Sharing:
@@ -49,10 +52,11 @@ def sharing(plan: Plan) -> Sharing:
     for axis in asked_for(plan):
         same: dict[Place, Expr | None] = {}
         for task in copied(plan):
-            try:
-                same[task.place] = agreement(plan, task, axis)
-            except Unlike as why:
-                reasons.append(f"`{task.node.name or task.node.tensor}` along axis {axis}: {why}")
+            agreed = agreement(plan, task, axis)
+            if isinstance(agreed, Unlike):
+                reasons.append(f"`{task.node.name or task.node.tensor}` along axis {axis}: {agreed.why}")
+            else:
+                same[task.place] = agreed
         found.append((sum(weight(plan, place) for place in same), Sharing(axis, same)))
     best = max(found, key=lambda one: one[0], default=None)
     if best is None or not best[1].same:
@@ -92,19 +96,21 @@ def weight(plan: Plan, place: Place) -> int:
     return size(plan, plan.tasks[place]) if place[0] in plan.loops else 1
 
 
-def agreement(plan: Plan, task: Task, axis: int) -> Expr | None:
-    """What holds if neighbours along the axis load the same tiles; None if they always do. Raises Unlike."""
+def agreement(plan: Plan, task: Task, axis: int) -> Expr | Unlike | None:
+    """What holds if neighbours along the axis load the same tiles; None if they always do."""
     access = plan.flat.steps[task.steps[-1]].op.access
     assert access is not None
     bounds = [bound for loop in loops(plan, task.region) for bound in loop]
     if any(depends(plan, value, axis) for value in bounds):
-        raise Unlike("the bounds of its loop are others")
+        return Unlike("the bounds of its loop are others")
     condition: Expr | None = None
     for value in sorted(symbols(access)):
         if depends(plan, value, axis):
             expr = fixed(plan, value)
+            if isinstance(expr, Unlike):
+                return expr
             if not seldom(expr, axis):
-                raise Unlike("its address is another one")
+                return Unlike("its address is another one")
             other = at(expr, axis, Local(NEIGHBOUR))
             equal = Apply("compare", (expr, other), "i1", (("predicate", "eq"), ("signed", 1)))
             condition = equal if condition is None else Apply("and", (condition, equal), "i1")
@@ -138,12 +144,12 @@ def depends(plan: Plan, value: int, axis: int) -> bool:
     return False
 
 
-def fixed(plan: Plan, value: int) -> Expr:
-    """A scalar in terms of arguments and grid indices alone. Raises Unlike if a loop changes it."""
+def fixed(plan: Plan, value: int) -> Expr | Unlike:
+    """A scalar in terms of arguments and grid indices alone, if no loop changes it."""
     counters = {item.induction for item in plan.wired.program.body if isinstance(item, Loop)}
     reached, makers = plan.wired.scalars.reach(value), plan.wired.purity.makers
     if reached & (counters | set(plan.wired.purity.carries)) or any(v in makers and makers[v].access for v in reached):
-        raise Unlike("its address depends on the axis in another way in every iteration")
+        return Unlike("its address depends on the axis in another way in every iteration")
     return InlinedScalars(plan.wired).value(value, OUTSIDE)
 
 

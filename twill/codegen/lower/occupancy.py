@@ -1,6 +1,6 @@
 """How many CTAs of a kernel share an SM, and what each of them may have then.
 
-A kernel with products fills its SM with one CTA: setmaxnreg hands the register file to the groups that multiply. A
+A kernel with products fills its SM with one CTA: the register file goes to the groups that multiply. A
 kernel without products waits (for memory, for its reductions) more than it computes, and what fills the time are other
 CTAs. Its groups take registers as compiled, its load groups are one warp each, and its rings share the SM's memory.
 """
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.codegen.lower.groups import Group, warp_groups
+from twill.codegen.targets.base import LANES
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-
-WARP = 32
 
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
@@ -29,6 +28,6 @@ def most_ctas(schedule: Schedule, machine: Machine) -> int:
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """The groups of a kernel whose CTAs share an SM: no setmaxnreg, which counts whole warp groups, so that one warp is
+    """The groups of a kernel whose CTAs share an SM: no budgets, which whole warp groups have, so that one warp is
     enough to issue loads."""
-    return tuple(replace(g, registers=0, threads=WARP if g.issuer else g.threads) for g in groups)
+    return tuple(replace(g, registers=0, threads=LANES if g.issuer else g.threads) for g in groups)

@@ -13,10 +13,10 @@ from twill import exc
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
 from twill.codegen.lower.registers import Registers
-from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.lower.transfers import Part, Transfers
@@ -41,8 +41,6 @@ from twill.codegen.warp.program import (
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELEMENTWISE, NATURAL
 
-WARPS = 4
-
 
 @dataclass(frozen=True)
 class Tools:
@@ -50,7 +48,7 @@ class Tools:
     exchanges: the values of each reduction across warps so far."""
 
     plan: Plan
-    rings: Rings
+    rings: Placement
     memory: Memory
     registers: Registers
     scalars: ScalarTable
@@ -171,7 +169,7 @@ class Scope:
             values = 1 if isinstance(layout, Blocked) else layout.columns if isinstance(layout, Accumulator) else 1
             element = self.registers.fragment(operand).element
             word = "i32" if element.startswith("i") else "f32"
-            scratch = self.scratch((WARPS * values,), word)
+            scratch = self.scratch((self.tiles.target.warps * values,), word)
             barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         combine = str(step.op.attribute("combine"))
         said = tuple((name, value) for name, value in step.op.attributes if name not in ("axis", "combine"))
@@ -182,7 +180,7 @@ class Scope:
         """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
         while slow threads still read the other (`twill.codegen.passes.exchanges`)."""
         self.tools.exchanges.append(shape[0])
-        turn = len(self.tools.exchanges) % 2 if shape == (WARPS,) else 0
+        turn = len(self.tools.exchanges) % 2 if shape == (self.tiles.target.warps,) else 0
         name = f"scratch {self.tools.own}" + (" in turn" if turn else "")
         for known in self.tools.memory.buffers:
             if known.name == name and known.element == element and known.shape >= shape:

@@ -1,21 +1,18 @@
 """Who does what: tasks of warp groups, and where the operands of each come from.
 
-A task is a node of the dependence graph for one row block. In loops the schedule says which warp group has it and
-when; straight-line tasks follow the values they read, or else the tasks that read them.
+A task is a node of the dependence graph for one row block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from twill import exc
-from twill.codegen.lower.alike import alike, in_step
-from twill.codegen.lower.cross_loop_reuse import families
+from twill.codegen.lower.candidates import LoweringCandidate
+from twill.codegen.lower.cross_loop_reuse import Family
 from twill.codegen.lower.fused_instances import exists
-from twill.codegen.lower.groups import doubled, warp_groups, with_registers
-from twill.codegen.lower.occupancy import as_compiled
-from twill.codegen.lower.register_operands import resident
+from twill.codegen.lower.groups import Group
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.lower.tiles import Tiles
 from twill.codegen.warp.expression import Expr
@@ -25,9 +22,7 @@ from twill.graph.dependence import Node
 from twill.machine.description import Machine
 from twill.machine.occupancy import share
 from twill.schedule.document import Schedule
-from twill.tile.flat import Step
-
-COPIES = 2  # of a lone computing warp group, which take program instances in turn (`twill.codegen.passes.ping_pong`)
+from twill.tile.flat import Flat, Step
 
 
 def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
@@ -40,55 +35,47 @@ def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
     return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class Plan:
-    """Tasks by place, and the groups that have them. ctas: that share an SM. hold: whether tiles may stay in registers
-    as operands of products, and sums in parts from loop to loop; resident: the tiles that do. phased: whether a steady
-    state may change once. fused: whose row blocks these are, of several instances."""
+    """Tasks by place, and the groups that have them: what `twill.codegen.lower.assign` makes. candidate: the choices
+    that it follows. fused: whose row blocks these are, of several instances. kept: loads of several loops that one
+    ring holds the tiles of (`cross_loop_reuse`). resident: tiles that stay in registers (`register_operands`)."""
 
     wired: Wired
     schedule: Schedule
     machine: Machine
     tiles: Tiles
-    ctas: int = 1
-    hold: bool = True
-    phased: bool = True
-    fused: Fused | None = None
+    candidate: LoweringCandidate
+    fused: Fused | None
+    groups: tuple[Group, ...]
+    tasks: Mapping[Place, Task] = field(default_factory=dict)
+    kept: tuple[Family, ...] = ()
     resident: frozenset[Place] = frozenset()
-    tasks: dict[Place, Task] = field(default_factory=dict)
-    found: dict[tuple[int, int], Source | None] = field(default_factory=dict)  # sources that were asked for
+    found: dict[tuple[int, int], Source | None] = field(default_factory=dict, compare=False)  # answers of `source`
 
-    def __post_init__(self) -> None:
-        self.flat = self.wired.flat
-        self.home = {step: place for place, steps in self.wired.steps.items() for step in steps}
-        self.loops = {r.id for r in self.wired.graph.regions if r.kind == "loop"}
-        self.amendments = amendments(self.tiles)
-        self.operand_a = self.schedule.cooperation.operand_a
-        self.groups, self.group_of = warp_groups(self.schedule)
-        self.assign()
-        if self.may_alternate():
-            self.alternate()
+    @property
+    def flat(self) -> Flat:
+        """The steps of the program."""
+        return self.wired.flat
 
-    def assign(self) -> None:
-        """The tasks of every group."""
-        self.tasks = {}
-        self.schedule_loops()
-        self.bring_in_step()
-        asked = self.groups
-        if self.ctas > 1:
-            self.groups = as_compiled(self.groups)
-        else:
-            self.groups = with_registers(self.groups, self.schedule, self.machine, self.wired.program.file)
-        self.follow_straight()
-        self.kept = families(self)
-        for family in self.kept:  # one load group fills the ring of all
-            for place in family[1:]:
-                self.tasks[place] = replace(self.tasks[place], groups=self.tasks[family[0]].groups)
-        self.resident = resident(self, asked) if self.hold else frozenset()
+    @cached_property
+    def home(self) -> dict[int, tuple[int, int]]:
+        """The region and node of each step that a node does."""
+        return {step: place for place, steps in self.wired.steps.items() for step in steps}
 
-    def may_alternate(self) -> bool:
-        """Whether program instances may be worked on by several groups in turn: loops of nothing but products of tiles
-        that load groups bring, and nothing else that passes through a ring."""
+    @cached_property
+    def loops(self) -> frozenset[int]:
+        """The regions that are loops."""
+        return frozenset(r.id for r in self.wired.graph.regions if r.kind == "loop")
+
+    @cached_property
+    def amendments(self) -> dict[int, tuple[Step, ...]]:
+        """See the function of that name."""
+        return amendments(self.tiles)
+
+    def only_multiplies(self) -> bool:
+        """Whether loops have nothing but products of tiles that load groups bring, and nothing else passes through a
+        ring: several warp groups may work on program instances in turn then."""
         inside = [task for task in self.tasks.values() if task.region in self.loops]
         if not any(task.node.kind == "mma" for task in inside):
             return False
@@ -98,15 +85,6 @@ class Plan:
         makers = [self.tasks[self.place_of(source)] for source in sources]
         return all(maker.node.kind == "load" and maker.node.transport == "tma" for maker in makers)
 
-    def alternate(self) -> None:
-        """A second computing group, if there is room for one."""
-        groups, group_of = warp_groups(self.schedule)
-        made = doubled(groups, self.machine, COPIES)
-        if len(made) > len(groups):
-            number = dict(zip((g.id for g in groups), (g.id for g in made if g.like < 0), strict=True))
-            self.groups, self.group_of = made, {old: number[new] for old, new in group_of.items()}
-            self.assign()
-
     def same_stream(self, group: int) -> tuple[int, ...]:
         """The group and those that repeat its stream."""
         return (group, *(g.id for g in self.groups if g.like == group))
@@ -114,7 +92,7 @@ class Plan:
     @property
     def capacity(self) -> int:
         """Bytes of shared memory of a CTA."""
-        return share(self.machine, self.ctas)
+        return share(self.machine, self.candidate.ctas)
 
     def blocks_of(self, region: int, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""
@@ -136,51 +114,6 @@ class Plan:
         condition = self.exists(block)
         return made if condition is None else (If(condition, made, otherwise, line=made[0].line),)
 
-    # -- loops --------------------------------------------------------------------------------
-
-    def schedule_loops(self) -> None:
-        """Tasks of the loops, from the schedule."""
-        for loop in self.schedule.loops:
-            if loop.loop not in self.loops:
-                continue
-            region = self.wired.graph.regions[loop.loop]
-            nodes = {node.id: node for node in region.nodes}
-            ops = {op.id: op for op in self.schedule.ops if op.loop == loop.loop}
-            for instruction in loop.graph.instructions:
-                if instruction.source < 0:
-                    continue  # a move: its producer stores the copy
-                node, op = nodes.get(instruction.source), ops.get(instruction.id)
-                if node is None or op is None or node.line != instruction.line:
-                    raise exc.ScheduleMismatch(
-                        f"the schedule's `{instruction.name}` of line {instruction.line} is not in this kernel",
-                        file=self.wired.program.file,
-                        hint="solve the kernel again",
-                    )
-                place = (loop.loop, node.id, instruction.block)
-                self.tasks[place] = Task(
-                    place, node, self.wired.steps[loop.loop, node.id], (self.group_of[op.warp_group],),
-                    op.start, instruction.latency, instruction.hold,
-                    max((u.cycles for u in instruction.uses if u.unit == instruction.unit), default=0),
-                )  # fmt: skip
-        self.stay_with_data()
-
-    def stay_with_data(self) -> None:
-        """A store that a load group was to issue is issued where its tile is: there are the registers."""
-        for place, task in list(self.tasks.items()):
-            if task.node.kind in ("store", "reduce_store") and self.groups[task.groups[0]].issuer:
-                for source in self.register_sources(task):
-                    maker = self.tasks.get(self.place_of(source))
-                    if maker is not None:
-                        self.tasks[place] = replace(task, groups=maker.groups)
-
-    def bring_in_step(self) -> None:
-        """Groups that do the same do it in the same order, with the same registers."""
-        tasks = list(self.tasks.values())
-        for members in alike(tasks, self.groups, self.makers):
-            self.tasks |= in_step(tasks, members)
-            numbers, registers = {group.id for group in members}, members[0].registers
-            self.groups = tuple(replace(g, registers=registers) if g.id in numbers else g for g in self.groups)
-
     def makers(self, task: Task) -> set[int]:
         """The groups that make what a task reads in its loop."""
         places = (self.place_of(source) for source in (*self.register_sources(task), *self.slot_sources(task)))
@@ -189,59 +122,6 @@ class Plan:
     def interval(self, region: int) -> int:
         """I of a loop."""
         return next(loop.ii for loop in self.schedule.loops if loop.loop == region)
-
-    # -- straight-line code -------------------------------------------------------------------
-
-    def follow_straight(self) -> None:
-        """Tasks of straight-line regions, last to first: where their loop values are, or where they are read."""
-        for region in reversed(self.wired.graph.regions):
-            if region.kind == "loop":
-                continue
-            for node in reversed(region.nodes):
-                for block in self.blocks_of(region.id, node):
-                    place = (region.id, node.id, block)
-                    task = Task(place, node, self.wired.steps[region.id, node.id], ())
-                    self.tasks[place] = task
-                    self.tasks[place] = replace(task, groups=self.straight_groups(task))
-
-    def straight_groups(self, task: Task) -> tuple[int, ...]:
-        """The groups that need a straight-line task done."""
-        rooted = self.rooted(task)
-        if rooted:
-            return (min(rooted),)
-        if task.node.kind == "load":
-            registers = {g for reader in self.readers(task.place, slots=False) for g in reader.groups}
-            return tuple(sorted(registers))
-        readers = [r for r in self.readers(task.place) if r.place != task.place]
-        needed = {g for reader in readers for g in reader.groups} | self.begun_with(task)
-        return tuple(sorted(needed)) or (self.home_group(task.block),)
-
-    def begun_with(self, task: Task) -> set[int]:
-        """The groups in which a carried value begins with what a task makes."""
-        found: set[int] = set()
-        for carry in self.flat.carries:
-            if carry.pure or not self.wired.wiring.makes(carry):
-                continue
-            begin, source = self.source(carry.init, task.block), self.source(carry.yielded, task.block)
-            if begin is None or source is None or self.place_of(begin) != task.place:
-                continue
-            place = self.place_of(source)
-            makers = [self.tasks[place]] if place in self.tasks else []
-            found |= {g for reader in (*makers, *self.readers(place, slots=False)) for g in reader.groups}
-        return found
-
-    def rooted(self, task: Task) -> set[int]:
-        """The groups in whose loops the values that a straight-line task works on are made."""
-        found: set[int] = set()
-        for source in self.register_sources(task):
-            place = self.place_of(source)
-            if place[0] in self.loops:
-                found |= set(self.tasks[place].groups) if place in self.tasks else set()
-            else:
-                region, node, block = place
-                steps = self.wired.steps[region, node]
-                found |= self.rooted(Task((region, node, block), self.node(region, node), steps, ()))
-        return found
 
     def home_group(self, block: int) -> int:
         """The compute group that a row block belongs to."""
@@ -356,7 +236,7 @@ class Plan:
             straight = not self.tiles.is_transposed(step.operands[0])
             maker = self.tasks.get(self.place_of(source))
             together = maker is not None and maker.region == task.region and maker.groups == task.groups
-            return not (straight and together and self.operand_a == "register")
+            return not (straight and together and self.schedule.cooperation.operand_a == "register")
         return made == "tile_load" and self.home[source.step][0] in self.loops
 
     def register_sources(self, task: Task) -> Iterator[Source]:

@@ -11,7 +11,7 @@ from twill.codegen.lower.cross_loop_reuse import position, streams
 from twill.codegen.lower.cross_tile_reuse import stays, told
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.operations import Tools
-from twill.codegen.lower.rings import Ring
+from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.scalars import Iteration
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part, largest_part, rows_of
@@ -34,7 +34,7 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.flat import Step
 
-AT_ONCE = 4096  # elements of a tile that the 128 threads of a group load before they store them
+AT_ONCE = 4096  # elements of a tile that the threads of a group load before they store them
 
 
 class Puts:

@@ -43,10 +43,12 @@ def resident(plan: Plan, asked: Sequence[Group]) -> frozenset[Place]:
 def registers(plan: Plan, task: Task) -> int:
     """Registers of each thread that a loaded tile takes as operand A; 0 if it cannot be one."""
     cell = plan.flat.steps[task.steps[-1]].results[0]
-    shape = plan.tiles.core(cell)
-    if plan.flat.cells[cell].type.element not in ELEMENTS or len(shape) != 2 or shape[0] % 64 or shape[1] % 16:
+    shape, target = plan.tiles.core(cell), plan.tiles.target
+    if target.mma is None or plan.flat.cells[cell].type.element not in ELEMENTS or len(shape) != 2:
         return 0
-    return prod(shape) // (PER_REGISTER * 128)
+    if shape[0] % target.mma.rows or shape[1] % target.mma.depth:
+        return 0
+    return prod(shape) // (PER_REGISTER * target.threads)
 
 
 def readers(plan: Plan, place: Place) -> Iterator[Task]:

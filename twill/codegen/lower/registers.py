@@ -128,20 +128,19 @@ class Registers:
         return [Copy(self.version(variable, ago - 1), self.version(variable, ago)) for ago in kept]
 
 
-class Overwritten(Exception):
-    """A value is read after its registers were written by what shares them."""
+@dataclass(frozen=True)
+class Overwritten:
+    """A value that is read after its registers were written by what shares them."""
 
-    def __init__(self, made: Made) -> None:
-        super().__init__(made)
-        self.made = made
+    made: Made
 
 
 def versions(
     stream: Stream, registers: Registers, readings: list[Reading], definers: dict[int, list[EventKey]],
     defined_by: dict[Made, EventKey],
-) -> dict[tuple[EventKey, Made, int], int]:  # fmt: skip
+) -> dict[tuple[EventKey, Made, int], int] | Overwritten:  # fmt: skip
     """(event, value, distance) -> the variable that a reader finds. definers: events by variable; defined_by:
-    the event that makes a value. Raises Overwritten."""
+    the event that makes a value."""
     found: dict[tuple[EventKey, Made, int], int] = {}
     for reading in readings:
         made = (reading.source.step, reading.source.block)
@@ -156,6 +155,6 @@ def versions(
         }
         ago = sum(counts.values())
         if ago < 0 or (ago and len(counts) > 1):
-            raise Overwritten(made)
+            return Overwritten(made)
         found[reading.event, made, reading.source.distance] = registers.version(variable, ago)
     return found

@@ -1,8 +1,8 @@
 """The instruction stream of one warp group in one loop: events in order, stages, guards, wait counts.
 
 An event works on iteration step - stage at each step of the pipeline. Issue events make the prologue and epilogue;
-a retire event (the wait for a wgmma group) may lag one stage behind them, which a guard in the steady state covers
-without another stage.
+a retire event (the wait for a product) may lag one stage behind them, which a guard in the steady state covers without
+another stage.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from twill import exc
+from twill.codegen.lower.assign import assign
+from twill.codegen.lower.candidates import LoweringCandidate, Refusal
 from twill.codegen.lower.cross_tile_reuse import runs
 from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
 from twill.codegen.lower.fused_instances import fuse
@@ -15,17 +16,17 @@ from twill.codegen.lower.grouped_rasterization import band_of
 from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.multicast import CTAS, Sharing, sharing
-from twill.codegen.lower.occupancy import most_ctas
+from twill.codegen.lower.place import place
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.rings import Rings
 from twill.codegen.lower.tiles import Tiles
+from twill.codegen.targets.base import target_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, LongestFirst, WarpProgram
-from twill.graph.build import Wired, wire
+from twill.graph.build import Wired
 from twill.graph.by_columns import by_columns
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.tile.program import Loop, TileProgram
+from twill.tile.program import TileProgram
 
 
 @dataclass(frozen=True)
@@ -36,46 +37,32 @@ class Lowered:
     choices: Choices
 
 
-def occupancies(schedule: Schedule, machine: Machine) -> Sequence[int]:
-    """How many CTAs may share an SM, the most first."""
-    return range(most_ctas(schedule, machine), 0, -1)
-
-
 def streams(
-    program: TileProgram,
-    schedule: Schedule,
-    machine: Machine,
-    ctas: int,
-    hold: bool = True,
-    asked: Order = "chosen",
-    cluster: int = 1,
-    phased: bool = True,
-) -> Lowered:
-    """The streams of warp groups that do what `program` does, as `schedule` says. ctas: that share an SM. hold: whether
-    operands of products may stay in registers, and sums in parts from loop to loop. asked: the order of program
-    instances. cluster: CTAs that load tiles together. phased: whether a steady state may change once
-    (`twill.codegen.lower.index_set_splitting`), where loops of the kernel were joined.
+    wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, asked: Order, cluster: int
+) -> Lowered | Refusal:
+    """The streams of warp groups that do what the program of `wired` does, as `schedule` says. candidate: the choices
+    that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles together.
 
-    Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
+    Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict.
     """
-    wired, fused = wire(program), None
+    fused = None
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)
     if schedule.cooperation.fuse > 1:
-        refuse_cluster(cluster, program)
+        refuse_cluster(cluster, wired.program)
         wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
-    tiles = Tiles(wired, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
-    plan = Plan(wired, schedule, machine, tiles, ctas, hold, phased and is_joined(program), fused)
-    return of_plan(plan, asked, cluster)
+    tiles = Tiles(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
+    plan = assign(wired, tiles, schedule, machine, candidate, fused)
+    return plan if isinstance(plan, Refusal) else of_plan(plan, asked, cluster)
 
 
 def of_plan(plan: Plan, asked: Order, cluster: int) -> Lowered:
     """The streams of a plan."""
     program = plan.wired.program
-    memory = Memory(program.file)
-    rings = Rings(plan, memory, sharing(plan) if cluster > 1 else None)
+    rings = place(plan, sharing(plan) if cluster > 1 else None)
+    memory = Memory(program.file, [*rings.buffers], [*rings.arefs])
     fragments, cursors = count(), count()
-    groups = [emit_group(plan, rings, group, fragments, cursors) for group in plan.groups]
+    groups = [emit_group(rings, memory, group, fragments, cursors) for group in plan.groups]
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
     dynamic = rings.sharing is None and is_dynamic(plan, asked)
@@ -84,10 +71,10 @@ def of_plan(plan: Plan, asked: Order, cluster: int) -> Lowered:
     made = WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
         arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=0,
-        ctas=plan.ctas, band=band, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
+        ctas=plan.candidate.ctas, band=band, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
-    return Lowered(made, Choices(plan.hold, ping_pong, dynamic, plan.capacity, program.strict))
+    return Lowered(made, Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict))
 
 
 def refuse_cluster(cluster: int, program: TileProgram) -> None:
@@ -116,17 +103,6 @@ def walk_of(plan: Plan, shared: Sharing | None) -> tuple[int, Cluster | None, Lo
     if shared is None:
         return band_of(plan), None, longest_first(plan)
     return band_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
-
-
-def is_joined(program: TileProgram) -> bool:
-    """Whether some loop is several of the kernel's. Their guards hold in iterations that every instance has: a mask of
-    a ragged end may never be needed, and a branch costs less than code for it."""
-    return program.original is not None and loops(program) < loops(program.original)
-
-
-def loops(program: TileProgram) -> int:
-    """How many there are."""
-    return sum(isinstance(item, Loop) for item in program.body)
 
 
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:

@@ -1,7 +1,7 @@
 """How each tile of a program is cut into row blocks and spread over registers, by dataflow.
 
 A tile's *core* is its axes longer than 1. Matrices are accumulators if the kernel multiplies matrices (a warp
-group computes with 64·m rows), else blocked. Whether a vector runs along rows or columns follows from its uses:
+group has their rows), else blocked. Whether a vector runs along rows or columns follows from its uses:
 a reduction of axis 1 makes one value for each row, `v[:, None]` shows a vector as rows, `v[None, :]` as columns,
 elementwise operations and carries tie vectors together. A vector that no matrix is near is blocked.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill import exc
+from twill.codegen.targets.base import Target
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, runs
 from twill.graph.build import Wired
 from twill.tile.flat import Step
@@ -33,9 +34,15 @@ class Tiles:
     that are made in parts of their columns instead, by (region, node), and the dimension (`Dim.id`) that is cut."""
 
     def __init__(
-        self, wired: Wired, dim: int, split: int, columns: Mapping[tuple[int, int], int] | None = None
+        self,
+        wired: Wired,
+        target: Target,
+        dim: int,
+        split: int,
+        columns: Mapping[tuple[int, int], int] | None = None,
     ) -> None:
         self.wired, self.flat, self.dim, self.split = wired, wired.flat, dim, split
+        self.target = target
         self.columns = columns or {}
         self.cut_elsewhere = self.cells_of_columns()
         self.products = any(self.is_of_matrices(step) for step in self.flat.steps)
@@ -149,10 +156,10 @@ class Tiles:
         if len(core) == 1 and self.products:
             known = self.side.get(self.find(cell))
             if known is not None:
-                return vector(core[0], known[0])
+                return vector(core[0], known[0], self.target)
         if len(core) == 2 and self.products:
-            if core[0] % 64 or core[1] % 8:
-                self.refuse(cell, f"a matrix of {core[0]} x {core[1]} in registers", "rows in 64s, columns in 8s")
+            if not self.target.has_result(*core):
+                self.refuse(cell, f"a matrix of {core[0]} x {core[1]} in registers", self.target.sizes)
             return Accumulator(*core)
         if len(core) > 2:
             self.refuse(cell, f"a tile of {len(core)} dimensions in registers", "tiles of one or two dimensions")
@@ -225,6 +232,10 @@ class Tiles:
         return tuple(base.index(view.axes[a]) if view.axes[a] in base else -1 for a in self.core_axes(cell))
 
 
-def vector(extent: int, side: int) -> Along:
-    """The layout of a vector along rows (side 1) or columns (side 0); its parent is the least that has them."""
-    return Along(Accumulator(extent, 8), 1) if side == ROWS else Along(Accumulator(64, extent), 0)
+def vector(extent: int, side: int, target: Target) -> Along:
+    """The layout of a vector along rows (side 1) or columns (side 0) of what products of a target make; its parent is
+    the least that has them."""
+    assert target.mma is not None, "there are products"
+    if side == ROWS:
+        return Along(Accumulator(extent, target.mma.columns), 1)
+    return Along(Accumulator(target.mma.rows, extent), 0)

@@ -1,7 +1,9 @@
 """What a target is, and which one a machine has.
 
+Lowering asks a target what a warp group is and which products it has; it knows no instruction by itself.
+
 A target is a folder of this room whose `__init__.py` defines `TARGET`. It is found by its folder: nothing else lists
-targets. A machine file names an architecture (`sm_90a`); the target that can emit for it is the machine's.
+targets. A machine file names an architecture; the target that can emit for it is the machine's.
 """
 
 from __future__ import annotations
@@ -13,17 +15,67 @@ from functools import cache
 from importlib import import_module
 
 from twill import exc
+from twill.graph.dependence import DependenceGraph, Mma
 from twill.machine.description import Machine
 
 ROOM = "twill.codegen.targets"
 
 
+LANES = 32  # threads of a warp (PTX ISA)
+
+
+@dataclass(frozen=True)
+class MmaShapes:
+    """The products that a warp group of a target can be given. rows, columns: of the result, of which its tile has
+    multiples. depth: elements of 16 bits that one instruction contracts, of which operand A in registers has
+    multiples."""
+
+    rows: int
+    columns: int
+    depth: int
+
+
 @dataclass(frozen=True)
 class Target:
-    """name: as people call the GPUs. architectures: that its code is compiled for, as machine files name them."""
+    """name: as people call the GPUs. architectures: that its code is compiled for, as machine files name them. warps:
+    of a warp group. mma: the products that it has; None if it has none that code is made for."""
 
     name: str
     architectures: tuple[str, ...]
+    warps: int = 4
+    mma: MmaShapes | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads of a warp group."""
+        return self.warps * LANES
+
+    @property
+    def sizes(self) -> str:
+        """Which results of products a warp group can have, in words."""
+        if self.mma is None:
+            return "no matrix multiply"
+        return f"rows in {self.mma.rows}s, columns in {self.mma.columns}s"
+
+    def has_result(self, rows: int, columns: int) -> bool:
+        """Whether a warp group can have a matrix of that size as the result of a product."""
+        return self.mma is not None and not (rows % self.mma.rows or columns % self.mma.columns)
+
+    def refuse(self, graph: DependenceGraph) -> None:
+        """Raises UnsupportedInKernel, with the line and the reason, for a product that the target does not have."""
+        for node in (node for region in graph.regions for node in region.nodes):
+            if node.mma is not None and not self.has_result(node.mma.m, node.mma.n):
+                raise exc.UnsupportedInKernel(
+                    f"`{node.name or 'tl.dot'}` is a product {_spelled(node.mma)}, and {self.name} has {self.sizes}",
+                    file=graph.file,
+                    line=node.line,
+                    hint="other tile sizes" if self.mma is not None else "another machine (`--machine`)",
+                )
+
+
+def _spelled(mma: Mma) -> str:
+    """of 128 x 128 x 64 in bf16."""
+    return f"of {mma.m} x {mma.n} x {mma.k} in {mma.dtype}"
 
 
 @cache

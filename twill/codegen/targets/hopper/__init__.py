@@ -1,5 +1,6 @@
 """Hopper (H100, H200): wgmma, TMA, mbarriers, setmaxnreg."""
 
-from twill.codegen.targets.base import Target
+from twill.codegen.targets.base import MmaShapes, Target
 
-TARGET = Target("Hopper", ("sm_90a",))
+# PTX ISA, "wgmma.mma_async": m64nNkK by the four warps of a warp group, N in 8s, K = 16 for elements of 16 bits.
+TARGET = Target("Hopper", ("sm_90a",), warps=4, mma=MmaShapes(rows=64, columns=8, depth=16))

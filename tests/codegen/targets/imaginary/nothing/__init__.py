@@ -1,4 +1,4 @@
-"""A GPU that nobody built."""
+"""A GPU that nobody built: it has no matrix multiply."""
 
 from twill.codegen.targets.base import Target
 

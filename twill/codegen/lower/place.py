@@ -1,4 +1,10 @@
-"""The rings that carry tiles through shared memory, from task to task and between warp groups."""
+"""Second step of lowering: the rings that carry tiles through shared memory, between tasks and between warp groups.
+
+    place(plan, sharing) -> Placement
+
+First a ring for each tile that some task reads from shared memory or from another group, as deep as the schedule says;
+then what memory is left makes the rings of loads deeper, and tiles that are stored get buffers of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +13,32 @@ from dataclasses import dataclass, field, replace
 from twill.codegen.lower.cross_loop_reuse import position
 from twill.codegen.lower.memory import Memory
 from twill.codegen.lower.multicast import CTAS, Sharing
+from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import Plan
 from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
-from twill.codegen.warp.program import Aref, Buffer
+from twill.codegen.targets.base import LANES
 
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
 
 
-@dataclass(frozen=True)
-class Ring:
-    """A tile that travels through shared memory. key: the place that fills it; held: made in straight-line code and
-    read by whole loops."""
-
-    key: Place
-    aref: Aref
-    buffer: Buffer
-    held: bool
-    readers: tuple[Place, ...]
-    multiplied: bool  # some reader is a product
+def place(plan: Plan, sharing: Sharing | None = None) -> Placement:
+    """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters."""
+    rings = _Rings(plan, Memory(plan.wired.program.file), sharing)
+    rings.make()
+    panels = rings.deepen()
+    memory = rings.memory
+    return Placement(plan, sharing, rings.by_place, panels, tuple(memory.buffers), tuple(memory.arefs), memory.used())
 
 
 @dataclass
-class Rings:
-    """Rings by the place that fills them. bytes: of shared memory that all of them take. panels: of a tile that is
-    stored, which have a buffer each. sharing: between the CTAs of a cluster, if there are clusters."""
+class _Rings:
+    """The rings that are made so far, and the memory that they take."""
 
     plan: Plan
     memory: Memory
-    sharing: Sharing | None = None
+    sharing: Sharing | None
     by_place: dict[Place, Ring] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.panels = 1
-        self.make()
-        self.deepen()
-        self.bytes = self.memory.used()
 
     def make(self) -> None:
         """A ring for each tile that some task reads from shared memory or from another group."""
@@ -81,8 +77,9 @@ class Rings:
         name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
         buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
         copied = loads and task.node.transport == "tma"
-        full = 1 if copied else 4 * self.plan.groups[producer].threads // 128
-        empty = sum(1 if self.plan.groups[g].issuer else 4 for g in consumers) * (CTAS if together else 1)
+        full = 1 if copied else self.plan.groups[producer].threads // LANES
+        warps = self.plan.tiles.target.warps
+        empty = sum(1 if self.plan.groups[g].issuer else warps for g in consumers) * (CTAS if together else 1)
         transport = "tma" if copied else "registers"
         every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
         aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together)
@@ -109,12 +106,14 @@ class Rings:
         aref, buffer = self.memory.with_depth(ring.aref, slots), replace(ring.buffer, slots=slots)
         return replace(ring, key=task.place, aref=aref, buffer=buffer, held=False, readers=readers)
 
-    def deepen(self) -> None:
+    def deepen(self) -> int:
         """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
         and again: the model's latencies are those of a quiet memory.
 
         As soon as loops have PAIR slots, tiles that a whole program instance reads get another one: those of the next
-        instance are loaded while this one still reads its own, and the first tiles of its loops after them."""
+        instance are loaded while this one still reads its own, and the first tiles of its loops after them.
+
+        The answer is how many panels of a tile that is stored have a buffer."""
         tiles = staged(self.plan)
         loops = {r.aref.id: r for r in self.copied().values() if not r.held}
         wanted = max((enough(self.plan, ring.key[0]) for ring in loops.values()), default=1)
@@ -123,12 +122,13 @@ class Rings:
             depth = self.depths(taken)
             return min([wanted, *(depth[number] for number in loops)])
 
-        self.panels = choose_panels(tiles, least)
-        depth = self.depths(staging_bytes(tiles, self.panels))
+        panels = choose_panels(tiles, least)
+        depth = self.depths(staging_bytes(tiles, panels))
         for place, ring in list(self.by_place.items()):
             slots = max(ring.aref.depth, depth.get(ring.aref.id, 0))
             aref = self.memory.with_depth(ring.aref, slots)
             self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
+        return panels
 
     def copied(self) -> dict[int, Ring]:
         """The rings that the TMA fills, by aref."""

@@ -1,4 +1,4 @@
-"""Promises of `twill.codegen.lower.rings`: what goes through shared memory, who fills it, how deep it is."""
+"""Promises of `twill.codegen.lower.place`: what goes through shared memory, who fills it, how deep it is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from unittest import mock
 from tests.kernels import H100
 from tests.lowered import planned
 from tests.tile_programs import attention, gemm
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.place import PAIR, place
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.rings import PAIR, Rings
 from twill.codegen.lower.staging import staged, staging_bytes
 
 
-def by_name(rings: Rings) -> dict[str, tuple[bool, str, int]]:
+def by_name(rings: Placement) -> dict[str, tuple[bool, str, int]]:
     """held, transport, depth of each ring."""
     return {ring.aref.name: (ring.held, ring.aref.transport, ring.aref.depth) for ring in rings.by_place.values()}
 
@@ -35,7 +35,7 @@ def test_a_tile_of_straight_line_code_has_a_second_slot_for_the_next_instance_wh
     held = sum(r.buffer.bytes for r in roomy.by_place.values() if r.held)
     least = loops + held + staging_bytes(staged(roomy.plan), roomy.panels) + H100.emitting.spare_shared.whole
     with mock.patch.object(Plan, "capacity", least + held - 1):
-        found = by_name(Rings(tight, Memory("k.py")))
+        found = by_name(place(tight))
     assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
 
 
@@ -59,8 +59,8 @@ def test_no_shallowest_ring_has_room_to_grow() -> None:
 def test_the_memory_knows_the_final_depth() -> None:
     rings = planned(gemm())
     for ring in rings.by_place.values():
-        assert rings.memory.arefs[ring.aref.id] == ring.aref
-        assert rings.memory.buffers[ring.buffer.id].slots == ring.buffer.slots == ring.aref.depth
+        assert rings.arefs[ring.aref.id] == ring.aref
+        assert rings.buffers[ring.buffer.id].slots == ring.buffer.slots == ring.aref.depth
 
 
 def test_a_slot_is_empty_when_every_warp_of_every_consumer_said_so() -> None:

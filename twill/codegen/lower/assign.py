@@ -1,0 +1,193 @@
+"""First step of lowering: which warp group does which task, with how many registers.
+
+    assign(wired, tiles, schedule, machine, candidate) -> Plan, or the Refusal of the candidate
+
+In loops the schedule says which warp group has a task and when. Straight-line tasks follow the values that they read,
+or else the tasks that read them, so they are assigned last to first. Every function here takes a plan and gives the
+next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from twill import exc
+from twill.codegen.lower.alike import alike, in_step
+from twill.codegen.lower.candidates import LoweringCandidate, Refusal
+from twill.codegen.lower.cross_loop_reuse import families
+from twill.codegen.lower.groups import COPIES, doubled, warp_groups, with_registers
+from twill.codegen.lower.occupancy import as_compiled
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.register_operands import resident
+from twill.codegen.lower.task import Place, Task
+from twill.codegen.lower.tiles import Tiles
+from twill.codegen.warp.program import Fused
+from twill.graph.build import Wired
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+
+
+def assign(
+    wired: Wired,
+    tiles: Tiles,
+    schedule: Schedule,
+    machine: Machine,
+    candidate: LoweringCandidate,
+    fused: Fused | None = None,
+) -> Plan | Refusal:
+    """The plan of a candidate. fused: the program instances whose row blocks `tiles` has, if a CTA works on several.
+
+    Refused is ping-pong where loops do more than multiply tiles that load groups bring, and where there is no room for
+    a second computing warp group. Raises ScheduleMismatch, UnsupportedInKernel.
+    """
+    groups, group_of = warp_groups(schedule)
+    if candidate.ping_pong:
+        made = doubled(groups, machine, COPIES)
+        if len(made) == len(groups):
+            return Refusal("the register file has no room for a second computing warp group")
+        number = dict(zip((g.id for g in groups), (g.id for g in made if g.like < 0), strict=True))
+        groups, group_of = made, {old: number[new] for old, new in group_of.items()}
+    plan = Plan(wired, schedule, machine, tiles, candidate, fused, groups)
+    plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
+    asked = plan.groups
+    plan = with_straight(with_budgets(plan))
+    plan = share_rings(replace(plan, kept=families(plan)))
+    if candidate.ping_pong and not plan.only_multiplies():
+        return Refusal("its loops do more than multiply tiles that load groups bring")
+    return replace(plan, resident=resident(plan, asked)) if candidate.registers else plan
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+def scheduled(plan: Plan, group_of: Mapping[int, int]) -> dict[Place, Task]:
+    """Tasks of the loops, from the schedule. group_of: warp groups by those of the schedule. Raises
+    ScheduleMismatch."""
+    tasks: dict[Place, Task] = {}
+    for loop in plan.schedule.loops:
+        if loop.loop not in plan.loops:
+            continue
+        region = plan.wired.graph.regions[loop.loop]
+        nodes = {node.id: node for node in region.nodes}
+        ops = {op.id: op for op in plan.schedule.ops if op.loop == loop.loop}
+        for instruction in loop.graph.instructions:
+            if instruction.source < 0:
+                continue  # a move: its producer stores the copy
+            node, op = nodes.get(instruction.source), ops.get(instruction.id)
+            if node is None or op is None or node.line != instruction.line:
+                raise exc.ScheduleMismatch(
+                    f"the schedule's `{instruction.name}` of line {instruction.line} is not in this kernel",
+                    file=plan.wired.program.file,
+                    hint="solve the kernel again",
+                )
+            place = (loop.loop, node.id, instruction.block)
+            tasks[place] = Task(
+                place, node, plan.wired.steps[loop.loop, node.id], (group_of[op.warp_group],),
+                op.start, instruction.latency, instruction.hold,
+                max((u.cycles for u in instruction.uses if u.unit == instruction.unit), default=0),
+            )  # fmt: skip
+    return tasks
+
+
+def stay_with_data(plan: Plan) -> Plan:
+    """A store that a load group was to issue is issued where its tile is: there are the registers."""
+    tasks = dict(plan.tasks)
+    for place, task in plan.tasks.items():
+        if task.node.kind in ("store", "reduce_store") and plan.groups[task.groups[0]].issuer:
+            for source in plan.register_sources(task):
+                maker = tasks.get(plan.place_of(source))
+                if maker is not None:
+                    tasks[place] = replace(task, groups=maker.groups)
+    return replace(plan, tasks=tasks)
+
+
+def in_step_groups(plan: Plan) -> Plan:
+    """Groups that do the same do it in the same order, with the same registers."""
+    tasks, groups = dict(plan.tasks), plan.groups
+    for members in alike(list(plan.tasks.values()), groups, plan.makers):
+        tasks |= in_step(list(plan.tasks.values()), members)
+        numbers, registers = {group.id for group in members}, members[0].registers
+        groups = tuple(replace(g, registers=registers) if g.id in numbers else g for g in groups)
+    return replace(plan, tasks=tasks, groups=groups)
+
+
+def with_budgets(plan: Plan) -> Plan:
+    """Groups with the registers that a launch gives them. Raises UnsupportedInKernel."""
+    if plan.candidate.ctas > 1:
+        return replace(plan, groups=as_compiled(plan.groups))
+    file = plan.wired.program.file
+    return replace(plan, groups=with_registers(plan.groups, plan.schedule, plan.machine, file))
+
+
+# -- straight-line code ---------------------------------------------------------------------------
+
+
+def with_straight(plan: Plan) -> Plan:
+    """Tasks of straight-line regions, too, last to first: where their loop values are, or where they are read."""
+    tasks = dict(plan.tasks)
+    known = replace(plan, tasks=tasks)  # knows what is assigned so far
+    for region in reversed(plan.wired.graph.regions):
+        if region.kind == "loop":
+            continue
+        for node in reversed(region.nodes):
+            for block in plan.blocks_of(region.id, node):
+                place = (region.id, node.id, block)
+                tasks[place] = task = Task(place, node, plan.wired.steps[region.id, node.id], ())
+                tasks[place] = replace(task, groups=straight_groups(known, task))
+    return replace(plan, tasks=tasks)
+
+
+def straight_groups(plan: Plan, task: Task) -> tuple[int, ...]:
+    """The groups that need a straight-line task done."""
+    rooted = rooted_in(plan, task)
+    if rooted:
+        return (min(rooted),)
+    if task.node.kind == "load":
+        registers = {g for reader in plan.readers(task.place, slots=False) for g in reader.groups}
+        return tuple(sorted(registers))
+    readers = [r for r in plan.readers(task.place) if r.place != task.place]
+    needed = {g for reader in readers for g in reader.groups} | begun_with(plan, task)
+    return tuple(sorted(needed)) or (plan.home_group(task.block),)
+
+
+def begun_with(plan: Plan, task: Task) -> set[int]:
+    """The groups that need the first value of a carried one, where a straight-line task makes that: those that make the
+    carried value in its loop, and those that read it."""
+    found: set[int] = set()
+    for carry in plan.flat.carries:
+        if carry.pure or not plan.wired.wiring.makes(carry):
+            continue
+        begin, source = plan.source(carry.init, task.block), plan.source(carry.yielded, task.block)
+        if begin is None or source is None or plan.place_of(begin) != task.place:
+            continue
+        place = plan.place_of(source)
+        makers = [plan.tasks[place]] if place in plan.tasks else []
+        found |= {g for reader in (*makers, *plan.readers(place, slots=False)) for g in reader.groups}
+    return found
+
+
+def rooted_in(plan: Plan, task: Task) -> set[int]:
+    """The groups in whose loops the values that a straight-line task works on are made."""
+    found: set[int] = set()
+    for source in plan.register_sources(task):
+        place = plan.place_of(source)
+        if place[0] in plan.loops:
+            found |= set(plan.tasks[place].groups) if place in plan.tasks else set()
+        else:
+            region, node, block = place
+            steps = plan.wired.steps[region, node]
+            found |= rooted_in(plan, Task((region, node, block), plan.node(region, node), steps, ()))
+    return found
+
+
+# -- rings that loops share -----------------------------------------------------------------------
+
+
+def share_rings(plan: Plan) -> Plan:
+    """One load group fills the ring of all loops that read the same tiles."""
+    tasks = dict(plan.tasks)
+    for family in plan.kept:
+        for place in family[1:]:
+            tasks[place] = replace(tasks[place], groups=tasks[family[0]].groups)
+    return replace(plan, tasks=tasks)

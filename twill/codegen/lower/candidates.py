@@ -1,0 +1,181 @@
+"""The ways in which one schedule can be lowered, the best predicted first, tried in one loop.
+
+A schedule leaves open what does not change its initiation interval: how many CTAs share an SM, whether two computing
+warp groups take program instances in turn, whether tiles stay in registers as operands of products, and whether a
+steady state may change once. Each combination is a `LoweringCandidate` with its predicted cost. `search` tries them in
+order and records what became of each (`twill emit --why` prints that).
+
+A candidate is refused where its tiles exceed shared memory or the register file (`SharedMemoryFull`, or a `Refusal`
+that lowering returns), and where the compiler has no room for it (`BuildRejected`). What the compiler refused is tried
+again with less asked of it as long as that is predicted to be as fast; for more, the caller solves again with registers
+kept free (`twill.codegen.emission`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeVar
+
+from twill import exc
+from twill.codegen.lower.groups import COPIES, warp_groups
+from twill.codegen.lower.occupancy import most_ctas
+from twill.machine.description import Machine
+from twill.schedule.document import LoopSchedule, Schedule
+from twill.tile.program import Loop, TileProgram
+
+BOTH = (True, False)
+REFUSED = "refused: "
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, order=True)
+class Cost:
+    """Predicted cycles of the main loop on one SM. interval: from one iteration to the next, of any CTA of the SM.
+    exposed: that a program instance takes besides, to fill and to drain its pipeline, with nothing else beside it."""
+
+    interval: float
+    exposed: float
+
+    def __str__(self) -> str:
+        return f"{self.interval:.0f} cycles an iteration, {self.exposed:.0f} to fill and drain"
+
+
+@dataclass(frozen=True)
+class LoweringCandidate:
+    """One way to lower a schedule. ctas: that share an SM. ping_pong: whether two computing warp groups take program
+    instances in turn. registers: whether tiles may stay in registers as operands of products, and sums in parts from
+    loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined."""
+
+    cost: Cost
+    ctas: int = 1
+    ping_pong: bool = False
+    registers: bool = True
+    switches: bool = True
+
+    def __str__(self) -> str:
+        words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
+        words += ["ping-pong"] * self.ping_pong
+        return ", ".join((*words, self.asked))
+
+    @property
+    def asked(self) -> str:
+        """What is asked of the register file, in words."""
+        kept = "all that is free in registers" if self.registers else "less in registers"
+        return f"{kept}, a steady state that changes" if self.switches else kept
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a candidate came to nothing. error: what is raised if every candidate is refused; None if that says no more
+    than the refusal of another one."""
+
+    why: str
+    error: exc.CandidateRefused | None = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What became of a candidate: "taken", "refused: ..." or "not tried: ..."."""
+
+    candidate: LoweringCandidate
+    verdict: str
+
+    def __str__(self) -> str:
+        return f"{self.candidate} ({self.candidate.cost}): {self.verdict}"
+
+
+Recorder = Callable[[Attempt], None]
+
+
+def unrecorded(attempt: Attempt) -> None:
+    """The recorder of a caller who does not ask why."""
+
+
+def candidates(program: TileProgram, schedule: Schedule, machine: Machine) -> tuple[LoweringCandidate, ...]:
+    """Every candidate of a schedule, the least predicted cost first; of equal cost, what repeats least work first:
+    operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again."""
+    taking_turns = BOTH if may_take_turns(schedule) else (False,)
+    switching = BOTH if is_joined(program) else (False,)
+    found = [
+        LoweringCandidate(predicted(schedule, ctas, ping_pong), ctas, ping_pong, registers, switches)
+        for ping_pong, ctas, switches, registers in product(
+            taking_turns, range(most_ctas(schedule, machine), 0, -1), switching, BOTH
+        )
+    ]
+    return tuple(sorted(found, key=lambda candidate: candidate.cost))
+
+
+def may_take_turns(schedule: Schedule) -> bool:
+    """Whether the schedule has products in one computing warp group, so that a second one could take every other
+    instance; whether there is room for it is known when it is assigned."""
+    computing = [group for group in warp_groups(schedule)[0] if not group.issuer]
+    return len(computing) == 1 and any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions)
+
+
+def is_joined(program: TileProgram) -> bool:
+    """Whether some loop is several of the kernel's. Their guards hold in iterations that every instance has: a mask of
+    a ragged end may never be needed, and a branch costs less than code for it."""
+    return program.original is not None and loops(program) < loops(program.original)
+
+
+def loops(program: TileProgram) -> int:
+    """How many there are."""
+    return sum(isinstance(item, Loop) for item in program.body)
+
+
+def predicted(schedule: Schedule, ctas: int, ping_pong: bool) -> Cost:
+    """The cost of a candidate, from the main loop's I, its length L and what its busiest unit needs (docs/model.md).
+
+    CTAs that share an SM begin an iteration every I / ctas cycles, but no sooner than the busiest unit allows. L - I
+    cycles of an instance are outside of its steady state; another CTA, or the other group of a ping-pong, fills them.
+    """
+    loop = main_loop(schedule)
+    interval = max(loop.ii / ctas, loop.certificate.bounds.resource)
+    beside = ctas * (COPIES if ping_pong else 1)
+    return Cost(interval, max(0, loop.length - loop.ii) / beside)
+
+
+def main_loop(schedule: Schedule) -> LoopSchedule:
+    """The loop with the largest I."""
+    return max(schedule.loops, key=lambda loop: loop.ii)
+
+
+def search(
+    every: Sequence[LoweringCandidate],
+    attempt: Callable[[LoweringCandidate], Made | Refusal],
+    record: Recorder = unrecorded,
+) -> Made:
+    """What the first candidate that is not refused makes; the loop of all choices of lowering.
+
+    attempt: what a candidate makes, or why not; it may raise CandidateRefused. record: gets what became of each
+    candidate, in order. Raises the last CandidateRefused if every candidate is refused.
+    """
+    last: exc.CandidateRefused | None = None
+    built: LoweringCandidate | None = None  # the last one that only the compiler refused
+    full: set[tuple[int, bool]] = set()  # those of which shared memory is too small, by what decides on it
+    for number, candidate in enumerate(every):
+        if (candidate.ctas, candidate.ping_pong) in full:
+            record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
+            continue
+        if built is not None and candidate.cost > built.cost:
+            record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))
+            continue
+        try:
+            made = attempt(candidate)
+        except exc.CandidateRefused as refused:
+            made = Refusal(refused.message, refused)
+        if not isinstance(made, Refusal):
+            record(Attempt(candidate, "taken"))
+            for other in every[number + 1 :]:
+                record(Attempt(other, "not tried: predicted no faster"))
+            return made
+        last = made.error or last
+        built = candidate if isinstance(made.error, exc.BuildRejected) else built
+        if isinstance(made.error, exc.SharedMemoryFull):
+            full.add((candidate.ctas, candidate.ping_pong))
+        record(Attempt(candidate, REFUSED + made.why))
+    assert last is not None, "a candidate without ping-pong is refused by an error only"
+    raise last

@@ -1,0 +1,39 @@
+"""Where tiles are in shared memory: the rings of a plan. What `twill.codegen.lower.place` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from twill.codegen.lower.multicast import Sharing
+from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.task import Place
+from twill.codegen.warp.program import Aref, Buffer
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A tile that travels through shared memory. key: the place that fills it; held: made in straight-line code and
+    read by whole loops."""
+
+    key: Place
+    aref: Aref
+    buffer: Buffer
+    held: bool
+    readers: tuple[Place, ...]
+    multiplied: bool  # some reader is a product
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Rings by the place that fills them, with their final depth. panels: of a tile that is stored, which have a buffer
+    each. sharing: between the CTAs of a cluster, if there are clusters. buffers, arefs: of all rings, by number. bytes:
+    of shared memory that they take."""
+
+    plan: Plan
+    sharing: Sharing | None
+    by_place: Mapping[Place, Ring]
+    panels: int
+    buffers: tuple[Buffer, ...]
+    arefs: tuple[Aref, ...]
+    bytes: int
