@@ -68,7 +68,7 @@ def cover(corpus: Corpus, folder: Path, words: Sequence[str]) -> tuple[Outcome, 
 
 def tables(measured: Sequence[tuple[Corpus, Sequence[Outcome]]]) -> Iterator[str]:
     """The tables of docs/coverage.md: a row for each corpus, and the reasons of all, ranked."""
-    yield "| package | kernels | compiled by Triton | extracted | solved and emitted | exit code 5 |"
+    yield "| package | kernels | compiled by Triton | extracted | solved and emitted | exit code 5 or no answer |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for corpus, outcomes in measured:
         tried, counts = compiled(outcomes), counted(outcomes)

@@ -171,6 +171,19 @@ def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> N
         ("... of # is ...", 2), ("of # things", 1),
     ]  # fmt: skip
     assert reason_of(KeyError("x")) == "internal error: KeyError"
+    kept = UnsupportedOperation("an early `return` of tl.inline_asm_elementwise")
+    assert reason_of(kept) == kept.message
+
+
+def test_an_import_that_takes_too_long_takes_no_other_file_with_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = "import time\ntry:\n    time.sleep(60)\nfinally:\n    pass\n\n\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n"
+    (folder / "aaa.py").write_text("import triton\nimport triton.language as tl\n" + slow)
+    outcomes = run(capsys, str(folder), "--only", "copy", "--limit", "0.6")
+    stages = {one.kernel or Path(one.file).name: (one.stage, one.code) for one in outcomes}
+    assert stages["aaa.py"] == ("import", 2) and stages["copy"][0] in ("extracted", "extraction", "triton")
+    assert "more than 3 seconds" in next(one.message for one in outcomes if one.file.endswith("aaa.py"))
 
 
 def test_patience_is_the_limit_and_four_solves() -> None:

@@ -56,12 +56,14 @@ def _prepared(name: str, folder: Path) -> str:
     for launch in (first, _normal(first, elements)):
         done = execute(emission.build.ptx, emission.manifest, launch, elements)
         findings += len(done.said())
-        kept.append((launch.grid, dict(launch.scalars), _bits(launch.arrays, elements), _bits(done.arrays, elements)))
+        kept.append(
+            (launch.grid, dict(launch.scalars), bits_of(launch.arrays, elements), bits_of(done.arrays, elements))
+        )
     (folder / name / STORED).write_bytes(pickle.dumps((elements, kept)))
     return f"failed: {findings} findings" if findings else f"prepared, {first.text}"
 
 
-def _bits(arrays: Any, elements: dict[str, str]) -> dict[str, Any]:
+def bits_of(arrays: Any, elements: dict[str, str]) -> dict[str, Any]:
     from twill.trial.execute import as_bits
 
     return {name: as_bits(array, elements[name]) for name, array in arrays.items()}
@@ -114,26 +116,26 @@ def _launched(place: Path) -> list[list[dict[str, Any]]]:
     elements, kept = pickle.loads((place / STORED).read_bytes())
     found = []
     for grid, scalars, given, expected in kept:
-        tensors = {name: _tensor(bits, elements[name]) for name, bits in given.items()}
-        values = [_argument(a, tensors, scalars) for a in emitted.manifest.arguments if a.kind != "constant"]
+        tensors = {name: tensor_of(bits, elements[name]) for name, bits in given.items()}
+        values = [argument_of(a, tensors, scalars) for a in emitted.manifest.arguments if a.kind != "constant"]
         emitted[tuple(grid)](**dict(zip(emitted.runtime_names, values, strict=True)))
         torch.cuda.synchronize()
         row = []
         for name, bits in expected.items():
             ours = tensors[name].view(torch.uint8).cpu().numpy().view(bits.dtype)
             if (ours != given[name]).any() or (bits != given[name]).any():
-                row.append({"tensor": name, "size": int(bits.size), **_compared(ours, bits, elements[name])})
+                row.append({"tensor": name, "size": int(bits.size), **compared(ours, bits, elements[name])})
         found.append(row)
     return found
 
 
-def _tensor(bits: Any, element: str) -> Any:
+def tensor_of(bits: Any, element: str) -> Any:
     import torch
 
     return torch.from_numpy(bits.view("uint8").copy()).cuda().view(getattr(torch, DTYPES[element]))
 
 
-def _argument(argument: Any, tensors: dict[str, Any], scalars: dict[str, Any]) -> Any:
+def argument_of(argument: Any, tensors: dict[str, Any], scalars: dict[str, Any]) -> Any:
     from types import SimpleNamespace
 
     if argument.kind == "number":
@@ -149,14 +151,14 @@ def _argument(argument: Any, tensors: dict[str, Any], scalars: dict[str, Any]) -
     return SimpleNamespace(base=base, shape=shape, strides=strides, block_shape=list(argument.block), padding="zero")
 
 
-def _compared(ours: Any, theirs: Any, element: str) -> dict[str, Any]:
+def compared(ours: Any, theirs: Any, element: str) -> dict[str, Any]:
     """How many elements differ, and by how many units of the larger one at most."""
     import numpy as np
 
     different = ours != theirs
     if not different.any() or element not in MANTISSA:
         return {"different": int(different.sum()), "worst": 0.0}
-    mine, exact = (_tensor(bits, element).double().cpu().numpy() for bits in (ours, theirs))
+    mine, exact = (tensor_of(bits, element).double().cpu().numpy() for bits in (ours, theirs))
     larger = np.maximum(np.abs(mine), np.abs(exact))
     unit = np.exp2(np.floor(np.log2(np.maximum(larger, 2.0**-100))) - MANTISSA[element])
     return {"different": int(different.sum()), "worst": float(np.nanmax(np.abs(mine - exact) / unit))}

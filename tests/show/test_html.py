@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from itertools import combinations
 
 import pytest
 
@@ -12,7 +13,9 @@ from tests.schedules import attention_schedule
 from tests.show.test_text import unproven
 from twill.schedule.document import Schedule
 from twill.show.html import page
+from twill.show.html_graph import HEIGHT, WIDTH, places
 from twill.show.picture import picture
+from twill.show.view import views
 
 VOID = {"meta", "link"}
 
@@ -157,3 +160,12 @@ def test_dependences_are_drawn_with_every_instruction_and_edge() -> None:
     assert len(lines) == sum(len(loop.graph.edges) for loop in schedule.loops)
     later = [line for line in lines if line["class"].endswith(" later")]
     assert len(later) == sum(edge.distance > 0 for loop in schedule.loops for edge in loop.graph.edges)
+
+
+def test_boxes_of_dependences_lie_apart_and_below_what_they_wait_for() -> None:
+    for view in views(attention_schedule()):
+        at = places(view)
+        for one, other in combinations(at.values(), 2):
+            assert abs(one[0] - other[0]) >= WIDTH or abs(one[1] - other[1]) >= HEIGHT
+        for edge in view.loop.graph.edges:
+            assert edge.distance or at[edge.src][1] < at[edge.dst][1]

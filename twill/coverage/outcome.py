@@ -46,8 +46,9 @@ def reason_of(error: BaseException) -> str:
     if not isinstance(error, TwillError):
         return f"internal error: {type(error).__name__}"
     first = error.message.split("\n")[0]
-    text = re.sub(r"`[^`]*`|\"[^\"]*\"|'[^']*'", "...", first)
-    text = re.sub(r"\b[A-Za-z]+\d\w*|\b\w*_\w*\b|(?<!\w)\d[\d,.]*", "#", text)
+    text = re.sub(r"`(?!(?:if|while|return|for)`)[^`]*`|\"[^\"]*\"|'[^']*'", "...", first)
+    text = re.sub(r"\(/[^)]*\)", "(...)", text)
+    text = re.sub(r"(?<!tl\.)\b(?:[A-Za-z]+\d\w*|\w*_\w*)\b|(?<!\w)\d[\d,.]*", "#", text)
     return " ".join(re.sub(r"# x #( x #)*", "#", text).split())
 
 

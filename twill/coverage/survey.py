@@ -140,6 +140,9 @@ def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[
                 if said is None:  # the process is gone
                     worker = None
                     said = {"outcome": _died(request).model_dump(mode="json")}
+                elif said.pop("last", False):
+                    worker.close()
+                    worker = None
                 with lock:
                     answer(at, said)
         except Empty:

@@ -23,11 +23,15 @@ from twill.coverage.outcome import Outcome, reason_of
 from twill.exc import TwillError
 from twill.kernel.importing import load
 
+IMPORTS = 5  # limits that an import may take: the first of a package imports all of it
 ROOMS = ("twill.codegen.emission", "twill.machine.file", "twill.solve.pipeline")
 
 
 def main() -> None:
-    """Answer until the input ends. {"list": FILE} -> its kernels; {"attempt": kernel, "key": ...} -> its outcome."""
+    """Answer until the input ends. {"list": FILE} -> its kernels; {"attempt": kernel, "key": ...} -> its outcome.
+
+    An answer with "last" in it is the last: an import that was cut leaves packages behind that are none.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -40,21 +44,35 @@ def main() -> None:
         answer = listed(request["list"], asked) if "list" in request else attempted(request, asked)
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+        if "last" in answer:
+            return
 
 
 def listed(file: str, asked: Asked) -> dict[str, Any]:
     """The kernels of a file, or why it can't be imported."""
     try:
-        with limited(asked.limit):
+        with limited(IMPORTS * asked.limit):
             return {"kernels": [asdict(found) for found in kernels_of(load(file))]}
     except Exception as error:
+        error = cut(error)
         outcome = Outcome(
             key="", file=file, kernel="", line=getattr(error, "line", 0), spec="", stage="import",
             code=error.exit_code if isinstance(error, TwillError) else 2,
             message=error.describe() if isinstance(error, TwillError) else f"{type(error).__name__}: {error}",
             reason=reason_of(error) if isinstance(error, TwillError) else str(error),
         )  # fmt: skip
-        return {"outcome": outcome.model_dump(mode="json")}
+        answer: dict[str, Any] = {"outcome": outcome.model_dump(mode="json")}
+        return {**answer, "last": True} if isinstance(error, TimeoutError) else answer
+
+
+def cut(error: Exception) -> Exception:
+    """The TimeoutError that an import failed of, if it did; else the error itself."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, TimeoutError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return error
 
 
 def attempted(request: dict[str, Any], asked: Asked) -> dict[str, Any]:

@@ -31,12 +31,6 @@ def test_a_machine_without_a_target_is_refused_with_those_that_have_one() -> Non
         target_of(H100, IMAGINARY)
 
 
-def test_a_machine_file_without_the_figures_of_emitted_code_is_refused_with_what_to_do() -> None:
-    machine = load_machine("h100").model_copy(update={"name": "mine", "emission": None})
-    with pytest.raises(exc.NotForEmission, match=r'machine file of mine has no \[emission\](.|\n)*extends = "h100"'):
-        target_of(machine)
-
-
 def test_a_target_without_a_product_refuses_it_at_its_line_and_says_why(at_root: object) -> None:
     read = kernel(Example("examples/gemm.py", "bf16"))
     nothing = target_of(H100.model_copy(update={"architecture": "sm_0"}), IMAGINARY)
@@ -68,3 +62,9 @@ def test_what_the_target_lacks_is_refused_before_anything_is_solved(
 
     with pytest.raises(exc.UnsupportedInKernel, match="no matrix multiply"):
         emission.emit_solved(kernel(Example("examples/gemm.py", "bf16")), H100, solver)
+
+
+def test_a_machine_file_without_the_figures_of_emitted_code_is_refused_with_what_to_do() -> None:
+    machine = load_machine("h100").model_copy(update={"name": "mine", "emission": None})
+    with pytest.raises(exc.NotForEmission, match=r'machine file of mine has no \[emission\](.|\n)*extends = "h100"'):
+        target_of(machine)
