@@ -14,6 +14,7 @@ from tests.golden_schedules import Example, compiled, examples, kernel, machine,
 from twill.codegen.lowering import lower
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.layout import shape_of
+from twill.codegen.warp.parse import parse
 from twill.codegen.warp.program import If, Multiply, Pipeline, Stmt, WarpGroup, WarpProgram, walk
 from twill.graph.dependence import DependenceGraph
 
@@ -30,15 +31,22 @@ def program(example: Example) -> WarpProgram:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
-def test_the_text_is_the_golden_one(example: Example, golden: Callable[[str, str], None]) -> None:
-    golden(f"warp_{example.name}.txt", warp_text.text(program(example)))
+def test_the_text_is_the_golden_one_and_says_the_whole_program(
+    example: Example, golden: Callable[[str, str], None]
+) -> None:
+    made = program(example)
+    text = warp_text.text(made)
+    assert parse(text, made.program) == made
+    golden(f"warp_{example.name}.txt", text)
 
 
 @pytest.mark.parametrize("name", ["gemm_bf16", "attention_full"])
 def test_the_text_in_clusters_is_the_golden_one(name: str, golden: Callable[[str, str], None]) -> None:
     example = next(one for one in EXAMPLES if one.name == name)
     made = lower(kernel(example).program, schedule(example), machine(), cluster=2)
-    golden(f"warp_{name}-cluster.txt", warp_text.text(made))
+    text = warp_text.text(made)
+    assert parse(text, made.program) == made
+    golden(f"warp_{name}-cluster.txt", text)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)

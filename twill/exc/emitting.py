@@ -103,6 +103,26 @@ class UnknownPass(TwillError):
         super().__init__(f"there is no pass `{name}`", hint=f"one of {', '.join(known)}")
 
 
+class WarpTextSyntax(TwillError):
+    """A text that is no warp program: where (line and column, from 1), what stands there, and what could instead."""
+
+    def __init__(self, found: str, wanted: Sequence[str], *, line: int, column: int) -> None:
+        self.column = column
+        several = wanted[0] if len(wanted) == 1 else f"one of {', '.join(wanted)}"
+        super().__init__(f"column {column}: found {found}, expected {several}", file="warp program", line=line)
+
+
+class IllFormedWarpProgram(TwillError):
+    """The verifier refuses a warp program; `after` is what made it. The mistake is Twill's own."""
+
+    exit_code = 5
+
+    def __init__(self, after: str, faults: Sequence[str], *, file: str = "") -> None:
+        more = f"\n  and {len(faults) - 5} more" if len(faults) > 5 else ""
+        told = "".join(f"\n  {fault}" for fault in faults[:5])
+        super().__init__(f"the warp program behind {after} is ill-formed:{told}{more}", file=file)
+
+
 class UnknownProblem(TwillError):
     """Nothing says at what sizes a kernel can be run, and none could be made up."""
 

@@ -16,8 +16,9 @@ from twill.codegen.emission import extract
 from twill.codegen.lower.multicast import seldom
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp.expression import Apply, Expr, Number, ProgramId, Symbol, text
-from twill.codegen.warp.program import Cluster, If, Let, TmaLoad, WarpProgram, walk
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import NEIGHBOUR, Cluster, If, Let, TmaLoad, WarpProgram, walk
 from twill.kernel.specialization import problem_of
 
 pytestmark = pytest.mark.usefixtures("at_root")
@@ -73,9 +74,9 @@ def test_rows_that_are_shared_are_right_too() -> None:
 def test_instances_that_order_tiles_themselves_share_where_they_agree() -> None:
     program = clustered("gemm", "bf16")
     load = next(group for group in program.groups if group.issuer)
-    (same,) = (stmt for stmt in load.body if isinstance(stmt, Let) and "neighbour" in text(stmt.value))
+    (same,) = (stmt for stmt in load.body if isinstance(stmt, Let) and Local(NEIGHBOUR) in nodes(stmt.value))
     (guard,) = (stmt for stmt in walk(load.body) if isinstance(stmt, If))
-    assert text(guard.condition) == same.name
+    assert guard.condition == Local(same.name, "i1")
     halves = [stmt for stmt in guard.body if isinstance(stmt, TmaLoad)]
     assert [load.sender for load in halves] == [0, 1]
     assert guard.otherwise == tuple(replace(load, sender=-1) for load in halves)

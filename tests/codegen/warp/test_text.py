@@ -6,7 +6,7 @@ from twill.codegen.warp import program as aref
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.expression import Apply, Element, Local, Number, ProgramId, Symbol, less
 from twill.codegen.warp.layout import Accumulator, Along, Uniform
-from twill.tile.program import TileProgram
+from twill.tile.program import Argument, TileProgram, TileType
 
 N = Symbol(3, "N", "i32")
 ROW = Local("row")
@@ -53,8 +53,10 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Learn(aref.SlotRef(0, 10)),
 )  # fmt: skip
 
+TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
+
 PROGRAM = aref.WarpProgram(
-    program=TileProgram("all", "bf16", "all.py", (), (), ()),
+    program=TILE_PROGRAM,
     machine="h100",
     maps=(aref.TensorMap(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),),
     buffers=(aref.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
@@ -78,26 +80,26 @@ PROGRAM = aref.WarpProgram(
 
 EXPECTED = """\
 warp program all bf16 for h100: 16416 bytes of shared memory
-map 0 x: bf16 [N, ?] by [stride, 1] from N, box 64x64, swizzle 128
-buffer x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
-aref x of x: depth 2, consumer -> consumer, 8192 bytes a slot by tma, arrivals 1 full, 4 empty
-barrier 1 turn: consumer, 128 threads
-barrier 2 scratch: consumer, 128 threads
+map 0 x: bf16 [$N, ?] by [$stride#4, 1], offset $N, box 64x64, swizzle 128
+buffer 0 x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
+aref 0 x of x: depth 2, consumer -> (consumer), 8192 bytes a slot by tma, arrivals 1 full, 4 empty
+barrier 1 turn: (consumer), 128 threads
+barrier 2 scratch: (consumer), 128 threads
 
-group consumer: 128 threads, 240 registers
-  fragment acc#0: 64x64 f32 accumulator
-  fragment p: 64x64 bf16 accumulator
-  fragment rows: 64 f32 rows
-  fragment mask: 64x64 i1 accumulator
-  fragment mean: f32 uniform
-  fragment acc#5: 64x64 f32 accumulator
-  cursor x_read in x
+group 0 consumer: 128 threads, 240 registers
+  fragment 0 acc: f32 accumulator 64x64
+  fragment 1 p: bf16 accumulator 64x64
+  fragment 2 rows: f32 rows of 64x64
+  fragment 3 mask: i1 accumulator 64x64
+  fragment 4 mean: f32 uniform
+  fragment 5 acc: f32 accumulator 64x64
+  cursor 10 x_read in x
   body
     let row = (program_id(0) * 64)  # line 7
-    let same = instances just before with the same row, N
-    if (row < N)
+    let same = instances just before with the same (row, $N)
+    if (row < $N)
       commit  # empty
-    pipeline k with step step: N iterations, 1 stages, I = 128  # line 9
+    pipeline k with step step: $N iterations, 1 stages, I = 128  # line 9
       prologue 0
         get x_read
       steady
@@ -108,27 +110,27 @@ group consumer: 128 threads, 240 registers
     expect x_read 8192 bytes
     tma load x[row, 0] -> x[x_read][0:64, 0:64] full at x_read
     publish x_read
-    fence acc#0
-    multiply acc#0 += x[x_read] @ x[x_read] transposed, k 64 bf16
-    multiply acc#0 = p @ x[x_read], k 64 bf16  # line 11
-    wait 1 pending: acc#0
-    acc#0 = fill 0.0
-    rows = range from 64
-    mask = compare acc#0, rows[0, *] predicate=lt signed=1
-    mean = add mean, mean
-    rows = reduce add acc#0 axis 1
-    rows = reduce max acc#0 axis 0 through x with scratch
-    acc#5 = acc#0
-    p = load x transposed
-    store p[:, 0:32] -> x
-    rows = load global f32 out [64 from row by 1 in ..N] pad 0.0 where mask
-    store global add rows -> f32 out [64 from row by 1 in ..N] pad 0.0
+    fence %acc#0
+    multiply %acc#0 += x[x_read] @ x[x_read] transposed, k 64 bf16
+    multiply %acc#0 = %p @ x[x_read], k 64 bf16  # line 11
+    wait 1 pending: %acc#0
+    %acc#0 = fill 0.0
+    %rows = range from 64
+    %mask = compare %acc#0, %rows[0, *] predicate=lt signed=1
+    %mean = add %mean, (%mean)
+    %rows = reduce add %acc#0 axis 1
+    %rows = reduce max %acc#0 axis 0 through x with scratch
+    %acc#5 = %acc#0
+    %p = load x transposed
+    store %p[:, 0:32] -> x
+    %rows = load global f32 out [64 from row by 1 in ..$N] pad 0.0 where %mask
+    store global by add %rows -> f32 out [64 from row by 1 in ..$N] pad 0.0
     proxy fence
     sync scratch
     arrive scratch
-    tma store add x -> x[row, 0]
+    tma store by add x -> x[row, 0]
     tma store x -> x[row, 0] passing
-    advance x_read by N
+    advance x_read by $N
     bulk commit
     bulk wait 0 pending read
     claim

@@ -27,6 +27,7 @@ from twill.codegen.passes import (
 )
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.verifier import refuse_ill_formed
 
 LOWERING = "lowering"  # what the program is called in front of the first pass
 Watcher = Callable[[str, WarpProgram], None]
@@ -69,11 +70,14 @@ PIPELINE = (
 
 
 def run_passes(program: WarpProgram, choices: Choices, watch: Watcher = lambda name, made: None) -> WarpProgram:
-    """The program behind the last pass. watch: gets the name of each pass and the program behind it.
+    """The program behind the last pass, well-formed behind each. watch: gets the name of each pass and the program
+    behind it.
 
-    Raises SharedMemoryFull, UnsupportedInKernel.
+    Raises SharedMemoryFull, UnsupportedInKernel, IllFormedWarpProgram.
     """
+    refuse_ill_formed(program, LOWERING)
     for step in PIPELINE:
         program = step.run(program, choices)
+        refuse_ill_formed(program, f"the pass {step.name}")
         watch(step.name, program)
     return program

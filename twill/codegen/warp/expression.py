@@ -131,31 +131,3 @@ def less(left: Expr, right: Expr) -> Expr:
 def wider(left: Expr, right: Expr) -> str:
     """i64 if one of two integers is, else i32."""
     return "i64" if "i64" in (left.element, right.element) else left.element
-
-
-def text(expr: Expr) -> str:
-    """For people: "(pid0 * 128 + head_row)"."""
-    match expr:
-        case Number(value):
-            return str(value)
-        case Symbol(_, name):
-            return name
-        case ProgramId(axis):
-            return f"program_id({axis})"
-        case NumPrograms(axis):
-            return f"num_programs({axis})"
-        case Local(name):
-            return name
-        case Element(fragment):
-            return f"%{fragment}"
-        case Apply(kind, operands, _, attributes):
-            sign = _SIGNS.get(kind) or _SIGNS.get(str(dict(attributes).get("predicate", "")))
-            if sign and len(operands) == 2:
-                return f"({text(operands[0])} {sign} {text(operands[1])})"
-            return f"{kind}({', '.join(map(text, operands))})"
-        case PerGroup(values):
-            return f"{{{', '.join(map(str, values))}}}"
-
-
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-          "eq": "==", "ne": "!="}  # fmt: skip

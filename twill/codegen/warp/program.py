@@ -9,6 +9,7 @@ Grammar::
     skip        ::= Stmt*            (run instead for instances that another group of the same share has)
     start, finish ::= Stmt*          (run once, before the first and after the last instance)
     Pipeline    ::= trip stages prologue steady epilogue        (each a list of Stmt)
+                    (the text of every line: `twill.codegen.warp.forms`; what must hold: `twill.codegen.warp.verifier`)
 
     Stmt ::= Let | Alike | If | Pipeline                                      control
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs

@@ -1,0 +1,177 @@
+"""The form of every line of a warp program's text: one description each, from which it is both written and read.
+
+In a form, `{field:kind}` is a field of the dataclass as one of `twill.codegen.warp.notation.KINDS`; `<<...>>` is there
+where a field in it is not what the dataclass has by default (or is empty); everything else stands for itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any
+
+from twill.codegen.warp import program as aref
+from twill.codegen.warp.notation import KINDS
+from twill.codegen.warp.scalars import Names
+from twill.codegen.warp.tokens import Mismatch, Reader, remark
+
+_DECLARED = {
+    aref.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
+                  "meet first {meets_first:bool}, last {meets_last:bool}",
+    aref.Fused: "fused: {count:int} instances along axis {axis:int} of the grid",
+    aref.LongestFirst: "order: axis {axis:int} of the grid, grows {grows:bool}, {bytes:expr} bytes each "
+                       "of {cached:int} together, {most:int} at most",
+    aref.TensorMap: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
+                    "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>",
+    aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
+                 "swizzle {swizzle:int}, {slots:int} x {bytes:int} bytes at {offset:int}",
+    aref.Aref: "aref {id:int} {name:word} of {buffers:buffers}: depth {depth:int}, {producer:group} -> "
+               "({consumers:groups}), {bytes:int} bytes a slot by {transport:word}, arrivals {full_count:int} full, "
+               "{empty_count:int} empty<<, shared by the cluster{shared:flag}>>",
+    aref.NamedBarrier: "barrier {id:int} {name:word}: ({groups:groups}), {threads:int} threads",
+    aref.WarpGroup: "group {id:int} {role:word}: {threads:int} threads, {registers:int} registers"
+                    "<<, one thread issues{issuer:flag}>><<, takes turn {share:share}>>",
+    aref.Fragment: "fragment {id:int} {name:word}: {element:word} {layout:layout}",
+    aref.Cursor: "cursor {id:int} {name:word} in {aref:aref}",
+}  # fmt: skip
+
+_STATEMENTS = {
+    aref.Alike: "let {name:word} = instances just before with the same ({values:exprs})",
+    aref.Let: "let {name:word} = {value:expr}",
+    aref.If: "if {condition:expr}<<, rarely{rare:flag}>>",
+    aref.Pipeline: "pipeline {name:word} with step {step:word}: {trip:expr} iterations, {stages:int} stages"
+                   "<<, I = {interval:int}>>",
+    aref.Acquire: "acquire {cursor:cursor}",
+    aref.Expect: "expect {cursor:cursor} {bytes:int} bytes",
+    aref.TmaLoad: "tma load {map:map}[{coordinates:exprs}] -> {target:slot} full at {cursor:cursor}"
+                  "<< by CTA {sender:int} for all>>",
+    aref.Publish: "publish {cursor:cursor}",
+    aref.Get: "get {cursor:cursor}",
+    aref.Consumed: "consumed {cursor:cursor}<< everywhere{everywhere:flag}>>",
+    aref.Skip: "advance {cursor:cursor} by {count:expr}",
+    aref.Advance: "advance {cursor:cursor}",
+    aref.Fence: "fence<< {fragments:fragments}>>",
+    aref.Multiply: "multiply {accumulator:fragment} {accumulate:gains} {a:multiplied}<< transposed{a_transposed:flag}>>"
+                   " @ {b:slot}<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}",
+    aref.Commit: "commit",
+    aref.WaitGroups: "wait {pending:int} pending<<: {ready:fragments}>>",
+    aref.LoadGlobal: "{result:fragment} = load global {window:window}<< where {mask:fragment}>>"
+                     "<< transposed{transposed:flag}>>",
+    aref.LoadShared: "{result:fragment} = load {source:slot}<< transposed{transposed:flag}>>",
+    aref.Fill: "{result:fragment} = fill {value:expr}",
+    aref.Range: "{result:fragment} = range from {start:int}",
+    aref.Reduce: "{result:fragment} = reduce {combine:word} {operand:fragment} axis {axis:int}"
+                 "<< through {scratch:buffer}>><< with {barrier:barrier}>>{attributes:attributes}",
+    aref.Copy: "{result:fragment} = {source:fragment}",
+    aref.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
+    aref.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"
+                      " -> {window:window}<< where {mask:fragment}>>",
+    aref.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
+                      " -> {target:slot}",
+    aref.Claim: "claim",
+    aref.Tell: "tell {target:slot}",
+    aref.Learn: "learn {source:slot}",
+    aref.ProxyFence: "proxy fence",
+    aref.Sync: "sync {barrier:barrier}",
+    aref.Arrive: "arrive {barrier:barrier}",
+    aref.TmaStore: "tma store<< by {combine:word}>> {source:slot} -> {map:map}[{coordinates:exprs}]"
+                   "<< passing{passing:flag}>>",
+    aref.BulkCommit: "bulk commit",
+    aref.BulkWait: "bulk wait {pending:int} pending<< read{read:flag}>>",
+}  # fmt: skip
+
+_PIECE = re.compile(r"(<<.*?>>)|\{(\w+):(\w+)\}|([^{<]+)")
+_WORDS = re.compile(r"\s*(->|\w+|[^\w\s])")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Text, a field of some kind, or parts that may be missing."""
+
+    text: str = ""
+    field: str = ""
+    kind: str = ""
+    optional: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Form:
+    """How instances of a dataclass are written on one line. unless: what a field is if nothing is said of it."""
+
+    made: type[Any]
+    parts: tuple[Part, ...]
+    unless: dict[str, Any]
+
+    def fields(self) -> Iterator[Part]:
+        """The fields that the line says, those that may be missing included."""
+        for part in self.parts:
+            yield from (inner for inner in (part, *part.optional) if inner.field)
+
+    def write(self, value: Any, names: Names) -> str:
+        """The line, without indentation; a statement has its remark behind it."""
+        text = "".join(self._write(part, value, names) for part in self.parts)
+        return text + (remark(value.line, value.note) if isinstance(value, aref.Stmt) else "")
+
+    def _write(self, part: Part, value: Any, names: Names) -> str:
+        if part.optional:
+            said = any(getattr(value, p.field) != self.unless[p.field] for p in part.optional if p.field)
+            return "".join(self._write(p, value, names) for p in part.optional) if said else ""
+        return KINDS[part.kind].write(getattr(value, part.field), names) if part.field else part.text
+
+    def read(self, r: Reader, names: Names) -> dict[str, Any]:
+        """The fields that the line says, all of it. Raises Mismatch."""
+        found: dict[str, Any] = {}
+        for part in self.parts:
+            self._read(part, r, names, found)
+        r.finish()
+        return found
+
+    def _read(self, part: Part, r: Reader, names: Names, found: dict[str, Any]) -> None:
+        if part.field:
+            found[part.field] = KINDS[part.kind].read(r, names)
+        elif part.optional:
+            inside = r.attempt(lambda r: self._inside(part, r, names))
+            missing = {p.field: self.unless[p.field] for p in part.optional if p.field}
+            found.update(missing if inside is None else inside)
+        for word in _WORDS.findall(part.text):
+            r.expect(word)
+
+    def _inside(self, part: Part, r: Reader, names: Names) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for inner in part.optional:
+            self._read(inner, r, names, found)
+        return found
+
+
+def _parts(text: str) -> tuple[Part, ...]:
+    return tuple(
+        Part(optional=_parts(inside[2:-2])) if inside else Part(literal, name, kind)
+        for inside, name, kind, literal in _PIECE.findall(text)
+    )
+
+
+def _form(made: type[Any], text: str) -> Form:
+    return Form(made, _parts(text), {entry.name: _absent(entry) for entry in fields(made)})
+
+
+def _absent(entry: Field[Any]) -> Any:
+    """What a field is where its line does not say it: its default, or else nothing."""
+    if entry.default is not MISSING:
+        return entry.default
+    return () if "tuple" in str(entry.type) else False
+
+
+FORMS = {made: _form(made, text) for made, text in (_DECLARED | _STATEMENTS).items()}
+STATEMENTS = tuple(FORMS[made] for made in _STATEMENTS)
+
+
+def read_statement(r: Reader, names: Names) -> tuple[Form, dict[str, Any]]:
+    """The form that the whole line has, and its fields. Raises WarpTextSyntax."""
+    for form in STATEMENTS:
+        r.at = 0
+        try:
+            return form, form.read(r, names)
+        except Mismatch:
+            continue
+    raise r.error()

@@ -1,0 +1,261 @@
+"""Names and scalar expressions in a warp program's text, written and read back.
+
+Things are called by name where the name is the only one of its kind, else by name and id: `acc`, `acc#7`, `#7`. Names
+that are no words stand in quotes.
+
+Expressions::
+
+    Expr  ::= number | "$" argument | local | "%" fragment | program_id "(" axis ")" | num_programs "(" axis ")"
+            | "(" Expr sign Expr ")" | "(" Expr ")" | kind "(" (Expr | attribute "=" value)* ")"
+    any of them with (":" element)? behind it
+
+The element is written where it is not the usual one: i32 of integers, f32 of other numbers, that of the argument or
+the fragment, i1 of comparisons, that of the first operand (of a `select`, the second). Between signs stand operations
+with the attributes that they have on signed integers (`_SIGNED`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
+from twill.codegen.warp.tokens import Reader, quoted
+from twill.tile.program import TileProgram
+
+_SIGNED: tuple[tuple[str, int], ...] = (("signed", 1),)
+_SIGNS: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
+    "+": ("add", ()), "-": ("sub", ()), "*": ("mul", ()), "/": ("div", _SIGNED), "%": ("rem", _SIGNED),
+    **{sign: ("compare", (("predicate", predicate), *_SIGNED)) for sign, predicate in
+       (("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge"), ("==", "eq"), ("!=", "ne"))},
+}  # fmt: skip
+_SIGN_OF = {meaning: sign for sign, meaning in _SIGNS.items()}
+_GRID: dict[str, type[ProgramId | NumPrograms]] = {"program_id": ProgramId, "num_programs": NumPrograms}
+
+
+# ---------------------------------------------------------------- names
+@dataclass(frozen=True)
+class Table:
+    """The names of one kind of thing. what: for people. elements: of fragments."""
+
+    what: str
+    names: Mapping[int, str]
+    elements: Mapping[int, str]
+
+    def write(self, number: int) -> str:
+        """What it is called. KeyError if there is none of that id."""
+        name = self.names[number]
+        alone = name and list(self.names.values()).count(name) == 1
+        return (quoted(name) if name else "") + ("" if alone else f"#{number}")
+
+    def read(self, r: Reader) -> int:
+        """The id of what is called so. Raises Mismatch."""
+        at = r.at
+        name, number = read_name(r)
+        found = [key for key, known in self.names.items() if known == name and number in (None, key)]
+        if len(found) == 1:
+            return found[0]
+        r.at = at
+        r.fail(f"{self.what} ({', '.join(map(self.write, self.names)) or 'there is none'})")
+
+
+def read_name(r: Reader) -> tuple[str, int | None]:
+    """A name and the id behind it; either may be missing."""
+    name = read_word(r) if r.peek().kind in ("word", "string") else ""
+    if r.peek().kind == "id":
+        return name, int(r.take("id", "")[1:])
+    if not name:
+        r.fail("a name")
+    return name, None
+
+
+def read_word(r: Reader) -> str:
+    """A word, or anything in quotes."""
+    if r.peek().kind == "string":
+        try:
+            return str(json.loads(r.peek().text))
+        except ValueError:
+            r.fail("a string that JSON allows")
+        finally:
+            r.at += 1
+    return r.take("word", "a word")
+
+
+@dataclass(frozen=True)
+class Names:
+    """All that statements refer to, and the tile program whose arguments stand in expressions."""
+
+    program: TileProgram
+    map: Table
+    buffer: Table
+    aref: Table
+    barrier: Table
+    group: Table
+    fragment: Table
+    cursor: Table
+
+
+def table(what: str, entries: Iterable[tuple[int, str]], elements: Mapping[int, str] | None = None) -> Table:
+    """A table of names."""
+    return Table(what, dict(entries), elements or {})
+
+
+# ---------------------------------------------------------------- scalars
+def read_number(r: Reader) -> int | float:
+    """An integer, or a float if it has a point, an exponent, or is inf or nan."""
+    text = r.take("number", "a number")
+    return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+def read_int(r: Reader) -> int:
+    """An integer."""
+    text = r.peek().text
+    if not text.lstrip("-").isdigit():
+        r.fail("an integer")
+    return int(r.take("number", "an integer"))
+
+
+def usual(expr: Expr, names: Names) -> str:
+    """The element that an expression has unless its text says otherwise."""
+    match expr:
+        case Number(value):
+            return "i32" if isinstance(value, int) else "f32"
+        case Symbol(_, name):
+            return next((a.type.element for a in names.program.arguments if a.name == name), "i32")
+        case Element(fragment):
+            return names.fragment.elements.get(fragment, "f32")
+        case Apply("compare"):
+            return "i1"
+        case Apply(kind, operands) if operands:
+            return operands[1 if kind == "select" and len(operands) > 1 else 0].element
+    return "i32"
+
+
+def write_expr(expr: Expr, names: Names) -> str:
+    """A scalar expression."""
+    suffix = "" if expr.element == usual(expr, names) else f":{expr.element}"
+    return _bare(expr, names) + suffix
+
+
+def _bare(expr: Expr, names: Names) -> str:
+    match expr:
+        case Number(value):
+            return write_value(value)
+        case Symbol(value, name):
+            known = any(a.name == name and a.value == value for a in names.program.arguments)
+            return f"${quoted(name)}" + ("" if known else f"#{value}")
+        case ProgramId(axis):
+            return f"program_id({axis})"
+        case NumPrograms(axis):
+            return f"num_programs({axis})"
+        case Local(name):
+            return quoted(name)
+        case Element(fragment):
+            return f"%{names.fragment.write(fragment)}"
+        case Apply(kind, operands, _, attributes):
+            written = [write_expr(operand, names) for operand in operands]
+            sign = _SIGN_OF.get((kind, attributes))
+            if sign and len(written) == 2:
+                return f"({written[0]} {sign} {written[1]})"
+            return f"{kind}({', '.join((*written, *(f'{name}={write_value(value)}' for name, value in attributes)))})"
+    raise TypeError(f"{expr} is in no warp program")
+
+
+def read_expr(r: Reader, names: Names) -> Expr:
+    """A scalar expression. Raises Mismatch."""
+    made = _read_bare(r, names)
+    if r.accept(":"):
+        return replace(made, element=read_word(r))
+    return made if made.element else replace(made, element=usual(made, names))
+
+
+def _read_bare(r: Reader, names: Names) -> Expr:
+    """An expression in front of its element, which is "" unless it stood in parentheses of its own."""
+    token = r.peek()
+    if token.kind == "number":
+        return Number(read_number(r), "")
+    if r.accept("$"):
+        return _read_symbol(r, names)
+    if r.accept("%"):
+        return Element(names.fragment.read(r), "")
+    if r.accept("("):
+        return _read_binary(r, names)
+    if token.kind == "string" or r.peek(1).text != "(":
+        if token.kind not in ("string", "word"):
+            r.fail("an expression")
+        return Local(read_word(r), "")
+    kind = read_word(r)
+    r.expect("(")
+    if kind in _GRID:
+        axis = read_int(r)
+        r.expect(")")
+        return _GRID[kind](axis, "")
+    return _read_call(kind, r, names)
+
+
+def _read_symbol(r: Reader, names: Names) -> Expr:
+    at = r.at
+    name, number = read_name(r)
+    known = [argument for argument in names.program.arguments if argument.name == name]
+    if number is None and not known:
+        r.at = at
+        r.fail("an argument of the kernel")
+    return Symbol(known[0].value if number is None else number, name, "")
+
+
+def _read_binary(r: Reader, names: Names) -> Expr:
+    left = read_expr(r, names)
+    sign = r.peek().text
+    if sign not in _SIGNS:
+        if not r.accept(")"):
+            r.fail("an operator or `)`")
+        return left
+    r.expect(sign)
+    right = read_expr(r, names)
+    r.expect(")")
+    kind, attributes = _SIGNS[sign]
+    return Apply(kind, (left, right), "", attributes)
+
+
+def _read_call(kind: str, r: Reader, names: Names) -> Expr:
+    operands: list[Expr] = []
+    attributes: list[tuple[str, Any]] = []
+    while not r.accept(")"):
+        if (operands or attributes) and not r.accept(","):
+            r.fail("`,` or `)`")
+        if r.peek().kind == "word" and r.peek(1).text == "=":
+            attributes.append(read_attribute(r))
+        else:
+            operands.append(read_expr(r, names))
+    return Apply(kind, tuple(operands), "", tuple(attributes))
+
+
+# ---------------------------------------------------------------- attributes
+def write_value(value: object) -> str:
+    """The value of an attribute, or a number."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(write_value, value))})"
+    if isinstance(value, str):
+        return quoted(value)
+    return repr(int(value) if isinstance(value, bool) else value)
+
+
+def read_attribute(r: Reader) -> tuple[str, Any]:
+    """`name=value`."""
+    name = read_word(r)
+    r.expect("=")
+    if r.accept("("):
+        return name, tuple(read_list(r, read_int, ")"))
+    return name, read_number(r) if r.peek().kind == "number" else read_word(r)
+
+
+def read_list(r: Reader, read: Callable[[Reader], Any], end: str) -> list[Any]:
+    """What stands in front of `end`, with commas between."""
+    found: list[Any] = []
+    while not r.accept(end):
+        if found and not r.accept(","):
+            r.fail(f"`,` or `{end}`")
+        found.append(read(r))
+    return found

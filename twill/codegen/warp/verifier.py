@@ -1,0 +1,181 @@
+"""What holds of every warp program, behind lowering and behind every pass: names, places, shapes of blocks, slots.
+
+It looks at the program as it stands and knows nothing of a machine or a launch; whether a program computes the right
+thing is for the abstract machine to say (`twill.codegen.verify`), which also holds operands to their layouts. The
+rules:
+
+- ids are places in their tuples, and those of fragments and cursors are unique in the program;
+- what a statement names is there: fragments and cursors of its own warp group, buffers, maps, barriers, rings, and
+  scalars that a `let` or a loop around it has defined in front of it;
+- a slot is one of its buffer: the cursor's ring has the buffer, the rows and columns lie inside of the tile;
+- a ring is no deeper than its buffers; both sides of a `%x = %y` have one element type and layout;
+- a pipeline has as many blocks of prologue and of epilogue as stages, and a second steady state only behind a
+  condition;
+- `tell` and `learn` stand in `next`, `claim` there or in the body; nothing multiplies in `next`;
+- nothing has a note of several lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from twill import exc
+from twill.codegen.warp import program as aref
+from twill.codegen.warp.expression import Element, Local
+from twill.codegen.warp.forms import FORMS
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.resources import Reg, SlotRef
+from twill.codegen.warp.text import BLOCKS
+
+ALWAYS = frozenset((aref.INSTANCES, aref.PRESENT, aref.NEIGHBOUR))  # scalars that no statement defines
+
+PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
+    aref.Tell: ("next",),
+    aref.Learn: ("next",),
+    aref.Claim: ("next", "body"),
+    aref.Multiply: ("start", "body", "skip", "finish"),
+}  # the blocks of a warp group where a statement may stand, if not everywhere
+
+
+def refuse_ill_formed(program: aref.WarpProgram, after: str) -> None:
+    """Raises IllFormedWarpProgram if a rule is broken. after: the pass that made the program."""
+    found = faults(program)
+    if found:
+        raise exc.IllFormedWarpProgram(after, found, file=program.program.file)
+
+
+def faults(program: aref.WarpProgram) -> tuple[str, ...]:
+    """Every broken rule, in words; () if there is none."""
+    return tuple(dict.fromkeys((*_ids(program), *_rings(program), *_groups(program))))
+
+
+def _ids(program: aref.WarpProgram) -> Iterator[str]:
+    places: dict[str, tuple[Any, ...]] = {
+        "map": program.maps,
+        "buffer": program.buffers,
+        "aref": program.arefs,
+        "group": program.groups,
+    }
+    for name, entries in places.items():
+        if [entry.id for entry in entries] != list(range(len(entries))):
+            yield f"ids of each {name} are not their places"
+    for name in ("fragments", "cursors"):
+        ids = [entry.id for group in program.groups for entry in getattr(group, name)]
+        if len(set(ids)) < len(ids):
+            yield f"two {name} have one id"
+
+
+def _rings(program: aref.WarpProgram) -> Iterator[str]:
+    for ring in program.arefs:
+        where = f"ring {ring.name}"
+        if any(group >= len(program.groups) for group in (ring.producer, *ring.consumers)):
+            yield f"{where} names a warp group that is not there"
+        if any(number >= len(program.buffers) for number in ring.buffers):
+            yield f"{where} names a buffer that is not there"
+        elif any(program.buffers[number].slots < ring.depth for number in ring.buffers):
+            yield f"{where} is deeper than its buffer"
+    if program.told is not None and program.told >= len(program.arefs):
+        yield "instances are told through a ring that is not there"
+
+
+def _groups(program: aref.WarpProgram) -> Iterator[str]:
+    for group in program.groups:
+        known = {
+            "fragment": {entry.id for entry in group.fragments},
+            "cursor": {entry.id for entry in group.cursors if entry.aref < len(program.arefs)},
+            "buffer": {entry.id for entry in program.buffers},
+            "map": {entry.id for entry in program.maps},
+            "barrier": {entry.id for entry in program.barriers},
+        }
+        for name in BLOCKS:
+            verifier = _Block(program, group, known, name)
+            yield from (f"{group.role}, {name}: {text}" for text in verifier.faults(getattr(group, name), ALWAYS))
+
+
+class _Block:
+    """The rules for the statements of one block of a warp group. known: the ids of each kind that it may name."""
+
+    def __init__(self, program: aref.WarpProgram, group: aref.WarpGroup, known: dict[str, set[int]], name: str) -> None:
+        self.program, self.known, self.name = program, known, name
+        self.fragments = {entry.id: entry for entry in group.fragments}
+        self.rings = {entry.id: entry.aref for entry in group.cursors}
+
+    def faults(self, stmts: Iterable[aref.Stmt], defined: frozenset[str]) -> Iterator[str]:
+        """Of a block in which the scalars `defined` are known from outside."""
+        for stmt in stmts:
+            where = f"{type(stmt).__name__} (line {stmt.line})" if stmt.line else type(stmt).__name__
+            yield from (f"{where}: {text}" for text in self.of(stmt, defined))
+            match stmt:
+                case aref.Let(name) | aref.Alike(name):
+                    defined |= {name}
+                case aref.If():
+                    yield from self.faults(stmt.body, defined)
+                    yield from self.faults(stmt.otherwise, defined)
+                case aref.Pipeline():
+                    for block in (*stmt.prologue, stmt.steady, stmt.later, *stmt.epilogue):
+                        yield from self.faults(block, defined | {stmt.step})
+
+    def of(self, stmt: aref.Stmt, defined: frozenset[str]) -> Iterator[str]:
+        """Of a statement, without those inside of it."""
+        if "\n" in stmt.note:
+            yield "has a note of several lines"
+        for kind, number in named(stmt):
+            if number not in self.known[kind]:
+                yield f"names {kind} {number}, which is not there"
+        if self.name not in PLACES.get(type(stmt), BLOCKS):
+            yield f"stands in `{self.name}`"
+        inside = defined | {stmt.step} if isinstance(stmt, aref.Pipeline) else defined
+        for node in own_nodes(stmt):
+            match node:
+                case Local(name) if name not in inside:
+                    yield f"scalar `{name}` is not defined here"
+                case Element(number) | Reg(number) if number not in self.known["fragment"]:
+                    yield f"names fragment {number}, which is not there"
+                case SlotRef():
+                    yield from self.slot(node)
+        match stmt:
+            case aref.Pipeline() if not len(stmt.prologue) == len(stmt.epilogue) == stmt.stages:
+                yield (f"has {stmt.stages} stages, {len(stmt.prologue)} blocks of prologue and {len(stmt.epilogue)} of "
+                       "epilogue")  # fmt: skip
+            case aref.Pipeline(until=None, later=later) if later:
+                yield "has a second steady state and no condition for it"
+            case aref.Copy(source, result) if {source, result} <= self.known["fragment"]:
+                one, other = self.fragments[source], self.fragments[result]
+                if (one.element, one.layout) != (other.element, other.layout):
+                    yield f"copies `{one.name}` to `{other.name}`, which has another element type or layout"
+
+    def slot(self, ref: SlotRef) -> Iterator[str]:
+        """Of what names a slot."""
+        if ref.buffer not in self.known["buffer"]:
+            yield f"names buffer {ref.buffer}, which is not there"
+            return
+        buffer = self.program.buffers[ref.buffer]
+        if ref.cursor is not None and ref.cursor not in self.known["cursor"]:
+            yield f"names cursor {ref.cursor}, which is not there"
+        elif ref.cursor is not None and ref.buffer not in self.program.arefs[self.rings[ref.cursor]].buffers:
+            yield f"takes a slot of `{buffer.name}` by the cursor of another ring"
+        rows = buffer.shape[0] if len(buffer.shape) > 1 else 1
+        for span, extent in ((ref.rows, rows), (ref.columns, buffer.shape[-1])):
+            if span is not None and not 0 <= span[0] < span[1] <= extent:
+                yield f"takes {span[0]}:{span[1]} of {extent} in a slot of `{buffer.name}`"
+
+
+def named(stmt: aref.Stmt) -> Iterator[tuple[str, int]]:
+    """What the fields of a statement name by id: kind, id."""
+    for part in FORMS[type(stmt)].fields():
+        value = getattr(stmt, part.field)
+        kind = {"fragments": "fragment", "multiplied": "fragment"}.get(part.kind, part.kind)
+        if kind not in ("fragment", "cursor", "buffer", "map", "barrier"):
+            continue
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int):
+                yield kind, number
+
+
+def own_nodes(stmt: aref.Stmt) -> Iterator[object]:
+    """Expressions, operands and slots of a statement, without those of statements inside of it."""
+    for part in FORMS[type(stmt)].fields():
+        yield from nodes(getattr(stmt, part.field))
+    if isinstance(stmt, aref.Pipeline):
+        yield from nodes(stmt.until)
