@@ -93,17 +93,17 @@ def table(found: dict[str, Any]) -> str:
         _line(["---"] * len(head)),
     ]
     for row in found["rows"]:
-        cells = {told["strategy"]: _cell(told, found["budget_seconds"]) for told in row["rows"]}
+        cells = {listed["strategy"]: _cell(listed, found["budget_seconds"]) for listed in row["rows"]}
         lines.append(_line([f"{row['example']}:{row['spec']}", row["machine"], *(cells[s] for s in STRATEGIES)]))
     return "\n".join([*lines, "", ""])
 
 
-def _cell(told: dict[str, Any], budget: float) -> str:
-    if told["figures"] is None:
-        return f"none in {budget:g} s" if told["seconds"] >= budget else "none"
-    f = Figures.model_validate(told["figures"])
+def _cell(listed: dict[str, Any], budget: float) -> str:
+    if listed["figures"] is None:
+        return f"none in {budget:g} s" if listed["seconds"] >= budget else "none"
+    f = Figures.model_validate(listed["figures"])
     about = "~" if f.cycles_per_unit is not None else ""
-    open_ = "*" if told["strategy"] == "joint" and f.proven == "none" else ""
+    open_ = "*" if listed["strategy"] == "joint" and f.proven == "none" else ""
     return f"{about}{f.cycles_per_instance:.0f}{open_}, {about}{f.length:.0f}, {f.copies}, {f.registers}"
 
 

@@ -159,14 +159,14 @@ class Clock:
 
         from twill.codegen.compile.nvrtc import compile_cubin
         from twill.runtime.device import device
-        from twill.runtime.module import Parameter, load_module
+        from twill.runtime.module import LaunchParameter, load_module
 
         self.sms = device(0).sms
         built = compile_cubin(Path(__file__).with_suffix(".cu").read_text(encoding="utf-8"), "sm_90a")
         module = load_module(built.cubin, "sm_90a")
-        self.stamp = module.kernel("stamp", (Parameter("readings", "pointer"), Parameter("sms", "i32")))
-        self.where = module.kernel("where", (Parameter("sm", "pointer"),))
-        self.hold = module.kernel("hold", (Parameter("microseconds", "i32"),))
+        self.stamp = module.kernel("stamp", (LaunchParameter("readings", "pointer"), LaunchParameter("sms", "i32")))
+        self.where = module.kernel("where", (LaunchParameter("sm", "pointer"),))
+        self.hold = module.kernel("hold", (LaunchParameter("microseconds", "i32"),))
         self.readings = torch.zeros((2, self.sms, 2), dtype=torch.int64, device="cuda")
         self.place = torch.zeros((1,), dtype=torch.int32, device="cuda")
 

@@ -135,14 +135,14 @@ def write(rows: Sequence[Row], jobs: int, path: Path) -> None:
 
 def cells(row: Row) -> list[str]:
     """A row under HEAD."""
-    told = [row.name, row.machine, str(row.instructions)]
+    listed = [row.name, row.machine, str(row.instructions)]
     o, gap = row.objective, row.gap
     if o is None or gap is None:
         what = "none exists" if row.infeasible else "none found"
-        return [*told, what, str(row.lower_bound), "-", f"{row.total:.1f}", "-", "-", "-", "-", row.how]
+        return [*listed, what, str(row.lower_bound), "-", f"{row.total:.1f}", "-", "-", "-", "-", row.how]
     proven = ", ".join({"ii": "I", "length": "L"}.get(name, name) for name in o.proven) or "-"
     figures = [str(o.ii), str(row.lower_bound), f"{100 * gap:.1f} %", f"{row.seconds:.1f}"]
-    return [*told, *figures, str(o.copies), str(o.crossing), str(o.length), proven, row.how]
+    return [*listed, *figures, str(o.copies), str(o.crossing), str(o.length), proven, row.how]
 
 
 def _row(row: Row) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
-from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Read, Value
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Read
 from twill.graph.extract import extract
 from twill.graph.unroll import side_by_side, unrolled
 from twill.machine.description import Machine
@@ -77,17 +77,17 @@ def generated(machine: Machine, count: int, seed: int) -> CostedGraph:
         ops.append(like.model_copy(update={"id": v, "name": f"{kind}{v}", "line": v + 1, "block": -1, "source": -1}))
         sources = [u for u in range(max(0, v - RECENT), v)] if kind != "load" else []
         wanted = [u for u in sources if chosen[u] != "load" or kind == "product"]
-        told = [(u, 0) for u in sorted(rng.sample(wanted, min(len(wanted), rng.choice((1, 1, 2)))))]
+        listed = [(u, 0) for u in sorted(rng.sample(wanted, min(len(wanted), rng.choice((1, 1, 2)))))]
         if kind == "step" and v % 5 == 0:
-            told.append((v, 1))
-        for u, distance in told:
+            listed.append((v, 1))
+        for u, distance in listed:
             reads[u].append(Read(reader=v, distance=distance))
             far = 90 if chosen[u] == "load" else crossing // 4
             edges.append(CostedEdge(src=u, dst=v, delay=ops[u].latency, distance=distance, crossing=far, kind="value"))
     loads = chosen.count("load")
     size = machine.capacity("shared") // (3 * loads) // 1024 * 1024
     values = tuple(
-        Value(
+        CostedValue(
             id=v, name=ops[v].name, line=v + 1, block=-1, producer=v, space="shared" if kind == "load" else "register",
             bytes=size if kind == "load" else 0, registers=0 if kind == "load" else rng.choice((1, 4, 8)),
             reads=tuple(reads[v]), spill=0 if kind == "load" else 16,

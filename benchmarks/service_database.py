@@ -27,7 +27,7 @@ from benchmarks.service_graphs import submission
 from benchmarks.service_load import Connection, ended, load
 from benchmarks.service_process import ROOT, Served
 from server.places import open_places
-from server.queue import JobQueue, Request
+from server.queue import JobQueue, QueuedRequest
 from tests.postgres import PostgresServer
 
 Found = dict[str, Any]
@@ -87,7 +87,7 @@ def filled(queue: JobQueue, waiting: int) -> None:
     document = submission(0).decode()
     for number in range(queue.counts()["queued"], waiting + CLAIMS):
         key = f"{waiting:032x}{number:032x}"
-        queue.submit(Request(key, document, "k", "s", "h100", f"c{number % 10}", "digest", "machine"), 10**6)
+        queue.submit(QueuedRequest(key, document, "k", "s", "h100", f"c{number % 10}", "digest", "machine"), 10**6)
 
 
 def lookups(place: str, options: argparse.Namespace) -> Found:

@@ -20,17 +20,17 @@ class Connection:
 
     def __init__(self, port: Callable[[], int]) -> None:
         self.port = port
-        self.kept: http.client.HTTPConnection | None = None
+        self.retained: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """Status and body of an answer."""
         for _ in range(RETRIES):
             try:
-                if self.kept is None:
-                    self.kept = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=60)
+                if self.retained is None:
+                    self.retained = http.client.HTTPConnection("127.0.0.1", self.port(), timeout=60)
                 headers = {"Content-Type": "application/json"} if body is not None else {}
-                self.kept.request(method, path, body, headers)
-                answer = self.kept.getresponse()
+                self.retained.request(method, path, body, headers)
+                answer = self.retained.getresponse()
                 return answer.status, answer.read()
             except (OSError, http.client.HTTPException):
                 self.close()
@@ -39,9 +39,9 @@ class Connection:
 
     def close(self) -> None:
         """Let go of the connection."""
-        if self.kept is not None:
-            self.kept.close()
-        self.kept = None
+        if self.retained is not None:
+            self.retained.close()
+        self.retained = None
 
 
 @dataclass

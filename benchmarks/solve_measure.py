@@ -11,7 +11,7 @@ from twill.exc import BudgetExhausted, NormalizeTooCoarse, TwillError
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
-from twill.schedule.document import LoopSchedule, Schedule, Step
+from twill.schedule.document import LoopSchedule, Schedule, SolverStep
 from twill.smt.assignment import read_assignment
 from twill.smt.backend import Outcome, Z3Session
 from twill.smt.boolean import solve_boolean
@@ -155,7 +155,7 @@ def main_loop(schedule: Schedule, graph: DependenceGraph) -> LoopSchedule:
     return next(loop for loop in schedule.loops if loop.loop == region)
 
 
-def phases_of(steps: tuple[Step, ...], total: float) -> dict[str, float]:
+def phases_of(steps: tuple[SolverStep, ...], total: float) -> dict[str, float]:
     """Seconds by what a step was asked for; what is left of `total` is "other"."""
     spent = dict.fromkeys(PHASES, 0.0)
     for step in steps:

@@ -31,16 +31,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where tw
 
 from twill.graph.extract import extract
 from twill.machine.file import load_machine
-from twill.schedule.key import Asked, schedule_key
+from twill.schedule.key import KeyOptions, schedule_key
 from twill.solve.pipeline import SolveOptions, solve
-from twill.store.care import keys, verify
 from twill.store.client import Client
-from twill.store.filing import file
 from twill.store.http import HttpStore
 from twill.store.interface import Entry
 from twill.store.layered import LayeredStore
+from twill.store.maintenance import keys, verify
 from twill.store.memory import MemoryStore
 from twill.store.sqlite import SqliteStore
+from twill.store.validation import file
 
 if TYPE_CHECKING:
     Words = multiprocessing.queues.Queue[str | None]
@@ -104,19 +104,19 @@ def samples() -> list[Entry]:
     """Good entries: one schedule under the keys that it has with different seeds."""
     graph, machine = extract(str(ROOT / KERNEL))[1], load_machine(MACHINE)
     schedule = solve(graph, machine, SolveOptions())
-    first, _ = file(schedule, graph, Asked(), machine)
+    first, _ = file(schedule, graph, KeyOptions(), machine)
     return [renumbered(first, number, key_with(first, number)) for number in range(ENTRIES)]
 
 
 def key_with(entry: Entry, seed: int) -> str:
     """The key of the entry with another seed."""
     assert entry.graph is not None
-    return schedule_key(entry.graph, entry.machine_digest, Asked(seed=seed))
+    return schedule_key(entry.graph, entry.machine_digest, KeyOptions(seed=seed))
 
 
 def renumbered(entry: Entry, seed: int, key: str) -> Entry:
     """The entry as if it had been solved with another seed."""
-    asked = Asked(seed=seed)
+    asked = KeyOptions(seed=seed)
     schedule = entry.schedule.model_copy(update={"key": key})
     update = {"key": key, "schedule": schedule, "schedule_digest": schedule.digest(), "asked": asked}
     return entry.model_copy(update=update)
@@ -237,9 +237,9 @@ def crowded(path: Path, entry: Entry, processes: int, operations: int) -> Crowd:
     context = multiprocessing.get_context("spawn")
     names = [key_with(entry, seed) for seed in range(max(20, processes * operations // 10))]
     begun = time.monotonic()
-    told, wrong = context.Queue(), context.Queue()
+    listed, wrong = context.Queue(), context.Queue()
     crowd = [
-        context.Process(target=visit, args=(path, entry.canonical(), n, operations, names, told, wrong))
+        context.Process(target=visit, args=(path, entry.canonical(), n, operations, names, listed, wrong))
         for n in range(processes)
     ]
     for one in crowd:
@@ -248,7 +248,7 @@ def crowded(path: Path, entry: Entry, processes: int, operations: int) -> Crowd:
     mistakes = 0
     alive = len(crowd)
     while alive:
-        message = told.get()
+        message = listed.get()
         if message is None:
             alive -= 1
         else:
@@ -266,7 +266,7 @@ def crowded(path: Path, entry: Entry, processes: int, operations: int) -> Crowd:
     return Crowd(processes, operations, len(there), seconds, len(written - there), mistakes, bad)
 
 
-def visit(path: Path, text: str, number: int, operations: int, names: list[str], told: Words, wrong: Words) -> None:
+def visit(path: Path, text: str, number: int, operations: int, names: list[str], listed: Words, wrong: Words) -> None:
     """One process: as many operations, half of them writes."""
     entry, machine = Entry.parse(text), load_machine(MACHINE)
     chance = random.Random(number)
@@ -277,7 +277,7 @@ def visit(path: Path, text: str, number: int, operations: int, names: list[str],
         if chance.random() < 0.5:
             store.keep(one, machine)
             store.put_artifact(one.key, "a.cu", one.key.encode() * 50)
-            told.put(one.key)
+            listed.put(one.key)
             continue
         found = store.get(one.key)
         if found is not None and found.schedule != one.schedule:
@@ -286,7 +286,7 @@ def visit(path: Path, text: str, number: int, operations: int, names: list[str],
         if artifact is not None and artifact != one.key.encode() * 50:
             wrong.put(one.key)
     store.close()
-    told.put(None)
+    listed.put(None)
 
 
 # -- results ------------------------------------------------------------------------------------

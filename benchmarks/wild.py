@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from twill.coverage.outcome import BUG, Outcome, compiled, counted, ranked
+from twill.coverage.outcome import BUG, AttemptOutcome, compiled, counted, ranked
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
@@ -54,7 +54,7 @@ def download(corpus: Corpus, cache: Path) -> Path:
     return folder
 
 
-def cover(corpus: Corpus, folder: Path, words: Sequence[str]) -> tuple[Outcome, ...]:
+def cover(corpus: Corpus, folder: Path, words: Sequence[str]) -> tuple[AttemptOutcome, ...]:
     """`twill coverage` of a package; its outcomes."""
     from pydantic import TypeAdapter
 
@@ -63,10 +63,10 @@ def cover(corpus: Corpus, folder: Path, words: Sequence[str]) -> tuple[Outcome, 
     results = folder / "results.jsonl"
     command = [sys.executable, "-m", "twill", "coverage", corpus.module, "--json", "--results", str(results), *words]
     answer = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-    return TypeAdapter(tuple[Outcome, ...]).validate_json(answer.stdout)
+    return TypeAdapter(tuple[AttemptOutcome, ...]).validate_json(answer.stdout)
 
 
-def tables(measured: Sequence[tuple[Corpus, Sequence[Outcome]]]) -> Iterator[str]:
+def tables(measured: Sequence[tuple[Corpus, Sequence[AttemptOutcome]]]) -> Iterator[str]:
     """The tables of docs/coverage.md: a row for each corpus, and the reasons of all, ranked."""
     yield "| package | kernels | compiled by Triton | extracted | solved and emitted | exit code 5 or no answer |"
     yield "| --- | --- | --- | --- | --- | --- |"

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from twill.exc import TwillError
-from twill.graph.neutral import neutral
+from twill.graph.anonymous import anonymous
 from twill.machine.description import Machine
 from twill.schedule.file import field
 from twill.schedule.key import schedule_key
@@ -24,8 +24,8 @@ from twill.store.api import Submission
 
 from .graph_rules import check_graph
 from .machine_rules import check_machine_document
-from .queue import Request
-from .refusals import Refused
+from .queue import QueuedRequest
+from .refusals import RefusedRequest
 
 TEXTS = frozenset({"text", "transport_reason", "file", "source", "note", "title", "description"})
 SEPARATORS = (b",", b"[", b"{")  # there are at least as many of these as values, but for one
@@ -63,7 +63,7 @@ class Admitted:
 
     submission: Submission
     machine: Machine
-    request: Request
+    request: QueuedRequest
 
 
 async def read_body(chunks: AsyncIterator[bytes], announced: str | None, limits: InputLimits) -> bytes:
@@ -78,29 +78,29 @@ async def read_body(chunks: AsyncIterator[bytes], announced: str | None, limits:
                 if len(body) > limits.body_bytes:
                     raise too_long(limits)
     except TimeoutError:
-        raise Refused(408, "TooSlow", f"the body did not come within {limits.seconds:g} s") from None
+        raise RefusedRequest(408, "TooSlow", f"the body did not come within {limits.seconds:g} s") from None
     return bytes(body)
 
 
-def too_long(limits: InputLimits) -> Refused:
+def too_long(limits: InputLimits) -> RefusedRequest:
     """The body is longer than the limit."""
     hint = "a graph of one kernel, as `twill extract FILE --json` prints it"
-    return Refused(413, "TooLarge", f"the body is longer than {limits.body_bytes} bytes", hint)
+    return RefusedRequest(413, "TooLarge", f"the body is longer than {limits.body_bytes} bytes", hint)
 
 
 def read_submission(body: bytes, limits: InputLimits) -> Submission:
     """The submission of a body; raises Refused."""
     if sum(body.count(mark) for mark in SEPARATORS) > limits.values:
-        raise Refused(413, "TooLarge", f"the body has more than {limits.values} values")
+        raise RefusedRequest(413, "TooLarge", f"the body has more than {limits.values} values")
     try:
         value = from_json(body, allow_inf_nan=False, cache_strings="none")
     except ValueError as error:
-        raise Refused(400, "NotJson", f"the body is not JSON: {error}") from None
+        raise RefusedRequest(400, "NotJson", f"the body is not JSON: {error}") from None
     refuse_many(value, limits)
     try:
         submission = Submission.model_validate_json(body)
     except ValidationError as error:
-        raise Refused(
+        raise RefusedRequest(
             422, "BadSubmission", described(error), "a graph as `twill extract FILE --json` prints it"
         ) from None
     refuse_large(value, limits)
@@ -130,7 +130,7 @@ def refuse_many(value: Any, limits: InputLimits) -> None:
     for name, number in found.items():
         most = getattr(limits, name)
         if number > most:
-            raise Refused(413, "TooLarge", f"the graph has {number} {name}; this service takes at most {most}")
+            raise RefusedRequest(413, "TooLarge", f"the graph has {number} {name}; this service takes at most {most}")
 
 
 def refuse_large(value: Any, limits: InputLimits) -> None:
@@ -145,11 +145,15 @@ def refuse_large(value: Any, limits: InputLimits) -> None:
             if isinstance(entry, str):
                 most = limits.text if where in TEXTS else limits.name
                 if len(entry) > most:
-                    raise Refused(413, "TooLarge", f"a {where or 'text'} has {len(entry)} characters, more than {most}")
+                    raise RefusedRequest(
+                        413, "TooLarge", f"a {where or 'text'} has {len(entry)} characters, more than {most}"
+                    )
                 if not entry.isprintable():
-                    raise Refused(422, "BadSubmission", f"a {where or 'text'} has characters that cannot be printed")
+                    raise RefusedRequest(
+                        422, "BadSubmission", f"a {where or 'text'} has characters that cannot be printed"
+                    )
             elif isinstance(entry, int | float) and abs(entry) > limits.number:
-                raise Refused(422, "BadSubmission", f"a {where or 'number'} is beyond {limits.number}")
+                raise RefusedRequest(422, "BadSubmission", f"a {where or 'number'} is beyond {limits.number}")
 
 
 def walk(value: Any) -> Iterator[dict[str, Any] | list[Any]]:
@@ -198,16 +202,16 @@ def admit(submission: Submission, machines: Mapping[str, Machine], client: str, 
         check_graph(submission.graph, machine)
         key = schedule_key(submission.graph, machine.digest(), submission.options.asked())
     except TwillError as error:
-        raise Refused.of(error) from None
+        raise RefusedRequest.of(error) from None
     budget = seconds if submission.options.budget is None else min(seconds, submission.options.budget)
     options = submission.options.model_copy(update={"budget": budget})
     graph = submission.graph
-    nameless = graph.model_copy(update={"file": ""}) if options.pins else neutral(graph)
-    kept = submission.model_copy(update={"graph": nameless, "machine": machine.digest(), "options": options})
-    request = Request(
-        key, kept.canonical(), graph.kernel, graph.spec, machine.name, client, machine.digest(), machine.canonical()
+    nameless = graph.model_copy(update={"file": ""}) if options.pins else anonymous(graph)
+    retained = submission.model_copy(update={"graph": nameless, "machine": machine.digest(), "options": options})
+    request = QueuedRequest(
+        key, retained.canonical(), graph.kernel, graph.spec, machine.name, client, machine.digest(), machine.canonical()
     )
-    return Admitted(kept, machine, request)
+    return Admitted(retained, machine, request)
 
 
 def machine_of(submission: Submission, machines: Mapping[str, Machine]) -> Machine:
@@ -216,7 +220,7 @@ def machine_of(submission: Submission, machines: Mapping[str, Machine]) -> Machi
         found = machines.get(submission.machine)
         if found is None:
             hint = f"one of {', '.join(sorted(machines))}, or a whole machine document"
-            raise Refused(422, "UnknownMachine", f"there is no machine called {submission.machine!r}", hint)
+            raise RefusedRequest(422, "UnknownMachine", f"there is no machine called {submission.machine!r}", hint)
         return found
     check_machine_document(submission.machine)
     return submission.machine

@@ -17,8 +17,8 @@ from twill.machine.description import Machine
 
 from .admission import InputLimits, admit, read_submission
 from .processes import begin
-from .queue import Request
-from .refusals import Refused
+from .queue import QueuedRequest
+from .refusals import RefusedRequest
 
 MEGABYTES = 4096  # of address space
 READY = b"ready"
@@ -54,14 +54,14 @@ def answered(body: bytes, client: str, machines: dict[str, Machine], limits: Inp
     try:
         request = admit(read_submission(body, limits), machines, client, budget).request
         return json.dumps({"request": asdict(request)}).encode()
-    except Refused as refused:
+    except RefusedRequest as refused:
         said = {"status": refused.status, "kind": refused.kind, "message": refused.message, "hint": refused.hint}
         return json.dumps({"refused": said}).encode()
 
 
-def read_answer(data: bytes) -> Request:
+def read_answer(data: bytes) -> QueuedRequest:
     """What `answered` said; raises Refused if it was that."""
     said = json.loads(data)
     if "refused" in said:
-        raise Refused(**said["refused"])
-    return Request(**said["request"])
+        raise RefusedRequest(**said["refused"])
+    return QueuedRequest(**said["request"])

@@ -13,8 +13,8 @@ from twill.machine.description import Machine
 
 from . import admission_process, processes
 from .admission import InputLimits
-from .queue import Request
-from .refusals import Refused
+from .queue import QueuedRequest
+from .refusals import RefusedRequest
 
 WAIT = 30.0  # seconds for a process to be free, and for one to begin
 SLOWER = 10  # times as long as its processor time may a submission take by the clock, on a busy machine
@@ -39,12 +39,12 @@ class Admitters:
         self.running: set[Admitter] = set()
         self.stopped = False
 
-    def admit(self, body: bytes, client: str) -> Request:
+    def admit(self, body: bytes, client: str) -> QueuedRequest:
         """What the queue is told of a submission; raises Refused."""
         try:
             one = self.idle.get(timeout=WAIT)
         except Empty:
-            raise Refused(503, "Busy", "others' submissions are being read", "the same again", AGAIN) from None
+            raise RefusedRequest(503, "Busy", "others' submissions are being read", "the same again", AGAIN) from None
         try:
             one = one or self.start()
             try:
@@ -57,14 +57,14 @@ class Admitters:
         finally:
             self.idle.put(one)
 
-    def unanswered(self, code: int | None) -> Refused:
+    def unanswered(self, code: int | None) -> RefusedRequest:
         """Why a process ended without an answer."""
         if self.stopped:
-            return Refused(503, "Stopping", "the service is being stopped", "the same again later", AGAIN)
+            return RefusedRequest(503, "Stopping", "the service is being stopped", "the same again later", AGAIN)
         if code in (-signal.SIGPROF, -signal.SIGKILL):
             message = f"the key of this graph was not found within {self.seconds:g} s: too much of it is alike"
-            return Refused(413, "TooHard", message, "a graph as `twill extract FILE --json` prints it")
-        return Refused(413, "TooLarge", f"the process that read the submission ended (code {code})")
+            return RefusedRequest(413, "TooHard", message, "a graph as `twill extract FILE --json` prints it")
+        return RefusedRequest(413, "TooLarge", f"the process that read the submission ended (code {code})")
 
     def start(self) -> Admitter:
         """Another process; raises Refused if the service is being stopped, or none begins."""
@@ -81,7 +81,7 @@ class Admitters:
         code = self.end(one)
         if self.stopped:
             raise self.unanswered(code)
-        raise Refused(503, "Busy", "no process begins that could read the submission", "the same again", AGAIN)
+        raise RefusedRequest(503, "Busy", "no process begins that could read the submission", "the same again", AGAIN)
 
     def end(self, one: Admitter) -> int | None:
         """End a process that does not answer; how it ended."""

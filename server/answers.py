@@ -15,7 +15,7 @@ FRESH = 300.0  # seconds after which the store is asked again: it notes what is 
 
 
 @dataclass(frozen=True)
-class Answer:
+class ScheduleAnswer:
     """An entry's canonical JSON. etag: in quotes, as HTTP wants it. read: when it was."""
 
     body: bytes
@@ -32,9 +32,9 @@ class Answers:
         self.clock = clock
         self.taken = 0
         self.lock = threading.Lock()
-        self.known: OrderedDict[str, Answer] = OrderedDict()
+        self.known: OrderedDict[str, ScheduleAnswer] = OrderedDict()
 
-    def remembered(self, key: str) -> Answer | None:
+    def remembered(self, key: str) -> ScheduleAnswer | None:
         """The answer, if it is at hand; never waits."""
         with self.lock:
             found = self.known.get(key)
@@ -43,13 +43,13 @@ class Answers:
             self.known.move_to_end(key)
             return found
 
-    def read(self, key: str) -> Answer | None:
+    def read(self, key: str) -> ScheduleAnswer | None:
         """The answer from the store, which checks it; None if there is none."""
         entry = self.store.get(key)
         if entry is None:
             return None
         body = entry.canonical().encode()
-        answer = Answer(body, f'"{hashlib.sha256(body).hexdigest()}"', self.clock())
+        answer = ScheduleAnswer(body, f'"{hashlib.sha256(body).hexdigest()}"', self.clock())
         self.remember(key, answer)
         return answer
 
@@ -59,7 +59,7 @@ class Answers:
             gone = self.known.pop(key, None)
             self.taken -= len(gone.body) if gone else 0
 
-    def remember(self, key: str, answer: Answer) -> None:
+    def remember(self, key: str, answer: ScheduleAnswer) -> None:
         """Keep an answer at hand, and let go of those that nobody asked for longest."""
         if len(answer.body) > self.room:
             return

@@ -20,7 +20,7 @@ from .middleware import Around
 from .pages import pages
 from .pages.routes import refused_page
 from .queue import QueueUnavailable
-from .refusals import MEANINGS, Refused
+from .refusals import MEANINGS, RefusedRequest
 from .routes import api, operators
 from .service import Service
 from .settings import LOOPBACK_NAMES, is_loopback
@@ -54,7 +54,7 @@ def create_app(service: Service) -> FastAPI:
     app.include_router(operators)
     app.include_router(pages)
     app.add_middleware(Around, metrics=service.metrics, hosts=own_names(service))
-    app.add_exception_handler(Refused, on_refused)
+    app.add_exception_handler(RefusedRequest, on_refused)
     app.add_exception_handler(StoreUnavailable, on_unavailable)
     app.add_exception_handler(QueueUnavailable, on_no_queue)
     app.add_exception_handler(RequestValidationError, on_invalid)
@@ -71,7 +71,7 @@ def own_names(service: Service) -> frozenset[str] | None:
     return LOCAL_HOSTS | {host} if is_loopback(host) else None
 
 
-def refusal(refused: Refused) -> Response:
+def refusal(refused: RefusedRequest) -> Response:
     """An error as an answer."""
     body = refused.document(request_id.get()).canonical()
     return Response(body, refused.status, refused.headers, "application/json")
@@ -79,26 +79,26 @@ def refusal(refused: Refused) -> Response:
 
 async def on_refused(request: Request, error: Exception) -> Response:
     """What our own routes refuse."""
-    assert isinstance(error, Refused)
+    assert isinstance(error, RefusedRequest)
     return refusal(error)
 
 
 async def on_unavailable(request: Request, error: Exception) -> Response:
     """The store cannot be reached now."""
     assert isinstance(error, StoreUnavailable)
-    return refusal(Refused(503, "StoreUnavailable", error.message, error.hint, {"Retry-After": "5"}))
+    return refusal(RefusedRequest(503, "StoreUnavailable", error.message, error.hint, {"Retry-After": "5"}))
 
 
 async def on_no_queue(request: Request, error: Exception) -> Response:
     """The jobs cannot be read or written now: the disk is full, or the file damaged."""
-    return refusal(Refused(503, "QueueUnavailable", str(error), headers={"Retry-After": "5"}))
+    return refusal(RefusedRequest(503, "QueueUnavailable", str(error), headers={"Retry-After": "5"}))
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:
     """A path, query or header parameter of the wrong form."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return refusal(Refused(422, "BadParameter", f"{field(tuple(first['loc']))}: {first['msg']}"))
+    return refusal(RefusedRequest(422, "BadParameter", f"{field(tuple(first['loc']))}: {first['msg']}"))
 
 
 async def on_http(request: Request, error: Exception) -> Response:
@@ -107,9 +107,11 @@ async def on_http(request: Request, error: Exception) -> Response:
     kind = KINDS.get(error.status_code, "Refused")
     message = MEANINGS.get(error.status_code, str(error.detail))
     if error.status_code == 404 and wants_page(request):
-        return refused_page(Refused(404, kind, f"there is no page {request.url.path}", "the queue, or the schedules"))
+        return refused_page(
+            RefusedRequest(404, kind, f"there is no page {request.url.path}", "the queue, or the schedules")
+        )
     headers = {"Allow": ", ".join(methods_of(request))} if error.status_code == 405 else {}
-    return refusal(Refused(error.status_code, kind, message, headers=headers))
+    return refusal(RefusedRequest(error.status_code, kind, message, headers=headers))
 
 
 def wants_page(request: Request) -> bool:

@@ -22,8 +22,8 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length
 
 def guarded(most: int, seconds: float) -> type[H11Protocol]:
     """uvicorn's protocol with these limits. most: connections at once. seconds: for the head of a request to come."""
-    waiting: OrderedDict[Guarded, None] = OrderedDict()
-    return type("Guarded", (Guarded,), {"most": most, "seconds": seconds, "waiting": waiting})
+    waiting: OrderedDict[GuardedConnection, None] = OrderedDict()
+    return type("Guarded", (GuardedConnection,), {"most": most, "seconds": seconds, "waiting": waiting})
 
 
 def room() -> int:
@@ -34,12 +34,12 @@ def room() -> int:
     return 2**31 if hard == resource.RLIM_INFINITY else max(1, hard - RESERVED)
 
 
-class Guarded(H11Protocol):
+class GuardedConnection(H11Protocol):
     """One connection; see the top of this file. Everything happens on the event loop."""
 
     most: int
     seconds: float
-    waiting: OrderedDict[Guarded, None]
+    waiting: OrderedDict[GuardedConnection, None]
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

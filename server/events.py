@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from twill.store.api import ENDED, Job
 
-from .queue import Event
-from .refusals import Refused
+from .queue import JobEvent
+from .refusals import RefusedRequest
 from .service import Service
 
 LOOK = 0.25  # seconds between two looks for news
@@ -24,7 +24,7 @@ def refuse_more_streams(service: Service) -> None:
     if service.streams >= service.settings.streams:
         hint = "GET the job itself, now and then"
         headers = {"Retry-After": "5"}
-        raise Refused(503, "TooManyStreams", f"{service.streams} event streams are open", hint, headers)
+        raise RefusedRequest(503, "TooManyStreams", f"{service.streams} event streams are open", hint, headers)
 
 
 async def stream(service: Service, job: str, after: int) -> AsyncIterator[str]:
@@ -67,7 +67,7 @@ def has_ended(service: Service, job: str) -> bool:
     return found is None or found.state in ENDED
 
 
-def written(event: Event) -> str:
+def written(event: JobEvent) -> str:
     """An event in the stream's format; a canonical document has no line break."""
     return f"id: {event.sequence}\nevent: job\ndata: {event.job}\n\n"
 

@@ -17,7 +17,7 @@ from twill.store.api import REQUEST_ID
 from . import traces
 from .logs import request_id
 from .metrics import Metrics
-from .refusals import Refused
+from .refusals import RefusedRequest
 
 GOOD_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 HEADERS = {
@@ -87,12 +87,12 @@ class _Request:
                 await self.around.app(self.scope, self.receive, self.passing)
             else:
                 hint = "http://localhost or http://127.0.0.1; a service with tokens answers to any name"
-                await self.refuse(Refused(403, "ForeignHost", "this service is called by another name", hint))
+                await self.refuse(RefusedRequest(403, "ForeignHost", "this service is called by another name", hint))
         except Exception:
             log.exception("a mistake of the service")
             if not self.status:
                 hint = "report it, with this request_id and the server's log"
-                await self.refuse(Refused(500, "Internal", "a mistake of the service", hint))
+                await self.refuse(RefusedRequest(500, "Internal", "a mistake of the service", hint))
         finally:
             self.tell()
 
@@ -108,7 +108,7 @@ class _Request:
             headers.setdefault("Cache-Control", "no-store")
         await self.send(message)
 
-    async def refuse(self, refused: Refused) -> None:
+    async def refuse(self, refused: RefusedRequest) -> None:
         """Send an error's document."""
         body = refused.document(self.name).canonical().encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

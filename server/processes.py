@@ -17,7 +17,7 @@ from multiprocessing.forkserver import ensure_running
 from typing import Any
 
 OWN = ("solver_process", "admission_process")
-PRELOADED = ("twill.solve.pipeline", "twill.store.filing", "twill.show.words")
+PRELOADED = ("twill.solve.pipeline", "twill.store.validation", "twill.show.words")
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 _context = multiprocessing.get_context("forkserver")

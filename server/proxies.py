@@ -10,8 +10,8 @@ from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from .refusals import Refused
-from .tokens import Client
+from .refusals import RefusedRequest
+from .tokens import Caller
 from .tokens import Scope as Right
 
 PEER = "twill.peer"  # in a request's scope: the address that the connection comes from
@@ -40,12 +40,12 @@ def is_trusted(address: str, proxies: Iterable[str]) -> bool:
         return address in proxies
 
 
-def user_of(request: Request, header: str, rights: frozenset[Right], proxies: Iterable[str]) -> Client | None:
+def user_of(request: Request, header: str, rights: frozenset[Right], proxies: Iterable[str]) -> Caller | None:
     """The user that a trusted proxy says is looking; None if it says nothing, or is not trusted. Raises Refused."""
     said = request.headers.get(header) if header else None
     if said is None or not is_trusted(request.scope.get(PEER, ""), proxies):
         return None
     if not USER.fullmatch(said):
         hint = "letters, digits and . _ @ + -, at most 100"
-        raise Refused(403, "Forbidden", "the proxy names no user that could be written down", hint)
-    return Client(f"user:{said}", rights)
+        raise RefusedRequest(403, "Forbidden", "the proxy names no user that could be written down", hint)
+    return Caller(f"user:{said}", rights)

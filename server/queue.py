@@ -24,7 +24,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True)
-class Request:
+class QueuedRequest:
     """What is to be solved. document: a `Submission` that names its machine by digest, as canonical JSON.
 
     kernel, spec, machine: names for people. client: who asked first. machine_document: the machine of `machine_digest`
@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Event:
+class JobEvent:
     """A step of a job. sequence: 1, 2, ... within the job. job: what the job was then, a `Job` as JSON."""
 
     sequence: int
@@ -107,7 +107,7 @@ class JobQueue(Protocol):
     # -- by the service
 
     def submit(
-        self, request: Request, limit: int, solved: bool = False, look: Callable[[], bool] = lambda: False
+        self, request: QueuedRequest, limit: int, solved: bool = False, look: Callable[[], bool] = lambda: False
     ) -> tuple[Job, bool]:
         """The job of `request`, and whether it is a new one; raises QueueFull if `limit` jobs wait already,
         QuotaUsed if the client has as many open as it may.
@@ -120,13 +120,13 @@ class JobQueue(Protocol):
     def get(self, job: str) -> Job | None:
         """The job of that id."""
 
-    def request(self, job: str) -> Request | None:
+    def request(self, job: str) -> QueuedRequest | None:
         """What was asked for in the job of that id."""
 
     def recent(self, limit: int, state: State | None = None) -> tuple[Job, ...]:
         """The last jobs, newest first."""
 
-    def events(self, job: str, after: int = 0) -> tuple[Event, ...]:
+    def events(self, job: str, after: int = 0) -> tuple[JobEvent, ...]:
         """What happened to a job since event number `after`, in order."""
 
     def cancel(self, job: str) -> Job | None:

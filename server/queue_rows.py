@@ -11,7 +11,7 @@ from twill.store.api import Job, JobBounds, JobProblem
 Row = Mapping[str, Any]
 
 
-class Rows(Protocol):
+class QueueRows(Protocol):
     """What a statement gave."""
 
     @property
@@ -25,14 +25,14 @@ class Rows(Protocol):
         """All rows that are left."""
 
 
-class Session(Protocol):
+class QueueSession(Protocol):
     """A connection: to read, or in a transaction."""
 
-    def execute(self, sql: str, parameters: Any = (), /) -> Rows:
+    def execute(self, sql: str, parameters: Any = (), /) -> QueueRows:
         """One statement; `?` stands for a value."""
 
 
-def count(db: Session, question: str, *given: object) -> int:
+def count(db: QueueSession, question: str, *given: object) -> int:
     """The one number, called n, that answers a question."""
     return int(db.execute(question, given).fetchone()["n"])
 

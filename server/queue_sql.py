@@ -18,8 +18,8 @@ from typing import Literal
 
 from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
 
-from .queue import STATES, Claim, Event, Note, QueueFull, QueueUnavailable, QuotaUsed, Request
-from .queue_rows import Row, Session, count, job_of, utc
+from .queue import STATES, Claim, JobEvent, Note, QueuedRequest, QueueFull, QueueUnavailable, QuotaUsed
+from .queue_rows import QueueSession, Row, count, job_of, utc
 
 HEAD = "number, priority, rank, cancelling, attempts, machine_digest"  # of an open job
 KEPT = "document <> '' AND state IN ('failed', 'cancelled')"  # jobs that can be tried again
@@ -49,15 +49,15 @@ class SqlQueue:
     machines = "machines"
 
     @abstractmethod
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[QueueSession]:
         """A connection for single statements."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[QueueSession]:
         """A connection in a transaction: all of the block or, if it raises, nothing of it."""
 
     @abstractmethod
-    def now(self, db: Session) -> float:
+    def now(self, db: QueueSession) -> float:
         """Seconds since the epoch, by one clock for all who use the queue."""
 
     @abstractmethod
@@ -68,10 +68,10 @@ class SqlQueue:
     def close(self) -> None:
         """See JobQueue."""
 
-    def announce(self, db: Session, job: Job) -> None:
+    def announce(self, db: QueueSession, job: Job) -> None:
         """Tell whoever listens, when the transaction is committed, that the job has news."""
 
-    def hold_machines(self, db: Session) -> None:
+    def hold_machines(self, db: QueueSession) -> None:
         """Keep others from adding jobs until the transaction ends."""
 
     def listen(self, heard: Callable[[str], None]) -> bool:
@@ -81,7 +81,7 @@ class SqlQueue:
     # -- by the service
 
     def submit(
-        self, request: Request, limit: int, solved: bool = False, look: Callable[[], bool] = lambda: False
+        self, request: QueuedRequest, limit: int, solved: bool = False, look: Callable[[], bool] = lambda: False
     ) -> tuple[Job, bool]:
         """See JobQueue."""
         with self.writing() as db:
@@ -99,7 +99,7 @@ class SqlQueue:
                     return added, True
                 # Somebody else has added the key's job just now: that is the one.
 
-    def joined(self, db: Session, request: Request, solved: bool) -> Job | None:
+    def joined(self, db: QueueSession, request: QueuedRequest, solved: bool) -> Job | None:
         """The job that answers the request, if there is one."""
         wanted = ("done",) if solved else ("queued", "running")
         marks = ", ".join("?" * len(wanted))
@@ -123,7 +123,7 @@ class SqlQueue:
             self.announce(db, job_of(self.row(db, row["number"])))
         return job_of(self.row(db, row["number"]))
 
-    def refuse_more(self, db: Session, request: Request, limit: int) -> None:
+    def refuse_more(self, db: QueueSession, request: QueuedRequest, limit: int) -> None:
         """Raise QueueFull or QuotaUsed if as many jobs wait, or are open for the client, as may."""
         waiting = count(db, "SELECT count(*) AS n FROM jobs WHERE state = 'queued'")
         if waiting >= limit:
@@ -134,7 +134,7 @@ class SqlQueue:
             if mine >= request.quota:
                 raise QuotaUsed(mine)
 
-    def add(self, db: Session, request: Request, state: State) -> Job | None:
+    def add(self, db: QueueSession, request: QueuedRequest, state: State) -> Job | None:
         """A new row; None if the key has an open job already. A document is worth its room only until it is solved."""
         now = self.now(db)
         document = "" if state in ENDED else request.document
@@ -152,7 +152,7 @@ class SqlQueue:
         ).fetchall()  # fmt: skip
         return self.tell(db, added[0]["number"]) if added else None
 
-    def rank(self, db: Session, request: Request) -> float:
+    def rank(self, db: QueueSession, request: QueuedRequest) -> float:
         """Where a new job stands in virtual time: 1/share behind the client's last, and behind what was begun last."""
         began = db.execute(
             "SELECT rank FROM jobs WHERE started IS NOT NULL AND priority = ? ORDER BY rank DESC LIMIT 1",
@@ -165,7 +165,7 @@ class SqlQueue:
         ).fetchone()
         return max(0.0 if row is None else float(row["rank"]) for row in (began, mine)) + 1.0 / request.share
 
-    def keep_machine(self, db: Session, request: Request) -> None:
+    def keep_machine(self, db: QueueSession, request: QueuedRequest) -> None:
         """Keep the document of a request's machine, once for all jobs."""
         machine = (request.machine_digest, request.machine_document)
         db.execute(f"INSERT INTO {self.machines} VALUES (?, ?) ON CONFLICT DO NOTHING", machine)
@@ -176,7 +176,7 @@ class SqlQueue:
             row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
         return None if row is None else job_of(row)
 
-    def request(self, job: str) -> Request | None:
+    def request(self, job: str) -> QueuedRequest | None:
         """See JobQueue."""
         with self.reading() as db:
             row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
@@ -186,7 +186,7 @@ class SqlQueue:
             machine = db.execute(question, (row["machine_digest"],)).fetchone()
         head = (row["key"], row["document"], row["kernel"], row["spec"], row["machine"], row["client"])
         document = machine["document"] if row["document"] and machine else ""
-        return Request(*head, row["machine_digest"], document, row["priority"])
+        return QueuedRequest(*head, row["machine_digest"], document, row["priority"])
 
     def recent(self, limit: int, state: State | None = None) -> tuple[Job, ...]:
         """See JobQueue."""
@@ -195,7 +195,7 @@ class SqlQueue:
             rows = db.execute(f"SELECT * FROM jobs {where} ORDER BY number DESC LIMIT ?", (*values, limit)).fetchall()
         return tuple(job_of(row) for row in rows)
 
-    def events(self, job: str, after: int = 0) -> tuple[Event, ...]:
+    def events(self, job: str, after: int = 0) -> tuple[JobEvent, ...]:
         """See JobQueue."""
         with self.reading() as db:
             rows = db.execute(
@@ -203,7 +203,7 @@ class SqlQueue:
                 " AND sequence > ? ORDER BY sequence",
                 (job, after),
             ).fetchall()
-        return tuple(Event(row["sequence"], row["document"]) for row in rows)
+        return tuple(JobEvent(row["sequence"], row["document"]) for row in rows)
 
     def cancel(self, job: str) -> Job | None:
         """See JobQueue."""
@@ -272,7 +272,7 @@ class SqlQueue:
                 taken, rest["document"], "" if found is None else found["document"], rest["token"], rest["trace"]
             )
 
-    def next(self, db: Session, locked: str) -> Row | None:
+    def next(self, db: QueueSession, locked: str) -> Row | None:
         """The job that waits and is next, or whose lease ran out, without its document: a look into an index each.
 
         locked: what the SELECT ends with.
@@ -290,7 +290,7 @@ class SqlQueue:
         rows: list[Row] = [row for row in (waiting, lost) if row is not None]
         return min(rows, key=lambda row: (-row["priority"], row["rank"], row["number"]), default=None)
 
-    def may_run(self, db: Session, row: Row) -> bool:
+    def may_run(self, db: QueueSession, row: Row) -> bool:
         """End a job whose worker is gone if nobody wants it any more or it took too many; True if it can run."""
         if row["cancelling"]:
             self.end(db, row["number"], "cancelled", None)
@@ -373,12 +373,12 @@ class SqlQueue:
 
     # -- inside a transaction
 
-    def row(self, db: Session, number: int) -> Row:
+    def row(self, db: QueueSession, number: int) -> Row:
         """The row of a job that is there."""
         row: Row = db.execute("SELECT * FROM jobs WHERE number = ?", (number,)).fetchone()
         return row
 
-    def mine(self, db: Session, claim: Claim) -> Row | None:
+    def mine(self, db: QueueSession, claim: Claim) -> Row | None:
         """The row of a claim that still holds, without its document."""
         row: Row | None = db.execute(
             f"SELECT {HEAD} FROM jobs WHERE id = ? AND state = 'running' AND token = ?{self.locking}",
@@ -386,14 +386,14 @@ class SqlQueue:
         ).fetchone()
         return row
 
-    def requeue(self, db: Session, number: int, blameless: bool) -> None:
+    def requeue(self, db: QueueSession, number: int, blameless: bool) -> None:
         """Let a running job wait again, if it may run; blameless: the attempt does not count."""
         less = 1 if blameless else 0
         db.execute("UPDATE jobs SET attempts = attempts - ? WHERE number = ?", (less, number))
         if self.may_run(db, self.row(db, number)):
             self.wait_again(db, number)
 
-    def end(self, db: Session, number: int, state: State, problem: JobProblem | None) -> None:
+    def end(self, db: QueueSession, number: int, state: State, problem: JobProblem | None) -> None:
         """Write down how a job ended."""
         document = "''" if state == "done" else "document"
         db.execute(
@@ -405,12 +405,12 @@ class SqlQueue:
         db.execute(f"UPDATE jobs SET document = '' WHERE number IN ({too_many})", (MOST_KEPT,))
         self.tell(db, number)
 
-    def wait_again(self, db: Session, number: int) -> None:
+    def wait_again(self, db: QueueSession, number: int) -> None:
         """From running back to queued."""
         db.execute("UPDATE jobs SET state = 'queued', worker = NULL, lease = NULL WHERE number = ?", (number,))
         self.tell(db, number)
 
-    def tell(self, db: Session, number: int, most: int | None = None) -> Job:
+    def tell(self, db: QueueSession, number: int, most: int | None = None) -> Job:
         """Add the job as it is now to its events, unless it has `most` already."""
         job = job_of(self.row(db, number))
         last = count(db, "SELECT coalesce(max(sequence), 0) AS n FROM events WHERE job = ?", number)

@@ -11,7 +11,7 @@ from pathlib import Path
 from twill.store.database import Database
 
 from .queue import QueueUnavailable
-from .queue_rows import Session
+from .queue_rows import QueueSession
 from .queue_sql import SqlQueue
 
 FIRST = """
@@ -94,7 +94,7 @@ class SqliteQueue(SqlQueue):
             db.row_factory = sqlite3.Row
             yield db
 
-    def now(self, db: Session) -> float:
+    def now(self, db: QueueSession) -> float:
         """See SqlQueue."""
         return self.clock()
 

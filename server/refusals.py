@@ -8,7 +8,7 @@ from twill.exc import TwillError
 from twill.store.api import Refusal
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A request that is not answered as it was meant; `status` is the HTTP status."""
 
     def __init__(
@@ -22,7 +22,7 @@ class Refused(Exception):
         self.headers = headers or {}
 
     @classmethod
-    def of(cls, error: TwillError) -> Refused:
+    def of(cls, error: TwillError) -> RefusedRequest:
         """A user's mistake, as the command line would report it."""
         return cls(422, type(error).__name__, error.describe().split("\n  instead: ")[0], error.hint)
 

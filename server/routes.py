@@ -16,10 +16,10 @@ from twill.store.interface import Entry
 
 from .access import Admin, Reader, Solver, service_of
 from .admission import read_body
-from .answers import FRESH, Answer
+from .answers import FRESH, ScheduleAnswer
 from .events import last_seen, refuse_more_streams, stream
 from .queue import Note
-from .refusals import Refused, responses
+from .refusals import RefusedRequest, responses
 
 JSON = "application/json"
 A_WHILE = f"max-age={FRESH:.0f}"  # what is sent never changes, but an operator may delete it
@@ -69,7 +69,7 @@ async def submit(request: Request, client: Solver) -> Response:
     """
     service = service_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise Refused(415, "NotJson", f"the body is not of type {JSON}", f"the header Content-Type: {JSON}")
+        raise RefusedRequest(415, "NotJson", f"the body is not of type {JSON}", f"the header Content-Type: {JSON}")
     body = await read_body(request.stream(), request.headers.get("content-length"), service.settings.input)
     submitted = await service.submitted(body, client)
     where = {"Location": f"{PREFIX}/jobs/{submitted.job.id}"}
@@ -145,10 +145,10 @@ async def get_schedule(
 ) -> Response:
     """The checked schedule of a key, with what it was solved for. It never changes."""
     service = service_of(request)
-    found: Answer | None = service.answers.remembered(key) or await asyncio.to_thread(service.answers.read, key)
+    found: ScheduleAnswer | None = service.answers.remembered(key) or await asyncio.to_thread(service.answers.read, key)
     service.metrics.lookups.labels("found" if found else "missing").inc()
     if found is None:
-        raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "POST /v1/jobs")
+        raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "POST /v1/jobs")
     shared = "public" if service.tokens is None else "private"
     headers = {"ETag": found.etag, "Cache-Control": f"{shared}, {A_WHILE}"}
     if if_none_match is not None and matches(if_none_match, found.etag):
@@ -166,7 +166,7 @@ async def get_schedule(
 async def delete_schedule(request: Request, key: Key, client: Admin) -> Response:
     """Remove a schedule and what is kept beside it. The next submission of its graph is solved again."""
     if not await asyncio.to_thread(service_of(request).delete, key, client.name):
-        raise Refused(404, "NotFound", f"there is no schedule with the key {key}")
+        raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}")
     return Response(status_code=204)
 
 
@@ -197,7 +197,7 @@ async def unpin_schedule(request: Request, key: Key, client: Admin) -> Response:
 async def pin(request: Request, key: str, client: str, pinned: bool) -> Response:
     """Pin or unpin; raises Refused."""
     if not await asyncio.to_thread(service_of(request).pin, key, client, pinned):
-        raise Refused(404, "NotFound", f"there is no schedule with the key {key}")
+        raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}")
     return Response(status_code=204)
 
 
@@ -243,7 +243,7 @@ async def get_machine(request: Request, name: Annotated[str, Path(max_length=200
     by_digest = {listed.machine_digest: listed.name for listed in service_of(request).listed.machines}
     found = machines.get(by_digest.get(name, name))
     if found is None:
-        raise Refused(404, "NotFound", f"there is no machine called {name!r}", f"one of {', '.join(machines)}")
+        raise RefusedRequest(404, "NotFound", f"there is no machine called {name!r}", f"one of {', '.join(machines)}")
     return json_of(found)
 
 
@@ -264,7 +264,7 @@ async def readiness(request: Request) -> Response:
     """Queue, store and workers do, too."""
     trouble = await asyncio.to_thread(service_of(request).ready)
     if trouble:
-        raise Refused(503, "NotReady", trouble, headers={"Retry-After": "5"})
+        raise RefusedRequest(503, "NotReady", trouble, headers={"Retry-After": "5"})
     return json_of(Health(status="ready"))
 
 

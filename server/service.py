@@ -28,11 +28,11 @@ from .answers import Answers
 from .metrics import Metrics
 from .news import News
 from .pool import Pool
-from .queue import JobQueue, QueueFull, QuotaUsed, Request
+from .queue import JobQueue, QueuedRequest, QueueFull, QuotaUsed
 from .rate import RateLimit
-from .refusals import Refused
+from .refusals import RefusedRequest
 from .settings import Settings
-from .tokens import Client, Tokens
+from .tokens import Caller, Tokens
 
 BUSY = 5  # seconds after which a client that found the queue full may come again
 TIDY = 3600.0  # seconds between two looks for jobs to forget
@@ -118,12 +118,12 @@ class Service:
             if self.stopping.wait(REQUEUE):
                 return
 
-    async def submitted(self, body: bytes, client: Client) -> Submitted:
+    async def submitted(self, body: bytes, client: Caller) -> Submitted:
         """The job of a JSON body; raises Refused. Waits in threads of its own: those of other requests stay free."""
         if self.submitting >= MOST_SUBMITTING:
             self.metrics.submissions.labels("refused").inc()
             hint = f"the same again in {BUSY} s"
-            raise Refused(503, "Busy", "too many submissions at once", hint, {"Retry-After": str(BUSY)})
+            raise RefusedRequest(503, "Busy", "too many submissions at once", hint, {"Retry-After": str(BUSY)})
         self.submitting += 1
         try:
             work = copy_context().run  # the thread's log lines and spans belong to the request
@@ -131,22 +131,22 @@ class Service:
         finally:
             self.submitting -= 1
 
-    def submit(self, body: bytes, client: Client) -> Submitted:
+    def submit(self, body: bytes, client: Caller) -> Submitted:
         """The job of a JSON body; raises Refused."""
         return self.asked(self.admitters.admit(body, client.name), client, "submit")
 
-    def retry(self, job: str, client: Client) -> Submitted:
+    def retry(self, job: str, client: Caller) -> Submitted:
         """The job that solves once more what an ended one did not; raises Refused."""
         found = self.job(job)
         request = self.queue.request(job)
         refuse_others(request, client)
         if found.state not in ("failed", "cancelled"):
-            raise Refused(409, "NotEnded", f"the job is {found.state}", "a job that failed or was cancelled")
+            raise RefusedRequest(409, "NotEnded", f"the job is {found.state}", "a job that failed or was cancelled")
         if request is None or not request.document:
-            raise Refused(409, "NotRemembered", "what the job was to solve is not remembered", "POST /v1/jobs")
+            raise RefusedRequest(409, "NotRemembered", "what the job was to solve is not remembered", "POST /v1/jobs")
         return self.asked(request, client, "retry")
 
-    def asked(self, admitted: Request, client: Client, action: str) -> Submitted:
+    def asked(self, admitted: QueuedRequest, client: Caller, action: str) -> Submitted:
         """The job of what was admitted, for a client and with its priority; raises Refused."""
         request = dataclasses.replace(
             admitted,
@@ -166,11 +166,11 @@ class Service:
         except QueueFull as full:
             self.metrics.submissions.labels("refused").inc()
             hint = f"the same again in {BUSY} s"
-            raise Refused(429, "QueueFull", str(full), hint, {"Retry-After": str(BUSY)}) from None
+            raise RefusedRequest(429, "QueueFull", str(full), hint, {"Retry-After": str(BUSY)}) from None
         except QuotaUsed as used:
             self.metrics.submissions.labels("refused").inc()
             hint = "the same again when one of them has ended, or was cancelled"
-            raise Refused(429, "QuotaUsed", str(used), hint, {"Retry-After": str(BUSY)}) from None
+            raise RefusedRequest(429, "QuotaUsed", str(used), hint, {"Retry-After": str(BUSY)}) from None
         if new or not solved:  # what is answered from the store costs nobody anything
             self.queue.note(client.name, action, f"job {job.id} key {job.key}")
         self.metrics.submissions.labels("solved" if solved else "new" if new else "joined").inc()
@@ -192,10 +192,10 @@ class Service:
         """The job of that id; raises Refused."""
         found = self.queue.get(job)
         if found is None:
-            raise Refused(404, "NotFound", f"there is no job {job}", "an id that POST /v1/jobs returned")
+            raise RefusedRequest(404, "NotFound", f"there is no job {job}", "an id that POST /v1/jobs returned")
         return found
 
-    def cancel(self, job: str, client: Client) -> Job:
+    def cancel(self, job: str, client: Caller) -> Job:
         """Ask for the end of a job, one's own or (scope admin) anybody's; raises Refused."""
         refuse_others(self.queue.request(self.job(job).id), client)
         self.queue.note(client.name, "cancel", f"job {job}")
@@ -240,10 +240,12 @@ class Service:
         return self.damage or self.queue.trouble()
 
 
-def refuse_others(request: Request | None, client: Client) -> None:
+def refuse_others(request: QueuedRequest | None, client: Caller) -> None:
     """Raise Refused if a job is neither the client's own, nor may it act on those of others."""
     if request is not None and request.client != client.name and not client.may("admin"):
-        raise Refused(403, "Forbidden", "the job was submitted with another token", "a token with the scope admin")
+        raise RefusedRequest(
+            403, "Forbidden", "the job was submitted with another token", "a token with the scope admin"
+        )
 
 
 @cache

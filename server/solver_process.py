@@ -50,16 +50,16 @@ def main(pipe: Connection, parent: int, document: str, machine: str, megabytes: 
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    def tell(message: Message) -> None:
+    def notify(message: Message) -> None:
         pipe.send_bytes(message.canonical().encode())
 
     try:
-        tell(Message(entry=solved(document, machine, lambda bounds: tell(Message(bounds=bounds)))))
+        notify(Message(entry=solved(document, machine, lambda bounds: notify(Message(bounds=bounds)))))
     except BrokenPipeError:
         return  # nobody listens any more
     except BaseException as error:
         try:
-            tell(Message(problem=problem_of(error, megabytes)))
+            notify(Message(problem=problem_of(error, megabytes)))
         except BaseException:
             os._exit(NO_ROOM_TO_SAY_SO)
     pipe.close()
@@ -77,14 +77,14 @@ def machine_of(document: str, machine: str) -> Machine:
     return whole
 
 
-def solved(document: str, machine: str, tell: Callable[[JobBounds], None]) -> str:
+def solved(document: str, machine: str, notify: Callable[[JobBounds], None]) -> str:
     """The entry of the schedule of what is asked for in `document`, examined, as canonical JSON."""
     from twill.solve.pipeline import SolveOptions, solve
-    from twill.store.filing import file
+    from twill.store.validation import file
 
     asked, target = Submission.parse(document), machine_of(document, machine)
     options = SolveOptions(**dict(asked.options))
-    schedule = solve(asked.graph, target, options, lambda report: tell(bounds_of(report)))
+    schedule = solve(asked.graph, target, options, lambda report: notify(bounds_of(report)))
     return file(schedule, asked.graph, asked.options.asked(), target)[0].canonical()
 
 

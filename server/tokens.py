@@ -54,7 +54,7 @@ log = logging.getLogger("twill.server.tokens")
 
 
 @dataclass(frozen=True)
-class Client:
+class Caller:
     """Whoever asks. name: of the token, or the address where none is needed. last_day: on which the token counts.
 
     share, priority, jobs: see the top of this file (jobs 0: any number).
@@ -86,14 +86,14 @@ class Tokens:
         self.stamp = stamp(path)
         self.clients = self.read()
 
-    def read(self) -> dict[str, Client]:
+    def read(self) -> dict[str, Caller]:
         """The clients of the file; its bad lines are logged. Raises MalformedTokenFile if it cannot be read."""
         found, bad = read_tokens(self.path)
         for error in bad:
             log.error("a line of the token file is not used: %s", error.describe().replace("\n", ";"))
         return found
 
-    def client(self, token: str) -> Client | None:
+    def client(self, token: str) -> Caller | None:
         """Whoever the token belongs to."""
         self.look_again()
         return self.clients.get(digest(token))
@@ -129,14 +129,14 @@ def stamp(path: Path) -> tuple[int, int, int]:
     return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def read_tokens(path: Path) -> tuple[dict[str, Client], tuple[MalformedTokenFile, ...]]:
+def read_tokens(path: Path) -> tuple[dict[str, Caller], tuple[MalformedTokenFile, ...]]:
     """Clients by the hash of their token, and what is wrong with the lines that are none. Raises MalformedTokenFile."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise MalformedTokenFile(f"cannot be read: {reason}", file=str(path), hint=GRAMMAR) from None
-    found: dict[str, Client] = {}
+    found: dict[str, Caller] = {}
     bad: list[MalformedTokenFile] = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
@@ -149,11 +149,11 @@ def read_tokens(path: Path) -> tuple[dict[str, Client], tuple[MalformedTokenFile
     return found, tuple(bad)
 
 
-def client_of(words: Sequence[str], file: str, line: int) -> Client:
+def client_of(words: Sequence[str], file: str, line: int) -> Caller:
     """The client of a line's words; raises MalformedTokenFile."""
     if len(words) < 3 or not NAME.fullmatch(words[0]) or not re.fullmatch(r"[0-9a-f]{64}", words[2]):
         raise MalformedTokenFile("not a token's line", file=file, line=line, hint=GRAMMAR)
-    client = Client(words[0], scopes_of(words[1].split(","), file, line))
+    client = Caller(words[0], scopes_of(words[1].split(","), file, line))
     for word in words[3:]:
         client = dataclasses.replace(client, **said_by(word, file, line))
     return client

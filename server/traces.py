@@ -19,7 +19,7 @@ log = logging.getLogger("twill.server.traces")
 _tracer: Any = None
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     """What is told of a step."""
 
     def set_attribute(self, key: str, value: Any) -> None:
@@ -29,7 +29,7 @@ class Span(Protocol):
         """Call it otherwise."""
 
 
-class Nothing:
+class NoTrace:
     """A span that nobody reads."""
 
     def set_attribute(self, key: str, value: Any) -> None:
@@ -63,10 +63,10 @@ def use(provider: Any) -> None:
 
 
 @contextmanager
-def span(name: str, parent: str = "", **facts: Any) -> Iterator[Span]:
+def span(name: str, parent: str = "", **facts: Any) -> Iterator[TraceSpan]:
     """A step, in the trace of `parent` (as `current` has it), else in that of the step around it."""
     if _tracer is None:
-        yield Nothing()
+        yield NoTrace()
         return
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

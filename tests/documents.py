@@ -7,7 +7,17 @@ from typing import Literal
 from tests.rules import Plan, copies, crossing, depth, length
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.schedule.document import Bounds, Buffer, Certificate, LoopSchedule, Objective, Op, Schedule, Step, WarpGroup
+from twill.schedule.document import (
+    Bounds,
+    Certificate,
+    LoopSchedule,
+    Objective,
+    Schedule,
+    ScheduledBuffer,
+    ScheduledOp,
+    ScheduledWarpGroup,
+    SolverStep,
+)
 
 PROVEN = ("ii", "copies", "crossing", "length", "registers")
 
@@ -18,7 +28,7 @@ def assemble(
     """The document of a one-loop schedule."""
     loop = loop_schedule(graph, plan, sum(budgets[g] for g in set(plan.groups)), optimal=optimal)
     groups = tuple(
-        WarpGroup(
+        ScheduledWarpGroup(
             id=group,
             role=f"{name} {group}",
             context=name,
@@ -34,9 +44,9 @@ def assemble(
 def combine(
     machine: Machine,
     loops: tuple[LoopSchedule, ...],
-    ops: tuple[Op, ...],
-    groups: tuple[WarpGroup, ...],
-    buffers: tuple[Buffer, ...],
+    ops: tuple[ScheduledOp, ...],
+    groups: tuple[ScheduledWarpGroup, ...],
+    buffers: tuple[ScheduledBuffer, ...],
 ) -> Schedule:
     """The document of several loops, the first of which is the main one."""
     main = loops[0]
@@ -63,10 +73,10 @@ def combine(
     )
 
 
-def ops_of(graph: CostedGraph, plan: Plan) -> tuple[Op, ...]:
+def ops_of(graph: CostedGraph, plan: Plan) -> tuple[ScheduledOp, ...]:
     """The ops of a loop."""
     return tuple(
-        Op(
+        ScheduledOp(
             id=i.id,
             loop=graph.region,
             name=i.name,
@@ -85,13 +95,13 @@ def ops_of(graph: CostedGraph, plan: Plan) -> tuple[Op, ...]:
     )
 
 
-def buffers_of(graph: CostedGraph, plan: Plan) -> tuple[Buffer, ...]:
+def buffers_of(graph: CostedGraph, plan: Plan) -> tuple[ScheduledBuffer, ...]:
     """The buffers of a loop."""
     items = [(v.name, v.space, v.bytes, depth(graph, plan, v)) for v in graph.values if v.storage is None]
     items += [(s.name, s.space, s.bytes, 1) for s in graph.storages]
     items += [(i.name, i.space, i.bytes, 1) for i in graph.invariants]
     return tuple(
-        Buffer(name=name, loop=graph.region, space=space, bytes=nbytes, depth=slots)
+        ScheduledBuffer(name=name, loop=graph.region, space=space, bytes=nbytes, depth=slots)
         for name, space, nbytes, slots in items
         if space != "register"
     )
@@ -136,6 +146,8 @@ def loop_schedule(graph: CostedGraph, plan: Plan, registers: int, *, optimal: bo
     )
 
 
-def step(first: int, last: int, verdict: Literal["feasible", "infeasible"]) -> Step:
+def step(first: int, last: int, verdict: Literal["feasible", "infeasible"]) -> SolverStep:
     """A question about every number of copies."""
-    return Step(ii=first, ii_to=last, copies=0, question="feasible", verdict=verdict, solver="exhaustive", seconds=0.1)
+    return SolverStep(
+        ii=first, ii_to=last, copies=0, question="feasible", verdict=verdict, solver="exhaustive", seconds=0.1
+    )

@@ -93,14 +93,14 @@ def same(value: Any, now: Any) -> bool:
 
 def alive(found: list[Effect]) -> list[Effect]:
     """Without the values that nobody reads."""
-    kept, live = [], set[int]()
+    retained, live = [], set[int]()
     for effect in reversed(found):
         if effect.pure and not effect.writes & live:
             continue
         live -= effect.writes
         live |= effect.reads | effect.keeps
-        kept.append(effect)
-    return kept[::-1]
+        retained.append(effect)
+    return retained[::-1]
 
 
 class Recorder:
@@ -220,8 +220,8 @@ class Recorder:
             case Multiply():
                 left = frozenset({stmt.a}) if isinstance(stmt.a, int) else frozenset[int]()
                 what = ("multiply", stmt.accumulator, stmt.a if left else None, *seen)
-                kept = left | ({stmt.accumulator} if stmt.accumulate else set())
-                yield Effect(what, keeps=kept, multiplies=True)
+                retained = left | ({stmt.accumulator} if stmt.accumulate else set())
+                yield Effect(what, keeps=retained, multiplies=True)
             case TmaLoad() | TmaStore():
                 if isinstance(stmt, TmaLoad) or seen[0]:
                     yield Effect((type(stmt), stmt.map, *seen))

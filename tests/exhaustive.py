@@ -33,7 +33,7 @@ from tests.rules import (
     resident_bytes,
     resident_registers,
 )
-from twill.graph.costed import CostedGraph, Read, Value
+from twill.graph.costed import CostedGraph, CostedValue, Read
 from twill.machine.description import Context, Machine
 
 FAR = -(10**9)  # no path
@@ -260,7 +260,9 @@ def shortest_lives(graph: CostedGraph, ii: int, rows: tuple[int, ...], paths: li
     return [shortest_life(graph, ii, rows, paths, value) for value in graph.values]
 
 
-def shortest_life(graph: CostedGraph, ii: int, rows: tuple[int, ...], paths: list[list[int]], value: Value) -> int:
+def shortest_life(
+    graph: CostedGraph, ii: int, rows: tuple[int, ...], paths: list[list[int]], value: CostedValue
+) -> int:
     """A lower bound on death - birth."""
     producer = graph.instructions[value.producer]
     if not value.reads:
@@ -274,7 +276,7 @@ def shortest_life(graph: CostedGraph, ii: int, rows: tuple[int, ...], paths: lis
     return life
 
 
-def outlasts(graph: CostedGraph, value: Value, read: Read) -> int:
+def outlasts(graph: CostedGraph, value: CostedValue, read: Read) -> int:
     """What to add to the time between the issues of producer and reader to have the value's life."""
     producer, reader = graph.instructions[value.producer], graph.instructions[read.reader]
     until = reader.latency if reader.asynchronous else reader.hold

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.documents import assemble
 from tests.rules import Plan
 from tests.strategies import make_graph, make_machine
-from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Invariant, Read, Storage, Use, Value
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Invariant, Read, Storage, Use
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule
@@ -49,8 +49,8 @@ def edge(src: int, dst: int, delay: int, crossing: int, distance: int = 0) -> Co
 
 def value(
     number: int, name: str, space: str, size: int, reads: tuple[int, ...], producer: int, spill: int = 0
-) -> Value:
-    return Value(
+) -> CostedValue:
+    return CostedValue(
         id=number,
         name=name,
         line=11 + producer,

@@ -8,7 +8,7 @@ from tests.strategies import make_graph, make_machine
 from twill.graph.build import dependence_graph
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
-from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Read, Use, Value
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Read, Use
 from twill.machine.description import Machine
 from twill.tile.program import TileProgram
 
@@ -55,9 +55,9 @@ def value(
     *reads: tuple[int, int],
     space: Literal["register", "shared", "tmem"] = "register",
     size: int = 0,
-) -> Value:
+) -> CostedValue:
     """The value of `producer` with (reader, distance) reads; `size` in bytes, or registers."""
-    return Value(
+    return CostedValue(
         id=producer,
         name=f"x{producer}",
         line=10 + producer,
@@ -74,7 +74,7 @@ def value(
 def graph(
     instructions: tuple[Instruction, ...],
     edges: tuple[CostedEdge, ...] = (),
-    values: tuple[Value, ...] = (),
+    values: tuple[CostedValue, ...] = (),
     machine: Machine | None = None,
 ) -> CostedGraph:
     """A loop of these parts."""

@@ -30,16 +30,16 @@ from twill.codegen.warp.program import (
     Consumed,
     Expect,
     Get,
-    Learn,
     LoadShared,
     Multiply,
     ProxyFence,
     Publish,
+    PublishInstance,
+    ReceiveInstance,
     Reduce,
     Stmt,
     StoreShared,
     Sync,
-    Tell,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -99,7 +99,7 @@ class History:
     steps: dict[int, list[Step]]
     clocks: dict[Thread, Clock] = field(default_factory=dict)
     arrived: dict[Phase, int] = field(default_factory=dict)
-    told: dict[Phase, Clock] = field(default_factory=dict)  # what arrivals of a phase know
+    scheduler_ring: dict[Phase, Clock] = field(default_factory=dict)  # what arrivals of a phase know
     done: dict[Phase, Clock] = field(default_factory=dict)  # of complete phases
     loads: dict[Phase, int] = field(default_factory=dict)  # still to be issued
     arrivals: list[tuple[Phase, Thread, Clock, Clock]] = field(default_factory=list)  # with what was known, and learnt
@@ -161,8 +161,8 @@ class History:
             case TmaLoad():
                 phase = ("full", step.ring, step.slot, step.number)
                 self.access(step, elected, "tma", (("landed", step.ring, step.slot), step.number + 1))
-                self.told.setdefault(phase, {})
-                join(self.told[phase], self.clocks[elected[0]])
+                self.scheduler_ring.setdefault(phase, {})
+                join(self.scheduler_ring[phase], self.clocks[elected[0]])
                 self.loads[phase] -= 1
                 self.complete(phase)
             case TmaStore():
@@ -186,7 +186,7 @@ class History:
                     self.clocks[thread]["fenced", thread] = self.clocks[thread][thread]
             case Reduce() if step.areas:
                 self.exchange(step, threads)
-            case LoadShared() | StoreShared() | Learn() | Tell():
+            case LoadShared() | StoreShared() | ReceiveInstance() | PublishInstance():
                 self.access(step, threads, "generic", None)
         return True
 
@@ -213,9 +213,9 @@ class History:
 
     def arrive(self, phase: Phase, count: int, threads: Iterable[Thread]) -> None:
         """Threads arrive on a barrier."""
-        told = self.told.setdefault(phase, {})
+        listed = self.scheduler_ring.setdefault(phase, {})
         for thread in threads:
-            join(told, self.clocks[thread])
+            join(listed, self.clocks[thread])
             self.arrivals.append((phase, thread, dict(self.clocks[thread]), dict(self.learnt[thread])))
         self.arrived[phase] = self.arrived.get(phase, 0) + count
         self.complete(phase)
@@ -226,7 +226,7 @@ class History:
         aref = self.program.arefs[ring]
         wanted = aref.full_count if side == "full" else aref.empty_count
         if self.arrived.get(phase, 0) == wanted and not (side == "full" and self.loads.get(phase, 0)):
-            self.done[phase] = {**self.told[phase], phase: 1}
+            self.done[phase] = {**self.scheduler_ring[phase], phase: 1}
             if side == "full":
                 self.done[phase]["landed", ring, slot] = number + 1
 
@@ -235,13 +235,13 @@ class History:
         number = self.named.get((group, barrier), 0)
         self.named[group, barrier] = number + 1
         phase: Phase = ("named", barrier, 0, number)
-        told = self.told.setdefault(phase, {})
+        listed = self.scheduler_ring.setdefault(phase, {})
         for thread in self.threads(group):
-            join(told, self.clocks[thread])
+            join(listed, self.clocks[thread])
             self.arrivals.append((phase, thread, dict(self.clocks[thread]), dict(self.learnt[thread])))
         self.arrived[phase] = self.arrived.get(phase, 0) + 1
         if self.arrived[phase] == len(self.program.barriers[barrier].groups):
-            self.done[phase] = {**told, phase: 1}
+            self.done[phase] = {**listed, phase: 1}
         return phase
 
     def synced(self, group: int, barrier: int) -> bool:

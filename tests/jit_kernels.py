@@ -21,11 +21,11 @@ import twill
 from tests.fake_driver import FakeDriver, forget, install
 from tests.fake_triton import FakeTriton, installed
 from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
-from twill.manifest.evaluate import Operation
+from twill.manifest.evaluate import ScalarOperation
 from twill.runtime import library
 from twill.runtime.artifact import NAME, artifact, to_text
 from twill.runtime.reasons import NOTES
-from twill.runtime.request import Answer, Request
+from twill.runtime.request import Prepared, PrepareRequest
 from twill.store.sqlite import SqliteStore
 
 CODE = b"the cubin"
@@ -63,7 +63,7 @@ MANIFEST = Manifest(
     ),
     maps=(
         MapEntry("a_desc", "bf16", ("a_desc.shape.0", "a_desc.shape.1"), ("a_desc.stride.0", 1), 0, (64, 64), 128),
-        MapEntry("x", "f32", (None, "N"), (Operation("mul", "i32", ("N", 2)), 1), 0, (64, 32), 128),
+        MapEntry("x", "f32", (None, "N"), (ScalarOperation("mul", "i32", ("N", 2)), 1), 0, (64, 32), 128),
     ),
     grid=(), loads=("a_desc",), stores=("x",), reduces=(),
     apart=(), changes=(), strict=False, fp_fusion=True, schedule="key", cubin=sha256(CODE),
@@ -71,9 +71,9 @@ MANIFEST = Manifest(
 SIZES = [128, 128, 4, 8, 4, 4, 4, 4]
 
 
-def emitted(request: Request) -> Answer:
+def emitted(request: PrepareRequest) -> Prepared:
     """What the helper says of a kernel that it emitted."""
-    return Answer(request.key, "emitted", artifact=to_text(artifact(request.key, MANIFEST.text(), CODE)))
+    return Prepared(request.key, "emitted", artifact=to_text(artifact(request.key, MANIFEST.text(), CODE)))
 
 
 @dataclass
@@ -85,8 +85,8 @@ class World:
     cuda: FakeDriver
     path: Path
     log: pytest.LogCaptureFixture
-    answer: Callable[[Request], Answer] | None = None
-    requests: list[Request] = field(default_factory=list)
+    answer: Callable[[PrepareRequest], Prepared] | None = None
+    requests: list[PrepareRequest] = field(default_factory=list)
     originals: list[tuple[Any, Any, Any]] = field(default_factory=list)
     a: torch.Tensor = field(default_factory=lambda: torch.zeros(256, 64, dtype=torch.bfloat16))
     x: torch.Tensor = field(default_factory=lambda: torch.zeros(4096))
@@ -163,10 +163,10 @@ def world(monkeypatch: pytest.MonkeyPatch, path: Path, log: pytest.LogCaptureFix
     monkeypatch.setattr(NOTES, "seen", set())
 
     class Helper:
-        def ask(self, request: Request, tell: Callable[[Answer], None]) -> None:
+        def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None]) -> None:
             made.requests.append(request)
             if made.answer is not None:
-                tell(made.answer(request))
+                notify(made.answer(request))
 
     monkeypatch.setattr(library, "Helper", Helper)
     with installed() as fake, log.at_level(logging.WARNING):

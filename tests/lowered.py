@@ -9,10 +9,10 @@ from twill.codegen.lower.assign import assign
 from twill.codegen.lower.candidates import candidates
 from twill.codegen.lower.place import place
 from twill.codegen.lower.placement import Placement
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.streams import split_class
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, dependence_graph, wire
 from twill.machine.description import Machine
@@ -27,12 +27,12 @@ def scheduled(program: TileProgram, blocks: int = 1) -> Schedule:
     return solve(dependence_graph(program), H100, SolveOptions(strategy="heuristic", blocks=blocks, fuse=False))
 
 
-def plan_of(wired: Wired, schedule: Schedule, machine: Machine = H100) -> Plan:
+def plan_of(wired: Wired, schedule: Schedule, machine: Machine = H100) -> LoweringPlan:
     """The plan of the first candidate that is not refused."""
-    tiles = Tiles(wired, target_of(machine), split_class(wired, schedule), schedule.cooperation.split)
+    tiles = TileLayouts(wired, target_of(machine), split_class(wired, schedule), schedule.cooperation.split)
     for candidate in candidates(wired.program, schedule, machine):
         plan = assign(wired, tiles, schedule, machine, candidate)
-        if isinstance(plan, Plan):
+        if isinstance(plan, LoweringPlan):
             return plan
     raise AssertionError("one without ping-pong is never refused")
 
@@ -42,6 +42,6 @@ def planned(program: TileProgram, blocks: int = 1) -> Placement:
     return place(plan_of(wire(program), scheduled(program, blocks)))
 
 
-def registers_of(plan: Plan, group: int) -> Registers:
+def registers_of(plan: LoweringPlan, group: int) -> Registers:
     """The variables of one warp group, before any."""
     return Registers(plan, group, count())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, sha256
-from twill.manifest.evaluate import Operation
+from twill.manifest.evaluate import ScalarOperation
 
 CODE = b"the cubin"
 KERNEL = Manifest(
@@ -29,7 +29,7 @@ KERNEL = Manifest(
     ),
     maps=(
         MapEntry("a_desc", "bf16", ("a_desc.shape.0", "a_desc.shape.1"), ("a_desc.stride.0", 1), 0, (64, 64), 128),
-        MapEntry("x", "f32", (None, "N"), (Operation("mul", "i32", ("N", 2)), 1), "N", (64, 32), 128),
+        MapEntry("x", "f32", (None, "N"), (ScalarOperation("mul", "i32", ("N", 2)), 1), "N", (64, 32), 128),
     ),
     grid=("cdiv(M, BLOCK)",), loads=("a_desc",), stores=("x",), reduces=(),
     apart=(), changes=(), strict=False, fp_fusion=True, schedule="key", cubin=sha256(CODE),

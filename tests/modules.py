@@ -12,7 +12,7 @@ from twill.kernel import ttir
 from twill.kernel.gpu_free import TARGET
 from twill.kernel.importing import load
 from twill.kernel.specialization import Specialization
-from twill.runtime.request import Named, Request, Typed, Valued
+from twill.runtime.request import DefaultedParameter, PrepareRequest, Typed, Valued
 
 
 def kept_module(spec: Specialization) -> str:
@@ -32,13 +32,13 @@ def kept_module(spec: Specialization) -> str:
     return str(stages["ttir"](module, {}))
 
 
-def request_of(spec: Specialization, **changed: Any) -> Request:
+def request_of(spec: Specialization, **changed: Any) -> PrepareRequest:
     """What `twill.jit` asks for when such a call is made."""
-    usual = Request(
+    usual = PrepareRequest(
         key="k" * 64,
         kernel=spec.kernel,
         file=spec.file,
-        parameters=tuple(Named(p.name, p.optional, p.default) for p in spec.parameters),
+        parameters=tuple(DefaultedParameter(p.name, p.optional, p.default) for p in spec.parameters),
         signature=tuple(Typed(*pair) for pair in spec.signature),
         constants=tuple(Valued(*pair) for pair in spec.constexprs),
         divisible=tuple(name for name, _ in spec.divisibility),

@@ -20,22 +20,23 @@ from twill.codegen.warp.program import (
     Arrive,
     BulkCommit,
     BulkWait,
-    Claim,
     Commit,
     Compute,
     Consumed,
     Copy,
     Expect,
     Fence,
+    FetchInstance,
     Fill,
     Get,
     If,
-    Learn,
     LoadShared,
     Multiply,
     Pipeline,
     ProxyFence,
     Publish,
+    PublishInstance,
+    ReceiveInstance,
     Reduce,
     Skip,
     SlotRef,
@@ -43,7 +44,6 @@ from twill.codegen.warp.program import (
     StoreGlobal,
     StoreShared,
     Sync,
-    Tell,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -71,7 +71,7 @@ def _dropped(place: Place, program: WarpProgram) -> Faults:
     dropped = (
         Acquire, Get, Consumed, Publish, Expect, Advance, Skip, Fence, Commit, WaitGroups, ProxyFence, Sync, Arrive,
         BulkCommit, BulkWait, TmaLoad, TmaStore, StoreShared, LoadShared, StoreGlobal, Multiply, Fill, Reduce, Copy,
-        Claim, Tell, Learn,
+        FetchInstance, PublishInstance, ReceiveInstance,
     )  # fmt: skip
     if isinstance(place.stmt, dropped):
         yield f"dropped {type(place.stmt).__name__}", "left out", instead()
@@ -95,7 +95,11 @@ def _late(place: Place, program: WarpProgram) -> Faults:
     """What must come before comes after: the neighbour that it is there for."""
     block, index = block_of(program, place)
     pairs = {Fence: Multiply, ProxyFence: Sync, Acquire: TmaLoad, Get: Multiply, BulkWait: Sync, Commit: WaitGroups}
-    pairs |= {Get: Learn, Learn: Consumed, Acquire: Tell, Tell: Publish} if isinstance(block[-1], Advance) else {}
+    pairs |= (
+        {Get: ReceiveInstance, ReceiveInstance: Consumed, Acquire: PublishInstance, PublishInstance: Publish}
+        if isinstance(block[-1], Advance)
+        else {}
+    )
     wanted = pairs.get(type(place.stmt))
     after = [at for at in range(index + 1, min(index + 4, len(block))) if wanted and isinstance(block[at], wanted)]
     if after:
@@ -126,8 +130,8 @@ def _counts(place: Place, program: WarpProgram) -> Faults:
                 yield "dropped remote Consumed", "", instead(replace(place.stmt, everywhere=False))
         case Arrive():
             yield "Arrive twice", "", instead(place.stmt, place.stmt)
-        case Claim():
-            yield "Claim twice", "", instead(place.stmt, place.stmt)
+        case FetchInstance():
+            yield "FetchInstance twice", "", instead(place.stmt, place.stmt)
         case Multiply(accumulate=accumulate):
             yield "wrong accumulate flag", "", instead(replace(place.stmt, accumulate=not accumulate))
 

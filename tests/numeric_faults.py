@@ -10,7 +10,7 @@ from typing import Any
 from tests.places import Edit, Place, block_of, edit, instead, other
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import (
-    VOTE,
+    WARP_VOTE,
     Compute,
     Fill,
     Fragment,
@@ -99,7 +99,7 @@ def kinds(place: Place, program: WarpProgram) -> Faults:
             yield what, "", instead(other(stmt, **{name: not getattr(stmt, name)}))
     if isinstance(stmt, Compute) and stmt.kind in OTHER_BASE:
         yield "wrong base", stmt.kind, instead(replace(stmt, kind=OTHER_BASE[stmt.kind]))
-    if VOTE in given:
+    if WARP_VOTE in given:
         yield "rescale left out", "", instead()
     if isinstance(stmt, Compute) and stmt.kind in APPROXIMATED:
         scaled = Compute("mul", (Reg(stmt.result), Number(MORE, "f32")), stmt.result)
@@ -122,7 +122,7 @@ def once(place: Place, program: WarpProgram) -> Faults:
     """A rescale is left out in the second iteration of a loop's steady state, and in no other."""
     given = dict(place.stmt.attributes) if isinstance(place.stmt, Compute) else {}
     loop = loop_of(program, place)
-    if VOTE not in given or loop is None:
+    if WARP_VOTE not in given or loop is None:
         return
     second = Apply("compare", (Local(loop.step), Number(loop.stages + 1)), "i1", (("predicate", "ne"),))
     yield "rescale left out once", "", instead(If(second, (place.stmt,)))

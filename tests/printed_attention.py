@@ -33,7 +33,7 @@ from twill.codegen.warp.program import (
     StoreGlobal,
     StoreShared,
     Sync,
-    TensorMap,
+    TensorMapSpec,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -53,7 +53,7 @@ def attention(groups: int = 2, keys: int = 128, masked: bool = True) -> WarpProg
     program = tile_program("attention", arguments(LSE="ptr:f32", scale="f32", N="i32"))
     trip = Apply("div", (symbol(program, "N"), Number(keys)), "i32", (("signed", 1),))
     maps = tuple(
-        TensorMap(n, name, "bf16", (None, None), (Number(1), Number(1)), Number(0), (rows, 64), 128)
+        TensorMapSpec(n, name, "bf16", (None, None), (Number(1), Number(1)), Number(0), (rows, 64), 128)
         for n, (name, rows) in enumerate((("Q", 64), ("K", keys), ("V", keys), ("O", 64)))
     )
     buffers = place(

@@ -35,7 +35,7 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreShared,
     Sync,
-    TensorMap,
+    TensorMapSpec,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -111,9 +111,9 @@ def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
     n = multiply(ProgramId(1), Number(columns))
     trip = Apply("div", (symbol(program, "K"), Number(block_k)), "i32", (("signed", 1),))
     maps = (
-        TensorMap(0, "A", "bf16", (None, None), (Number(1), Number(1)), Number(0), (rows, block_k), 128),
-        TensorMap(1, "B", "bf16", (None, None), (Number(1), Number(1)), Number(0), (block_k, 64), 128),
-        TensorMap(2, "C", "bf16", (None, None), (Number(1), Number(1)), Number(0), (64, 64), 128),
+        TensorMapSpec(0, "A", "bf16", (None, None), (Number(1), Number(1)), Number(0), (rows, block_k), 128),
+        TensorMapSpec(1, "B", "bf16", (None, None), (Number(1), Number(1)), Number(0), (block_k, 64), 128),
+        TensorMapSpec(2, "C", "bf16", (None, None), (Number(1), Number(1)), Number(0), (64, 64), 128),
     )
     buffers = place([
         matrix(0, "a", (rows, block_k), "bf16", depth, 0),

@@ -41,7 +41,7 @@ from twill.codegen.emission import Extracted, extract
 from twill.codegen.lowering import lower
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed
-from twill.codegen.verify.abstract.inputs import Launch, launch, launches, most_iterations, sidecar_problem
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, most_iterations, sidecar_problem
 from twill.codegen.warp.program import WarpProgram
 from twill.manifest.document import Manifest
 from twill.runtime.plan import map_parameters
@@ -78,7 +78,7 @@ class Case:
     program: WarpProgram
     manifest: Manifest
     ptx: str
-    launches: tuple[Launch, ...]
+    launches: tuple[CheckedLaunch, ...]
     seconds: float
 
 
@@ -125,7 +125,7 @@ def case(name: str) -> Case:
     return replace(given, ptx=translated(text), seconds=time.perf_counter() - begin)
 
 
-def own_cases(program: WarpProgram) -> list[Launch]:
+def own_cases(program: WarpProgram) -> list[CheckedLaunch]:
     """Launches at the sizes that a kernel of `tests/printer_kernels.py` is run at, and at LARGER ones."""
     tile, problem = program.program, sidecar_problem(program.program)
     if problem is None:
@@ -134,7 +134,7 @@ def own_cases(program: WarpProgram) -> list[Launch]:
     return [launch(tile, problem.case(one)) for one in sizes]
 
 
-def any_integers(launch: Launch) -> Launch:
+def any_integers(launch: CheckedLaunch) -> CheckedLaunch:
     """With integers of their type's whole range."""
     random = np.random.default_rng(5)
     arrays = {
@@ -146,7 +146,7 @@ def any_integers(launch: Launch) -> Launch:
     return replace(launch, arrays=arrays)
 
 
-def can_be_passed(manifest: Manifest, launch: Launch) -> bool:
+def can_be_passed(manifest: Manifest, launch: CheckedLaunch) -> bool:
     """Whether the driver takes its tensors: none is empty."""
     try:
         bound = bind(manifest, launch)
@@ -157,12 +157,12 @@ def can_be_passed(manifest: Manifest, launch: Launch) -> bool:
     return True
 
 
-def work(program: WarpProgram, launch: Launch) -> int:
+def work(program: WarpProgram, launch: CheckedLaunch) -> int:
     """Iterations of the longest loop times program instances, about."""
     return prod(launch.grid) * (1 + most_iterations(program.program, launch, program.fused))
 
 
-def ctas(launch: Launch) -> int:
+def ctas(launch: CheckedLaunch) -> int:
     """Some that the program instances cannot be dealt to evenly."""
     return 2 if prod(launch.grid) % 2 else 3
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twill.codegen.verify.ptx.parse import parse
-from twill.codegen.verify.ptx.run import Argument, Launch, Pointer, Result, execute
+from twill.codegen.verify.ptx.run import Argument, PointerArgument, PtxLaunch, Result, execute
 
 Array = Any  # np.ndarray
 
@@ -47,9 +47,9 @@ def run(
     registers: int = 0,
 ) -> Result:
     """The kernel, launched; by default its parameters are the tensors' addresses, in order."""
-    given = [Pointer(name) for name in tensors] if arguments is None else list(arguments)
+    given = [PointerArgument(name) for name in tensors] if arguments is None else list(arguments)
     names = [f".u64 {name}" for name in tensors] if parameters is None else parameters
-    launch = Launch(given, tensors, grid, threads, shared, cluster, registers)
+    launch = PtxLaunch(given, tensors, grid, threads, shared, cluster, registers)
     return execute(parse(kernel(body, names, variables)), "k", launch)
 
 

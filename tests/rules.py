@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from twill.graph.costed import CostedGraph, Value
+from twill.graph.costed import CostedGraph, CostedValue
 from twill.machine.description import Context, Machine
 
 
@@ -38,7 +38,7 @@ def crossing(graph: CostedGraph, groups: tuple[int, ...]) -> int:
     return sum(e.crossing for e in graph.edges if e.kind == "value" and groups[e.src] != groups[e.dst])
 
 
-def lifetime(graph: CostedGraph, plan: Plan, value: Value) -> tuple[int, int]:
+def lifetime(graph: CostedGraph, plan: Plan, value: CostedValue) -> tuple[int, int]:
     """[birth, death) of iteration 0's copy."""
     producer = graph.instructions[value.producer]
     issue = plan.starts[producer.id]
@@ -54,7 +54,7 @@ def lifetime(graph: CostedGraph, plan: Plan, value: Value) -> tuple[int, int]:
     return birth, max(ends)
 
 
-def depth(graph: CostedGraph, plan: Plan, value: Value) -> int:
+def depth(graph: CostedGraph, plan: Plan, value: CostedValue) -> int:
     """max(1, ⌈(death - birth) / I⌉)."""
     birth, death = lifetime(graph, plan, value)
     return max(1, -(-(death - birth) // plan.ii))

@@ -13,27 +13,27 @@ from twill.graph.costed import (
     Cooperation,
     CostedEdge,
     CostedGraph,
+    CostedValue,
     Instruction,
     Invariant,
     Read,
     Storage,
     Use,
-    Value,
 )
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.schedule.document import (
     Bounds,
-    Buffer,
-    Candidate,
     Certificate,
+    CooperationCandidate,
     LoopSchedule,
     Objective,
-    Op,
     Schedule,
-    Step,
+    ScheduledBuffer,
+    ScheduledOp,
+    ScheduledWarpGroup,
+    SolverStep,
     Verdict,
-    WarpGroup,
 )
 
 LOOP = 1
@@ -82,7 +82,7 @@ def attention_graph(machine: Machine) -> CostedGraph:
         for n, (name, op, unit, line, uses, latency, hold) in enumerate(LOADS)
     ]  # fmt: skip
     edges: list[CostedEdge] = []
-    values: list[Value] = []
+    values: list[CostedValue] = []
     for block in (0, 1):
         for member, (name, op, unit, line, uses, latency, hold, asynchronous) in enumerate(BLOCK):
             instructions.append(
@@ -96,7 +96,7 @@ def attention_graph(machine: Machine) -> CostedGraph:
         edges += [edge(instructions, load, ident(block, member), 0) for block in (0, 1)]
         reads = tuple(Read(reader=ident(block, member), distance=0) for block in (0, 1))
         values.append(
-            Value(
+            CostedValue(
                 id=load, name=LOADS[load][0], line=LOADS[load][3], block=-1, producer=load, space="shared",
                 bytes=32768, registers=0, reads=reads, spill=0,
             )
@@ -106,7 +106,7 @@ def attention_graph(machine: Machine) -> CostedGraph:
         for member, (name, _, _, line, *_) in enumerate(BLOCK):
             reads = tuple(Read(reader=ident(block, b), distance=d) for a, b, d in READS if a == member)
             values.append(
-                Value(
+                CostedValue(
                     id=ident(block, member), name=name, line=line, block=block, producer=ident(block, member),
                     space="register", bytes=0, registers=REGISTERS[member], reads=reads,
                     spill=4 + REGISTERS[member] * 8, storage=block if member in (SCALED, ACC) else None,
@@ -163,7 +163,9 @@ def attention_schedule() -> Schedule:
     certificate = Certificate(
         bounds=Bounds(resource=II, recurrence=781, memory=800, issue=1142, witness="tensor: qk 0, acc 0, qk 1, acc 1"),
         steps=(
-            Step(ii=1, ii_to=II - 1, copies=0, question="feasible", verdict="bound", solver="resource", seconds=0.0),
+            SolverStep(
+                ii=1, ii_to=II - 1, copies=0, question="feasible", verdict="bound", solver="resource", seconds=0.0
+            ),
             step(2, "feasible", "infeasible", 0.06),
             step(3, "feasible", "feasible", 0.72),
             step(3, "length <= 4110", "infeasible", 0.09),
@@ -188,15 +190,15 @@ def attention_schedule() -> Schedule:
         objective=objective,
         ops=tuple(op_of(i) for i in graph.instructions),
         warp_groups=(
-            WarpGroup(id=0, role="consumer 0", context="compute", registers=192, threads=128),
-            WarpGroup(id=1, role="consumer 1", context="compute", registers=192, threads=128),
-            WarpGroup(id=2, role="load", context="issue", registers=24, threads=128),
+            ScheduledWarpGroup(id=0, role="consumer 0", context="compute", registers=192, threads=128),
+            ScheduledWarpGroup(id=1, role="consumer 1", context="compute", registers=192, threads=128),
+            ScheduledWarpGroup(id=2, role="load", context="issue", registers=24, threads=128),
         ),
         buffers=(
-            Buffer(name="k", loop=LOOP, space="shared", bytes=32768, depth=2),
-            Buffer(name="v", loop=LOOP, space="shared", bytes=32768, depth=2),
-            Buffer(name="q", loop=LOOP, space="shared", bytes=16384, depth=1, block=0),
-            Buffer(name="q", loop=LOOP, space="shared", bytes=16384, depth=1, block=1),
+            ScheduledBuffer(name="k", loop=LOOP, space="shared", bytes=32768, depth=2),
+            ScheduledBuffer(name="v", loop=LOOP, space="shared", bytes=32768, depth=2),
+            ScheduledBuffer(name="q", loop=LOOP, space="shared", bytes=16384, depth=1, block=0),
+            ScheduledBuffer(name="q", loop=LOOP, space="shared", bytes=16384, depth=1, block=1),
         ),
         certificate=certificate,
         loops=(
@@ -206,8 +208,8 @@ def attention_schedule() -> Schedule:
             ),
         ),
         candidates=(
-            Candidate(cooperation=SPLIT, verdict="chosen", ii=II),
-            Candidate(
+            CooperationCandidate(cooperation=SPLIT, verdict="chosen", ii=II),
+            CooperationCandidate(
                 cooperation=Cooperation(dim="", split=1, fuse=1),
                 verdict="dominated: I >= 2216 (issue: qk, m_ij, p)",
                 ii=None,
@@ -219,10 +221,10 @@ def attention_schedule() -> Schedule:
     )  # fmt: skip
 
 
-def op_of(instruction: Instruction) -> Op:
+def op_of(instruction: Instruction) -> ScheduledOp:
     """The scheduled instruction."""
     start = STARTS[instruction.id]
-    return Op(
+    return ScheduledOp(
         id=instruction.id,
         loop=LOOP,
         name=instruction.name,
@@ -239,6 +241,8 @@ def op_of(instruction: Instruction) -> Op:
     )
 
 
-def step(copies: int, question: str, verdict: Verdict, seconds: float) -> Step:
+def step(copies: int, question: str, verdict: Verdict, seconds: float) -> SolverStep:
     """What z3 was asked at the optimal I."""
-    return Step(ii=II, ii_to=II, copies=copies, question=question, verdict=verdict, solver="z3 5.4.0", seconds=seconds)
+    return SolverStep(
+        ii=II, ii_to=II, copies=copies, question=question, verdict=verdict, solver="z3 5.4.0", seconds=seconds
+    )

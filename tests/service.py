@@ -19,12 +19,12 @@ from server.run import Server, configuration
 from server.service import Service
 from server.settings import Settings
 from tests.kernels import H100
-from twill.cli.serving import listen
+from twill.cli.serve import listen
 from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, Region, Tile
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked
+from twill.schedule.key import KeyOptions
 from twill.store.interface import Entry, Summary, summary_of
 from twill.tile.trip import Trip
 
@@ -45,7 +45,7 @@ class MemoryStore:
         schedule: Schedule,
         graph: DependenceGraph | None = None,
         *,
-        asked: Asked | None = None,
+        asked: KeyOptions | None = None,
         machine: Machine | None = None,
     ) -> Entry:
         check_or_raise(schedule, machine or H100)
@@ -72,14 +72,14 @@ class MemoryStore:
         self, kernel: str | None = None, machine: str | None = None, limit: int = 50, before: int | None = None
     ) -> tuple[Summary, ...]:
         found = [summary_of(entry, number) for number, entry in enumerate(self.entries.values(), 1)]
-        kept = [
+        retained = [
             one
             for one in reversed(found)
             if kernel in (None, one.kernel)
             and machine in (None, one.machine)
             and (before is None or one.number < before)
         ]
-        return tuple(kept[:limit])
+        return tuple(retained[:limit])
 
     def delete(self, key: str) -> bool:
         return self.entries.pop(key, None) is not None

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from twill.machine.file import load_machine
-from twill.schedule.key import Asked, schedule_key
-from twill.store.filing import now
+from twill.schedule.key import KeyOptions, schedule_key
 from twill.store.interface import Entry
 from twill.store.sqlite import SqliteStore
+from twill.store.validation import now
 
 
 def main(what: str, store: SqliteStore, samples: list[Entry], first: int, count: int) -> None:
@@ -25,7 +25,7 @@ def main(what: str, store: SqliteStore, samples: list[Entry], first: int, count:
 
     def entry(number: int) -> Entry:
         sample = samples[number % len(samples)]
-        asked = Asked(seed=number)
+        asked = KeyOptions(seed=number)
         assert sample.graph is not None
         key = schedule_key(sample.graph, sample.machine_digest, asked)
         schedule = sample.schedule.model_copy(update={"key": key})

@@ -10,10 +10,10 @@ import pytest
 from tests.kernels import H100, example
 from twill.graph.dependence import DependenceGraph
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked, schedule_key
+from twill.schedule.key import KeyOptions, schedule_key
 from twill.solve.pipeline import SolveOptions, solve
-from twill.store.filing import file
 from twill.store.interface import Entry
+from twill.store.validation import file
 
 DIGEST = H100.digest()
 
@@ -31,9 +31,9 @@ def schedule_of(name: str = "gemm") -> Schedule:
 
 
 @cache
-def asked_of(number: int) -> Asked:
+def asked_of(number: int) -> KeyOptions:
     """What was asked for the entry of that number."""
-    return Asked(seed=number)
+    return KeyOptions(seed=number)
 
 
 @cache
@@ -70,7 +70,7 @@ def too_early(schedule: Schedule) -> Schedule:
 
 def fused(entry: Entry) -> Entry:
     """An entry under the key of one without fused instances, whose schedule says that it fuses two."""
-    asked = Asked(fuse=False)
+    asked = KeyOptions(fuse=False)
     assert entry.graph is not None
     cooperation = entry.schedule.cooperation.model_copy(update={"fuse": 2})
     key = schedule_key(entry.graph, DIGEST, asked)
@@ -103,7 +103,7 @@ def poisons() -> dict[str, Entry]:
         "a loop too many": with_schedule(good, schedule.model_copy(update={"loops": (loop, loop)})),
         "no loop": with_schedule(good, schedule.model_copy(update={"loops": (), "ops": ()})),
         "another number of row blocks": good.model_copy(
-            update={"asked": Asked(blocks=schedule.cooperation.blocks + 1)}
+            update={"asked": KeyOptions(blocks=schedule.cooperation.blocks + 1)}
         ),
         "instances fused that were not to be": fused(good),
         "a graph that cannot be costed": good.model_copy(update={"graph": graph_of().model_copy(update={"dims": ()})}),

@@ -15,12 +15,12 @@ from twill.graph.costed import (
     Cooperation,
     CostedEdge,
     CostedGraph,
+    CostedValue,
     Instruction,
     Invariant,
     Read,
     Storage,
     Use,
-    Value,
 )
 from twill.machine.description import Context, Crossing, Figure, Machine, Memory, RegisterFile, Unit
 
@@ -76,7 +76,7 @@ def make_graph(
     machine: Machine,
     instructions: tuple[Instruction, ...],
     edges: tuple[CostedEdge, ...] = (),
-    values: tuple[Value, ...] = (),
+    values: tuple[CostedValue, ...] = (),
     storages: tuple[Storage, ...] = (),
     invariants: tuple[Invariant, ...] = (),
     region: int = 1,
@@ -147,12 +147,12 @@ def instructions(draw: st.DrawFn, number: int, most_cycles: int) -> Instruction:
 
 
 @st.composite
-def value_of(draw: st.DrawFn, producer: Instruction, reads: tuple[Read, ...]) -> Value:
+def value_of(draw: st.DrawFn, producer: Instruction, reads: tuple[Read, ...]) -> CostedValue:
     """What an instruction makes, somewhere in the machine, not in place."""
     space: Literal["register", "shared", "tmem"] = "shared"
     if producer.op != "load":
         space = draw(st.sampled_from(("register", "register", "shared", "tmem")))
-    return Value(
+    return CostedValue(
         id=producer.id,
         name=f"value{producer.id}",
         line=producer.line,
@@ -172,7 +172,7 @@ def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6,
     count = draw(st.integers(1, most_instructions))
     ops = tuple(draw(instructions(number, most_cycles)) for number in range(count))
     edges: list[CostedEdge] = []
-    values: list[Value] = []
+    values: list[CostedValue] = []
     for producer in ops:
         targets = draw(st.lists(st.sampled_from(ops), max_size=2, unique_by=lambda op: op.id))
         reads: list[Read] = []
@@ -190,8 +190,8 @@ def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6,
                     kind="value",
                 )
             )
-        kept = draw(st.booleans())
-        if reads or kept:
+        retained = draw(st.booleans())
+        if reads or retained:
             values.append(draw(value_of(producer, tuple(reads))))
     for _ in range(draw(st.integers(0, 2)) if count > 1 else 0):
         src, dst = draw(st.permutations(range(count)))[:2]

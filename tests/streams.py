@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from twill.codegen.lower.scalars import Iteration
-from twill.codegen.lower.stream import Event, Printer, Stream
-from twill.codegen.verify.abstract.scalars import Scope, evaluate, integer
+from twill.codegen.lower.stream import Printer, Stream, StreamEvent
+from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, integer
 from twill.codegen.warp.expression import Local, Number
 from twill.codegen.warp.program import If, Let, Pipeline, Stmt
 from twill.tile.program import Loop
@@ -19,9 +19,9 @@ from twill.tile.program import Loop
 TRIP = Local("trip")
 
 
-def scope(**names: int) -> Scope:
+def scope(**names: int) -> EvaluationScope:
     """What expressions may refer to."""
-    return Scope({}, (1, 1, 1), (0, 0, 0), lambda fragment: 0, dict(names))
+    return EvaluationScope({}, (1, 1, 1), (0, 0, 0), lambda fragment: 0, dict(names))
 
 
 @cache
@@ -46,7 +46,7 @@ def executed(stmts: Sequence[Stmt], trip: int) -> Iterator[Stmt]:
     yield from _block(stmts, names)
 
 
-def _block(stmts: Sequence[Stmt], names: Scope) -> Iterator[Stmt]:
+def _block(stmts: Sequence[Stmt], names: EvaluationScope) -> Iterator[Stmt]:
     for stmt in stmts:
         if isinstance(stmt, If):
             if evaluate(stmt.condition, names):
@@ -59,7 +59,7 @@ def _block(stmts: Sequence[Stmt], names: Scope) -> Iterator[Stmt]:
             yield stmt
 
 
-def _pipeline(stmt: Pipeline, names: Scope) -> Iterator[Stmt]:
+def _pipeline(stmt: Pipeline, names: EvaluationScope) -> Iterator[Stmt]:
     """As the grammar of warp programs says."""
     trip = integer(stmt.trip, names)
     if trip <= 0:
@@ -81,6 +81,6 @@ def iteration(stmt: Let) -> int:
     return int(stmt.value.value)
 
 
-def event(kind: str, number: int, time: int) -> Event:
+def event(kind: str, number: int, time: int) -> StreamEvent:
     """An event that says its name, like "issue 3"."""
-    return Event((kind, number), time, says(f"{kind} {number}"))
+    return StreamEvent((kind, number), time, says(f"{kind} {number}"))

@@ -508,7 +508,7 @@ SEMANTIC = tl.semantic.TritonSemantic(BUILDER)
 @contextmanager
 def compiled_arithmetic() -> Iterator[None]:
     """Triton's interpreter computes as its compiled code does."""
-    kept = {name: getattr(interpreter, name) for name in (
+    retained = {name: getattr(interpreter, name) for name in (
         "interpreter_builder", "interpreter_semantic", "ReduceOps", "ScanOps",
     )}  # fmt: skip
     interpreter.interpreter_builder = BUILDER
@@ -517,5 +517,5 @@ def compiled_arithmetic() -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in kept.items():
+        for name, value in retained.items():
             setattr(interpreter, name, value)

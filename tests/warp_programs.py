@@ -8,9 +8,9 @@ from functools import cache
 from itertools import count
 
 from tests.conftest import ROOT
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.passes.cluster import clustered
-from twill.codegen.passes.dynamic_scheduler import claimed
+from twill.codegen.passes.dynamic_scheduler import with_tile_scheduler
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
 from twill.codegen.warp.layout import Accumulator, Blocked
 from twill.codegen.warp.program import (
@@ -44,7 +44,7 @@ from twill.codegen.warp.program import (
     StoreGlobal,
     StoreShared,
     Sync,
-    TensorMap,
+    TensorMapSpec,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -73,10 +73,10 @@ def symbol(program: TileProgram, name: str) -> Symbol:
     return Symbol(argument.value, name, argument.type.element)
 
 
-def tensor_map(program: TileProgram, number_: int, argument: str, box: tuple[int, int]) -> TensorMap:
+def tensor_map(program: TileProgram, number_: int, argument: str, box: tuple[int, int]) -> TensorMapSpec:
     sizes = tuple(symbol(program, f"{argument}.shape.{axis}") for axis in range(2))
     strides = (symbol(program, f"{argument}.stride.0"), number(1))
-    return TensorMap(number_, argument, "bf16", sizes, strides, number(0), box, 128)
+    return TensorMapSpec(number_, argument, "bf16", sizes, strides, number(0), box, 128)
 
 
 def tile(*block: Stmt) -> tuple[Stmt, ...]:
@@ -136,12 +136,14 @@ def gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
 
 def claiming(program: WarpProgram) -> WarpProgram:
     """The program with a dynamic order of its instances."""
-    memory = Memory(program.program.file, [*program.buffers], [*program.arefs], [*program.maps], [*program.barriers])
+    memory = SharedMemoryPlan(
+        program.program.file, [*program.buffers], [*program.arefs], [*program.maps], [*program.barriers]
+    )
     taken = [cursor.id for group in program.groups for cursor in group.cursors]
-    groups, ring = claimed(program.groups, memory, count(max(taken) + 1))
+    groups, ring = with_tile_scheduler(program.groups, memory, count(max(taken) + 1))
     buffers, shared = memory.place(MOST_SHARED)
     return replace(
-        program, buffers=buffers, arefs=tuple(memory.arefs), groups=tuple(groups), shared=shared, told=ring.id
+        program, buffers=buffers, arefs=tuple(memory.arefs), groups=tuple(groups), shared=shared, scheduler_ring=ring.id
     )
 
 

@@ -68,8 +68,8 @@ def emit_one(file: str, spec: str, folder: Path, cluster: int = 1) -> str:
     kernel = extract(file, spec)
     try:
         try:
-            kept = schedule(Example(file, spec))
-            emission = emit(kernel.wired, kernel.specialization, kept, machine(), cluster=cluster)
+            retained = schedule(Example(file, spec))
+            emission = emit(kernel.wired, kernel.specialization, retained, machine(), cluster=cluster)
         except (exc.ScheduleMismatch, exc.MalformedSchedule, exc.FileMissing):
             options = SolveOptions(budget=60.0, fuse=False)
             emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options), cluster=cluster)

@@ -92,8 +92,8 @@ def _row(entry: Entry, y: int, colors: dict[str, str], how: str) -> Iterator[str
         color, at = colors[name], _x(against / spread.ms)
         low, high = _x(against / spread.high), _x(against / spread.low)
         yield f'<line class="spread" x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}" stroke="{color}"/>'
-        told = f"{timed.name}: {entry.work / spread.ms:.4g} {entry.unit}, {against / spread.ms:.3f} of {base.name}"
-        yield f'<circle cx="{at:.1f}" cy="{y}" r="5" fill="{color}"><title>{escape(told)}</title></circle>'
+        listed = f"{timed.name}: {entry.work / spread.ms:.4g} {entry.unit}, {against / spread.ms:.3f} of {base.name}"
+        yield f'<circle cx="{at:.1f}" cy="{y}" r="5" fill="{color}"><title>{escape(listed)}</title></circle>'
 
 
 def _label(entry: Entry) -> str:

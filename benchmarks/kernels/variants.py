@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.kernels.contestant import Contestant
 from benchmarks.kernels.tables import ROOT, Row, computing
 from twill.exc import MalformedSidecar
-from twill.kernel.problem import Case, Problem
+from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
 from twill.manifest.document import Manifest, read_manifest
 from twill.runtime.kernel import EmittedKernel
@@ -76,7 +76,7 @@ def constants(manifest: Manifest) -> dict[str, Any]:
     return {a.name: a.value for a in manifest.arguments if a.kind == "constant"}
 
 
-def problem(file: str, known: Mapping[str, Any]) -> Problem:
+def problem(file: str, known: Mapping[str, Any]) -> ProblemTable:
     """The problem table of the example, with these constants in place of the sidecar's."""
     sidecar = read_sidecar(str(ROOT / file))
     assert sidecar is not None, f"{file} has no sidecar"

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 
 from ..admission import InputLimits, read_body
-from ..refusals import Refused
+from ..refusals import RefusedRequest
 
 MULTIPART = "multipart/form-data"
 ENCODED = "application/x-www-form-urlencoded"
@@ -28,7 +28,7 @@ def refuse_other_sites(request: Request) -> None:
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
         ours = False
     if not ours:
-        raise Refused(403, "Forbidden", "the form was sent from another site", "open this service's own page")
+        raise RefusedRequest(403, "Forbidden", "the form was sent from another site", "open this service's own page")
 
 
 async def read_form(request: Request, limits: InputLimits) -> FormData:
@@ -45,8 +45,8 @@ async def read_form(request: Request, limits: InputLimits) -> FormData:
         if kind == ENCODED:
             return await FormParser(request.headers, once(body)).parse()
     except (MultiPartException, KeyError, ValueError) as error:
-        raise Refused(400, "BadForm", f"the form cannot be read: {error}") from None
-    raise Refused(415, "BadForm", f"a form is sent as {MULTIPART}")
+        raise RefusedRequest(400, "BadForm", f"the form cannot be read: {error}") from None
+    raise RefusedRequest(415, "BadForm", f"a form is sent as {MULTIPART}")
 
 
 async def once(body: bytes) -> AsyncGenerator[bytes, None]:
@@ -58,13 +58,15 @@ async def submission_of(form: Mapping[str, UploadFile | str]) -> bytes:
     """The JSON body that says what the form says; raises Refused."""
     upload = form.get("graph")
     if not isinstance(upload, UploadFile):
-        raise Refused(422, "BadSubmission", "no file was chosen", "the file that `twill extract FILE --json` writes")
+        raise RefusedRequest(
+            422, "BadSubmission", "no file was chosen", "the file that `twill extract FILE --json` writes"
+        )
     graph = await upload.read()
     try:
         from_json(graph)  # so that what stands around it below cannot become part of it
     except ValueError as error:
         hint = "the file that `twill extract FILE --json` writes"
-        raise Refused(400, "NotJson", f"the file is not JSON: {error}", hint) from None
+        raise RefusedRequest(400, "NotJson", f"the file is not JSON: {error}", hint) from None
     options: dict[str, object] = {"strategy": words(form, "strategy") or "joint"}
     for name, kind in NUMBERS.items():
         text = words(form, name)
@@ -72,7 +74,7 @@ async def submission_of(form: Mapping[str, UploadFile | str]) -> bytes:
             try:
                 options[name] = kind(text)
             except ValueError:
-                raise Refused(
+                raise RefusedRequest(
                     422, "BadSubmission", f"{name}: {text!r} is not a number", "a number, or nothing"
                 ) from None
     rest = json.dumps({"machine": words(form, "machine"), "options": options})
@@ -84,7 +86,9 @@ def number(name: str, text: str, kind: type[int] | type[float]) -> int | float:
     try:
         return kind(text)
     except ValueError:
-        raise Refused(422, "BadSubmission", f"{name}: {text!r} is not a number", "a number, or nothing") from None
+        raise RefusedRequest(
+            422, "BadSubmission", f"{name}: {text!r} is not a number", "a number, or nothing"
+        ) from None
 
 
 def words(form: Mapping[str, UploadFile | str], name: str) -> str:

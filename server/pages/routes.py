@@ -17,8 +17,8 @@ from twill.store.api import ENDED
 from ..access import COOKIE, allow, client_of, not_too_often, service_of
 from ..proxies import user_of
 from ..queue import QueueUnavailable
-from ..refusals import Refused
-from ..tokens import Client, Scope
+from ..refusals import RefusedRequest
+from ..tokens import Caller, Scope
 from . import views
 from .compare import compare_form, compare_page
 from .forms import read_form, refuse_other_sites, submission_of, words
@@ -43,14 +43,14 @@ class PageRoute(APIRoute):
         async def handle(request: Request) -> Response:
             try:
                 return await handler(request)
-            except Refused as refused:
+            except RefusedRequest as refused:
                 if refused.status == 401:
                     return RedirectResponse("/login", 303)
                 return refused_page(refused)
             except StoreUnavailable as error:
-                return refused_page(Refused(503, "StoreUnavailable", error.message, error.hint))
+                return refused_page(RefusedRequest(503, "StoreUnavailable", error.message, error.hint))
             except QueueUnavailable as error:
-                return refused_page(Refused(503, "QueueUnavailable", str(error)))
+                return refused_page(RefusedRequest(503, "QueueUnavailable", str(error)))
 
         return handle
 
@@ -58,14 +58,14 @@ class PageRoute(APIRoute):
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-def refused_page(refused: Refused) -> Response:
+def refused_page(refused: RefusedRequest) -> Response:
     """An error as a page."""
     found = page("Sorry", views.refused_page(refused.message, refused.hint), status=refused.status)
     found.headers.update(refused.headers)
     return found
 
 
-def visitor(request: Request, needed: Scope) -> Client:
+def visitor(request: Request, needed: Scope) -> Caller:
     """Whoever looks at the page or sends its form; raises Refused."""
     settings = service_of(request).settings
     user = user_of(request, settings.user_header, settings.user_scopes, settings.proxies)
@@ -104,7 +104,7 @@ async def submit(request: Request) -> Response:
         finally:
             await form.close()
         submitted = await service.submitted(body, client)
-    except Refused as refused:
+    except RefusedRequest as refused:
         content = views.submit_page(service.machines, (refused.message, refused.hint))
         found = page("Submit", content, status=refused.status)
         found.headers.update(refused.headers)
@@ -149,12 +149,12 @@ async def schedule(request: Request, key: str) -> Response:
     visitor(request, "read")
     entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
     if entry is None:
-        raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+        raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
     others = await asyncio.to_thread(service_of(request).store.find, entry.kernel, None, LISTED)
     try:
         content, tail = await asyncio.to_thread(views.schedule_page, entry.schedule)
     except InvalidSchedule as error:
-        raise Refused(404, "InvalidSchedule", error.message, error.hint) from None
+        raise RefusedRequest(404, "InvalidSchedule", error.message, error.hint) from None
     content += compare_form(entry.key, others)
     return page(f"{entry.kernel} on {entry.machine}", content, scripts=[resource("page.js")], tail=tail)
 
@@ -167,12 +167,12 @@ async def compare(request: Request, first: Words = "", second: Words = "") -> Re
     for key in (first, second):
         entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
         if entry is None:
-            raise Refused(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+            raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
         found.append(entry.schedule)
     try:
         content = await asyncio.to_thread(compare_page, *found)
     except InvalidSchedule as error:
-        raise Refused(404, "InvalidSchedule", error.message, error.hint) from None
+        raise RefusedRequest(404, "InvalidSchedule", error.message, error.hint) from None
     return page("Two schedules", content)
 
 

@@ -13,7 +13,7 @@ from twill.show.view import views
 from twill.store.api import ENDED, Job, State
 from twill.store.interface import Summary
 
-from ..queue import Request
+from ..queue import QueuedRequest
 from .layout import blank, choice, field, link, trouble
 from .words import badge, bounds_words, grid, job_rows, schedule_rows, when
 
@@ -89,7 +89,7 @@ def submit_page(machines: Iterable[str], error: tuple[str, str] | None = None) -
     return element("h1", "Submit a kernel") + (trouble(*error) if error else "") + element("section", form)
 
 
-def job_page(job: Job, request: Request | None, may_cancel: bool) -> str:
+def job_page(job: Job, request: QueuedRequest | None, may_cancel: bool) -> str:
     """A job as far as it has come."""
     title = element("h1", f"{text(job.kernel)} {element('small', text(job.spec))}")
     head = element("div", title + badge(job.state, "state"), {"class": "title"})
@@ -112,8 +112,8 @@ def job_page(job: Job, request: Request | None, may_cancel: bool) -> str:
         "key": job.key,
         "job": job.id,
     }
-    told = "".join(element("dt", name) + element("dd", text(value)) for name, value in facts.items() if value)
-    parts.append(element("section", element("dl", told)))
+    listed = "".join(element("dt", name) + element("dd", text(value)) for name, value in facts.items() if value)
+    parts.append(element("section", element("dl", listed)))
     if job.state not in ENDED and may_cancel:
         button = element("button", "Cancel this job", {"class": "quiet"})
         parts.append(element("form", button, {"action": f"/jobs/{job.id}/cancel", "method": "post"}))

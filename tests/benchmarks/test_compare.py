@@ -32,7 +32,7 @@ def test_a_comparison_is_measured_and_put_between_the_marks(tmp_path: Path) -> N
 def test_what_was_not_found_and_what_is_not_proven_is_said(tmp_path: Path) -> None:
     found = json.loads(RESULTS[-1].read_text(encoding="utf-8"))
     row = found["rows"][0]
-    cells = {told["strategy"]: told for told in row["rows"]}
+    cells = {listed["strategy"]: listed for listed in row["rows"]}
     cells["paper"].update(figures=None, seconds=found["budget_seconds"] + 1)
     cells["none"].update(figures=None, seconds=0.0)
     cells["joint"]["figures"].update(proven="none", cycles_per_instance=77.0)

@@ -220,22 +220,22 @@ ROWS = tuple(Row("gemm", "gemm", {"M": m}) for m in (1, 2, 3))
     [("time.sleep(60)", "no end of 'check' after 2 s"), ("sys.exit('illegal address')", "illegal address")],
 )
 def test_who_hangs_or_dies_is_left_out_and_the_row_is_measured_without(fate: str, said: str) -> None:
-    told: list[str] = []
-    found = list(supervisor(fate, told).entries(ROWS))
+    listed: list[str] = []
+    found = list(supervisor(fate, listed).entries(ROWS))
     assert [e.key for e in found] == ["gemm M=1", "gemm M=2", "gemm M=3"]
     assert said in found[1].absent["twill bad"]
     assert not found[0].absent and not found[2].absent
-    assert len(told) == 1
+    assert len(listed) == 1
 
 
 def test_a_row_that_fails_without_a_culprit_is_left_out() -> None:
     program = CHILD.format(fate="pass", entry=json.dumps(asdict(FULL))).replace(
         'tell(at=[key, "", "begin"])', 'tell(at=[key, "", "begin"])\n    if row["sizes"]["M"] == 1: sys.exit(9)'
     )
-    told: list[str] = []
-    one = Supervisor("nowhere", Effort(), 5.0, command=(sys.executable, "-c", program), tell=told.append)
+    listed: list[str] = []
+    one = Supervisor("nowhere", Effort(), 5.0, command=(sys.executable, "-c", program), tell=listed.append)
     assert [e.key for e in one.entries(ROWS)] == ["gemm M=2", "gemm M=3"]
-    assert "exit code 9" in told[0]
+    assert "exit code 9" in listed[0]
 
 
 def test_no_row_begins_after_its_time() -> None:
@@ -277,16 +277,16 @@ def test_kernels_are_emitted_again_only_if_their_sources_changed(
     monkeypatch.setattr(emitting, "specializations", lambda kernels: two_specializations())
     monkeypatch.setattr(emitting, "ProcessPoolExecutor", Pool)
     monkeypatch.setattr(emitting, "source_digest", lambda: "first")
-    told: list[str] = []
+    listed: list[str] = []
     wanted = (Row("fp8", "gemm_fp8", {}),)
-    emitting.emit_missing(tmp_path, wanted, told.append)
-    emitting.emit_missing(tmp_path, wanted, told.append)
+    emitting.emit_missing(tmp_path, wanted, listed.append)
+    emitting.emit_missing(tmp_path, wanted, listed.append)
     assert made == ["gemm_fp8-e4m3", "gemm_fp8-e4m3-wide"]
-    assert told == ["gemm_fp8-e4m3: not emitted: no registers"]
+    assert listed == ["gemm_fp8-e4m3: not emitted: no registers"]
     monkeypatch.setattr(emitting, "source_digest", lambda: "second")
-    emitting.emit_missing(tmp_path, wanted, told.append)
+    emitting.emit_missing(tmp_path, wanted, listed.append)
     assert len(made) == 4
-    emitting.emit_missing(tmp_path, wanted, told.append, clusters=(1, 2))
+    emitting.emit_missing(tmp_path, wanted, listed.append, clusters=(1, 2))
     assert made[4:] == ["gemm_fp8-e4m3-cluster2", "gemm_fp8-e4m3-wide-cluster2"]
 
 

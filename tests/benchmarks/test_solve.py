@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.smt.test_paper import two_steps
 from tests.strategies import make_machine
 from twill.machine.file import load_machine
-from twill.schedule.document import Step
+from twill.schedule.document import SolverStep
 
 TINY = Subject("gemm", str(ROOT / "examples" / "gemm.py"), None)
 
@@ -79,7 +79,8 @@ def test_a_normalization_that_is_too_coarse_is_reported() -> None:
 def test_phases_add_up_to_the_whole_time() -> None:
     questions = (("bound", 0.0), ("feasible", 1.0), ("feasible without avoidable crossing", 0.5), ("length <= 9", 2.0))
     steps = tuple(
-        Step(ii=4, ii_to=4, copies=1, question=q, verdict="feasible", solver="z3", seconds=s) for q, s in questions
+        SolverStep(ii=4, ii_to=4, copies=1, question=q, verdict="feasible", solver="z3", seconds=s)
+        for q, s in questions
     )
     phases = phases_of(steps, 5.0)
     assert phases == {"ii": 1.5, "copies": 0.0, "crossing": 0.0, "length": 2.0, "registers": 0.0, "other": 1.5}
@@ -116,8 +117,8 @@ def test_an_interrupted_run_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(command, "measure_apart", interrupted)
     out = tmp_path / "solve.json"
-    kept = measure(plan(subjects=(TINY, TINY)), Console(quiet=True), lambda partial: write(partial, out))
-    assert kept.interrupted
+    retained = measure(plan(subjects=(TINY, TINY)), Console(quiet=True), lambda partial: write(partial, out))
+    assert retained.interrupted
     document = json.loads(out.read_text(encoding="utf-8"))
     assert document["interrupted"]
     assert len(document["rows"]) == 1

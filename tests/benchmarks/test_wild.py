@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import wild
-from twill.coverage.outcome import Outcome, Stage
+from twill.coverage.outcome import AttemptOutcome, Stage
 
 
-def outcome(stage: Stage, code: int = 0, reason: str = "") -> Outcome:
+def outcome(stage: Stage, code: int = 0, reason: str = "") -> AttemptOutcome:
     """One kernel's."""
-    return Outcome(key="", file="a.py", kernel="k", line=1, spec="guessed", stage=stage, code=code, reason=reason)
+    return AttemptOutcome(
+        key="", file="a.py", kernel="k", line=1, spec="guessed", stage=stage, code=code, reason=reason
+    )
 
 
 def test_a_row_counts_what_triton_compiles_and_how_far_it_came() -> None:

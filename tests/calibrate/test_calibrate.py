@@ -9,29 +9,29 @@ import pytest
 from tests.calibrating import OVERHEAD, fake_gpu, steady
 from twill import exc
 from twill.calibrate import calibrate
-from twill.calibrate.calibrate import Request, Step, changes, chosen, default_raw, figures, run, written
+from twill.calibrate.calibrate import CalibrationRequest, ProbeStep, changes, chosen, default_raw, figures, run, written
 from twill.calibrate.probe import Probe
 from twill.calibrate.probes import PROBES
-from twill.calibrate.recording import Place, Recording
+from twill.calibrate.recording import MeasurementPlace, Recording
 from twill.machine.file import check_machine, load_machine, machine_directory
 
 ONLY = ("crossing.mbarrier", "exp2.f32.latency")
 
 
-def request(tmp_path: Path, *only: str, again: bool = False) -> Request:
+def request(tmp_path: Path, *only: str, again: bool = False) -> CalibrationRequest:
     """Few repeats: the fake GPU does not vary by itself."""
     out = tmp_path / "mine.toml"
-    return Request("h200", out, default_raw(out), only, again, repeats=3)
+    return CalibrationRequest("h200", out, default_raw(out), only, again, repeats=3)
 
 
-def run_on(fake_request: Request, steps: list[Step] | None = None) -> Recording:
+def run_on(fake_request: CalibrationRequest, steps: list[ProbeStep] | None = None) -> Recording:
     """With a file kept as the command keeps it, and nothing built."""
-    told = steps if steps is not None else []
+    listed = steps if steps is not None else []
 
     def keep(recording: Recording) -> None:
         fake_request.raw.write_text(recording.text())
 
-    return run(fake_request, told.append, keep, build=lambda name, arch: b"")
+    return run(fake_request, listed.append, keep, build=lambda name, arch: b"")
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_an_interrupted_run_keeps_what_is_measured_and_goes_on_there(
     with pytest.raises(KeyboardInterrupt):
         run_on(asked)
     fake = fake_gpu(monkeypatch)
-    steps: list[Step] = []
+    steps: list[ProbeStep] = []
     recording = run_on(asked, steps)
     assert [step.probe.name for step in steps if step.measured is None] == names[:5]
     assert not any(name in names[:5] for name, _ in fake.launched)
@@ -96,7 +96,7 @@ def test_what_varies_too_much_is_named_after_the_rest_was_measured(
         return steady(probe, count) * (1 + calls[0] % 5 if probe.name == "exp2.f32.throughput" else 1)
 
     fake_gpu(monkeypatch, takes=noisy)
-    steps: list[Step] = []
+    steps: list[ProbeStep] = []
     with pytest.raises(exc.SpreadTooLarge, match=r"exp2\.f32\.throughput"):
         run_on(request(tmp_path, "exp2", "fma.f32"), steps)
     assert [step.refused is not None for step in steps] == [False, False, True, False]
@@ -153,7 +153,7 @@ def test_a_users_own_file_is_extended_by_its_path(monkeypatch: pytest.MonkeyPatc
     beyond = tmp_path / "own" / "beyond.toml"
     beyond.write_text('extends = "base.toml"\nname = "beyond"\n')
     out = tmp_path / "mine.toml"
-    asked = Request(str(beyond), out, default_raw(out), ONLY, repeats=3)
+    asked = CalibrationRequest(str(beyond), out, default_raw(out), ONLY, repeats=3)
     out.write_text(written(asked, run_on(asked)))
     assert 'extends = "own/base.toml"' in out.read_text()
     assert check_machine(out).crossing.barrier.value == 10
@@ -161,6 +161,6 @@ def test_a_users_own_file_is_extended_by_its_path(monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_that_extends_nothing_is_not_written_over() -> None:
     out = machine_directory() / "h100.toml"
-    place = Place(device="a GPU", sms=1, driver="1", source="")
+    place = MeasurementPlace(device="a GPU", sms=1, driver="1", source="")
     with pytest.raises(exc.OutputNotWritable, match="would extend itself"):
-        written(Request("h100", out, default_raw(out)), Recording(place=place))
+        written(CalibrationRequest("h100", out, default_raw(out)), Recording(place=place))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from twill.calibrate.apply import applied, current
-from twill.calibrate.calibrate import Request, figures, written
+from twill.calibrate.calibrate import CalibrationRequest, figures, written
 from twill.calibrate.fits import FITS, lanes, line, significant
 from twill.calibrate.probe import Sample
 from twill.calibrate.probes import PROBES
@@ -26,7 +26,7 @@ def recording() -> Recording:
 
 def test_the_described_h200_is_what_the_recorded_measurements_say(recording: Recording) -> None:
     out = machine_directory() / "h200.toml"
-    assert written(Request("h200", out, RAW), recording) == out.read_text(encoding="utf-8")
+    assert written(CalibrationRequest("h200", out, RAW), recording) == out.read_text(encoding="utf-8")
 
 
 def test_everything_was_measured_and_believed(recording: Recording) -> None:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from twill import exc
-from twill.calibrate.recording import Measured, Place, Recording, read_recording
+from twill.calibrate.recording import Measurement, MeasurementPlace, Recording, read_recording
 
-PLACE = Place(device="NVIDIA H200", sms=132, driver="580.1", source="abc")
+PLACE = MeasurementPlace(device="NVIDIA H200", sms=132, driver="580.1", source="abc")
 
 
-def measured(name: str, cycles: int = 7, date: str = "2026-11-21 10:00:00") -> Measured:
+def measured(name: str, cycles: int = 7, date: str = "2026-11-21 10:00:00") -> Measurement:
     """Ten rounds of two steps."""
     pairs = ((100, 100 + 20 * cycles),) * 3
-    return Measured(name=name, counts=(0, 10), steps=2, pairs=pairs, attempts=1, date=date)
+    return Measurement(name=name, counts=(0, 10), steps=2, pairs=pairs, attempts=1, date=date)
 
 
 def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:

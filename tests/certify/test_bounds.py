@@ -9,7 +9,7 @@ from tests.exhaustive import optimum
 from tests.graphs import edge, graph, instruction, value
 from tests.schedules import attention_schedule
 from tests.strategies import make_machine, problems
-from twill.certify.bounds import Life, NotExcluded, Witness, exclude
+from twill.certify.bounds import LifetimePath, NotExcluded, Witness, exclude
 from twill.certify.witness import witnesses
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
@@ -64,7 +64,7 @@ def test_memory_that_is_too_small_has_a_witness() -> None:
     *_, witness = witnesses(waits, machine, found, 4)
     assert (witness.kind, witness.place, witness.ii_to) == ("memory", "shared", 3)
     exclude(waits, machine, witness)
-    for lives in ((), (Life(value=0, read=0, edges=()),)):
+    for lives in ((), (LifetimePath(value=0, read=0, edges=()),)):
         with pytest.raises(NotExcluded):
             exclude(waits, machine, witness.model_copy(update={"lives": lives}))
 

@@ -53,9 +53,9 @@ def test_a_lower_bound_between_bound_and_schedule_is_proven() -> None:
     """The kept schedule has I = 1400; that none has I < 1035 is what a longer search says, and the bound is 1032."""
     schedule = load_schedule(GOLDEN / "schedules" / "attention_full-d64.json")
     (loop,) = schedule.loops
-    told = loop.certificate.model_copy(update={"lower_bound": 1035})
-    loops = (loop.model_copy(update={"certificate": told}),)
-    schedule = schedule.model_copy(update={"certificate": told, "loops": loops})
+    listed = loop.certificate.model_copy(update={"lower_bound": 1035})
+    loops = (loop.model_copy(update={"certificate": listed}),)
+    schedule = schedule.model_copy(update={"certificate": listed, "loops": loops})
     certified = certify(schedule, load_machine(MACHINE))
     (proven,) = certified.document.proven
     assert (proven.question.ii, proven.question.ii_to) == (1032, schedule.certificate.lower_bound - 1)

@@ -15,7 +15,7 @@ from tests.certify.test_verify import asked
 from tests.conftest import GOLDEN, ROOT
 from twill.certify.certify import Certified, certify
 from twill.certify.document import Agreed, CertificateDocument, Claimed
-from twill.certify.examine import Finding, examine
+from twill.certify.examine import ClaimFinding, examine
 from twill.certify.proof import digest, packed, unpacked
 from twill.certify.prover import prove
 from twill.certify.question import Question
@@ -36,7 +36,7 @@ def certified() -> Certified:
     return certify(gemm(), MACHINE)
 
 
-def examined(certificate: CertificateDocument, proofs: dict[str, bytes] | None = None) -> tuple[Finding, ...]:
+def examined(certificate: CertificateDocument, proofs: dict[str, bytes] | None = None) -> tuple[ClaimFinding, ...]:
     return examine(gemm(), MACHINE, certificate, {**certified().proofs, **(proofs or {})}.__getitem__)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.schedules import attention_schedule
-from twill.ci.lock_diff import Found, Problem, Results, changes, differences, judged
+from twill.ci.lock_diff import Found, MissingSchedule, Results, changes, differences, judged
 from twill.ci.lock_file import Lock, Locked, load_lock, locked
 from twill.exc import FileMissing, MalformedLock
 
@@ -87,7 +87,7 @@ def test_i_then_copies_then_registers_decide(update: dict[str, Any], verdict: st
 
 def test_every_schedule_of_then_and_now_is_accounted_for() -> None:
     gone, new, failing, same = (changed(spec=spec) for spec in ("gone", "new", "failing", "same"))
-    results: Results = {new.name: found(new), failing.name: Problem("no", 7), same.name: found(same)}
+    results: Results = {new.name: found(new), failing.name: MissingSchedule("no", 7), same.name: found(same)}
     verdicts = {change.name[2]: change.verdict for change in changes((gone, failing, same), results)}
     assert verdicts == {"gone": "missing", "new": "new", "failing": "failed", "same": "same"}
     by_name = {change.name[2]: change for change in changes((gone, failing, same), results)}

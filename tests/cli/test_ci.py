@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.services import answer, entry_answer, playing, refusal
 from tests.stores import entry_of, schedule_of
-from twill.ci.lock_diff import Change, Problem
+from twill.ci.lock_diff import MissingSchedule, ScheduleChange
 from twill.ci.lock_file import Excluded, Lock, load_lock
 from twill.cli import main
 from twill.cli.ci_report import in_data, in_property, junit
@@ -55,12 +55,12 @@ def solver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
             raise rules[graph.kernel]
         return real(graph, machine, options, progress).model_copy(update=rules.get(graph.kernel, {}))
 
-    def tell(**more: Any) -> list[str]:
+    def notify(**more: Any) -> list[str]:
         rules.update(more)
         return asked
 
     monkeypatch.setattr(pipeline, "solve", solve)
-    return tell
+    return notify
 
 
 def figures(path: Path) -> dict[str, tuple[int, int]]:
@@ -317,7 +317,9 @@ def test_a_service_solves_what_nobody_has(
 def test_text_of_annotations_and_xml_is_escaped() -> None:
     assert in_data("50 %\r\n, :") == "50 %25%0D%0A, :"
     assert in_property("a:b,c\n") == "a%3Ab%2Cc%0A"
-    change = Change(("f<.py", "k", '"s"', "m"), "failed", None, None, Problem("a < b & \x00\x1b[0m ]]>\nsecond"))
+    change = ScheduleChange(
+        ("f<.py", "k", '"s"', "m"), "failed", None, None, MissingSchedule("a < b & \x00\x1b[0m ]]>\nsecond")
+    )
     (case,) = ET.fromstring(junit([change]))[0]
     assert case.attrib["classname"] == "f<.py"
     assert case[0].text == "a < b & ??[0m ]]>\nsecond"

@@ -52,7 +52,7 @@ class Builds:
         spec: object,
         given: Schedule,
         on: Machine,
-        tell: object,
+        notify: object,
         order: str,
         ctas: int,
         record: object,
@@ -81,13 +81,13 @@ def test_a_build_that_spills_is_solved_again_with_that_much_room(play: Callable[
         asked.append(overhead(on) - overhead(machine()))
         return schedule(GEMM).model_copy(update={"machine_digest": on.digest()})
 
-    told: list[str] = []
-    assert emit_solved(kernel(GEMM), machine(), solver, told.append) is EMITTED
+    listed: list[str] = []
+    assert emit_solved(kernel(GEMM), machine(), solver, listed.append) is EMITTED
     room = slack(schedule(GEMM), machine())
     assert room == 88  # one group of 152 registers, of which it had 240 in the build
     assert asked == [0, 88 + 32, 2 * 88 + 32 + 16]  # 25 registers were spilled; then two granules more
     assert [s.machine_digest for s in builds.schedules] == [machine().digest()] * 3
-    assert "solving again with 224 registers" in told[-1]
+    assert "solving again with 224 registers" in listed[-1]
 
 
 @pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "setmaxnreg"])

@@ -12,10 +12,10 @@ from twill import exc
 from twill.codegen.manifest import call_arguments, make_manifest, map_entry, scalar_of
 from twill.codegen.print.launcher import launcher
 from twill.codegen.warp.expression import Apply, Number, ProgramId, Symbol
-from twill.codegen.warp.program import TensorMap
+from twill.codegen.warp.program import TensorMapSpec
 from twill.kernel.specialization import resolve
 from twill.manifest.document import CallArgument, Manifest, Promise, parse_manifest
-from twill.manifest.evaluate import Operation
+from twill.manifest.evaluate import ScalarOperation
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.program import Argument, TileProgram, TileType
 from twill.tile.translate.translate import tile_program
@@ -78,10 +78,10 @@ def test_promises_and_accesses_are_those_of_the_tile_program(kernel_file: Callab
 
 def test_a_map_is_written_over_arguments() -> None:
     size = Apply("cast", (Symbol(3, "x.shape.0", "i32"),), "i64")
-    entry = TensorMap(0, "x", "f8e4m3", (size, None), (Symbol(4, "s", "i64"), Number(1)), Number(0), (64, 32), 32)
+    entry = TensorMapSpec(0, "x", "f8e4m3", (size, None), (Symbol(4, "s", "i64"), Number(1)), Number(0), (64, 32), 32)
     made = map_entry(entry, "k.py")
     assert made.element == "f8e4m3fn"
-    assert (made.sizes, made.strides) == ((Operation("cast", "i64", ("x.shape.0",)), None), ("s", 1))
+    assert (made.sizes, made.strides) == ((ScalarOperation("cast", "i64", ("x.shape.0",)), None), ("s", 1))
 
 
 def test_what_a_launch_does_not_know_is_refused() -> None:

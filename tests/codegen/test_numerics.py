@@ -21,9 +21,9 @@ from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import SUBNORMAL, Compute, WarpProgram
 from twill.kernel.specialization import fp_fusion, resolve
-from twill.manifest.document import Change
+from twill.manifest.document import NumericChange
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.conditional_rescale import lazy_shifts
+from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.pipeline import rewrite
 
 LINEAR = f"{ROOT / 'tests' / 'linear_kernels.py'}::capped"
@@ -48,7 +48,7 @@ def softmax(strict: bool) -> WarpProgram:
         p.argument(name, f"ptr:{element}")
     arguments = (*written.arguments, *p.arguments)
     program = replace(written, arguments=arguments, values=tuple(p.values), strict=strict)
-    return lowered(program if strict else lazy_shifts(program).program)
+    return lowered(program if strict else rescale_conditionally(program).program)
 
 
 def test_what_is_done_to_attention_is_listed_with_its_lines() -> None:
@@ -175,8 +175,8 @@ def test_the_environment_turns_fusion_off(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_change_is_said_with_its_line_and_its_bound() -> None:
-    assert Change(7, "a sum", "2^-24").said() == "line 7: a sum (2^-24)"
-    assert Change(0, "a sum", "2^-24").said() == "a sum (2^-24)"
+    assert NumericChange(7, "a sum", "2^-24").said() == "line 7: a sum (2^-24)"
+    assert NumericChange(0, "a sum", "2^-24").said() == "a sum (2^-24)"
 
 
 def test_a_rounded_division_by_a_vector_stays_a_division() -> None:

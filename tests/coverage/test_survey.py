@@ -11,8 +11,8 @@ import pytest
 
 from twill.cli.entry import main
 from twill.coverage.attempt import Asked, apart
-from twill.coverage.kernels import Found, kernels_of, specialized
-from twill.coverage.outcome import Outcome, ranked, reason_of
+from twill.coverage.kernels import FoundKernel, kernels_of, specialized
+from twill.coverage.outcome import AttemptOutcome, ranked, reason_of
 from twill.coverage.source import said_of
 from twill.exc import KernelDoesNotCompile, UnsupportedOperation
 from twill.kernel.importing import load
@@ -68,7 +68,7 @@ def test_what_stores_something_and_is_not_called_is_a_kernel(folder: Path) -> No
 
 def test_a_guess_is_what_source_heuristics_and_names_say(folder: Path) -> None:
     loaded = load(str(folder / "some.py"))
-    found, error = specialized(Found(loaded.path, "biased", 1), loaded)
+    found, error = specialized(FoundKernel(loaded.path, "biased", 1), loaded)
     assert error is None
     assert set(found.sig) == {"x=*bf16:16", "y=*bf16:16", "stride_m=i32:16", "scale=fp32"}
     assert set(found.const) == {"bias=None", "stride_n=1", "BLOCK=1024", "HAS=False", "ACT=relu"}
@@ -79,10 +79,10 @@ def test_what_called_functions_say_of_parameters_is_said_of_the_kernel_s(folder:
     assert said.addresses == {"x_ptr", "y_ptr"} and said.stores and said.block == {"BLOCK"}
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> list[Outcome]:
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> list[AttemptOutcome]:
     """The outcomes of `twill coverage ... --json`."""
     assert main(["coverage", *words, "--jobs", "1", "--json"]) == 0
-    return [Outcome.model_validate(one) for one in json.loads(capsys.readouterr().out)]
+    return [AttemptOutcome.model_validate(one) for one in json.loads(capsys.readouterr().out)]
 
 
 def test_every_kernel_of_a_folder_is_tried_and_the_results_are_gone_on_from(
@@ -136,25 +136,25 @@ def test_a_kernel_that_hangs_is_given_up_and_one_that_dies_is_told() -> None:
     import os
     import time
 
-    def hang(tell: Callable[[str], None]) -> Outcome:
-        tell("solve")
+    def hang(notify: Callable[[str], None]) -> AttemptOutcome:
+        notify("solve")
         time.sleep(60)
         raise AssertionError
 
-    def die(tell: Callable[[str], None]) -> Outcome:
+    def die(notify: Callable[[str], None]) -> AttemptOutcome:
         os.kill(os.getpid(), 9)
         raise AssertionError
 
-    found = Found("file.py", "k", 3)
+    found = FoundKernel("file.py", "k", 3)
     hung = apart(found, "key", 0.5, hang)
     assert (hung.stage, hung.code, hung.reason) == ("solve", 5, "no answer within 0.5 seconds")
     assert "signal 9" in apart(found, "key", 5.0, die).reason
 
 
 def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> None:
-    def refused(name: str) -> Outcome:
+    def refused(name: str) -> AttemptOutcome:
         error = UnsupportedOperation(f"`{name}` of 64 x 128 is `strange`", file="a.py", line=3)
-        return Outcome(
+        return AttemptOutcome(
             key=name,
             file="a.py",
             kernel=name,
@@ -171,8 +171,8 @@ def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> N
         ("... of # is ...", 2), ("of # things", 1),
     ]  # fmt: skip
     assert reason_of(KeyError("x")) == "internal error: KeyError"
-    kept = UnsupportedOperation("an early `return` of tl.inline_asm_elementwise")
-    assert reason_of(kept) == kept.message
+    retained = UnsupportedOperation("an early `return` of tl.inline_asm_elementwise")
+    assert reason_of(retained) == retained.message
 
 
 def test_an_import_that_takes_too_long_takes_no_other_file_with_it(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from twill.codegen.compile.nvrtc import Build, compile_cubin
 from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
-from twill.runtime.module import Parameter
+from twill.runtime.module import LaunchParameter
 
 KERNELS = Path(__file__).parent / "kernels"
 BYTES: dict[str, int] = {"bf16": 2, "f16": 2, "tf32": 4, "e4m3": 1}
@@ -20,7 +20,7 @@ class GpuBuild:
 
     name: str
     source: str
-    kernels: dict[str, tuple[Parameter, ...]]
+    kernels: dict[str, tuple[LaunchParameter, ...]]
     shapes: tuple[WgmmaShape, ...] = ()
     defines: dict[str, str] = field(default_factory=dict)
 
@@ -30,16 +30,16 @@ class GpuBuild:
         return compile_cubin(text, shapes=self.shapes, defines=self.defines, name=self.source)
 
 
-def _maps(*names: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name, "tensor_map") for name in names)
+def _maps(*names: str) -> tuple[LaunchParameter, ...]:
+    return tuple(LaunchParameter(name, "tensor_map") for name in names)
 
 
-def _numbers(*names: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name, "i32") for name in names)
+def _numbers(*names: str) -> tuple[LaunchParameter, ...]:
+    return tuple(LaunchParameter(name, "i32") for name in names)
 
 
-def _pointers(**dtypes: str) -> tuple[Parameter, ...]:
-    return tuple(Parameter(name, "pointer", dtype, 4) for name, dtype in dtypes.items())
+def _pointers(**dtypes: str) -> tuple[LaunchParameter, ...]:
+    return tuple(LaunchParameter(name, "pointer", dtype, 4) for name, dtype in dtypes.items())
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ COPIES = GpuBuild(
     "copies.cu",
     {
         **{
-            f"copy{rank}": _maps("in", "out", "sum") + _numbers("e0", "n0", "e1", "n1") + (Parameter("bytes", "u32"),)
+            f"copy{rank}": _maps("in", "out", "sum")
+            + _numbers("e0", "n0", "e1", "n1")
+            + (LaunchParameter("bytes", "u32"),)
             for rank in range(1, 6)
         },
         "copy_rows": _pointers(**{"in": "bf16", "out": "bf16", "again": "bf16"}) + _numbers("rows"),

@@ -10,7 +10,7 @@ from tests.gpu.builds import COPIES, GpuBuild
 from tests.gpu.run import Row
 from twill.manifest.document import Swizzle
 from twill.runtime.launch import LaunchShape, launch
-from twill.runtime.module import Module
+from twill.runtime.module import LoadedModule
 from twill.runtime.tensor import view
 from twill.runtime.tensor_map import TileBox, tensor_map
 
@@ -24,7 +24,7 @@ RANKS: dict[int, tuple[tuple[int, ...], tuple[int, ...], torch.dtype, Swizzle]] 
 }
 
 
-def rows(load: Callable[[GpuBuild], Module]) -> Iterator[Row]:
+def rows(load: Callable[[GpuBuild], LoadedModule]) -> Iterator[Row]:
     """All of them."""
     module = load(COPIES)
     for rank in RANKS:
@@ -38,7 +38,7 @@ def _wrong(out: torch.Tensor, expected: torch.Tensor, name: str, case: str) -> R
     return Row(name, case, wrong, wrong == 0, "elements differ" if wrong else "exact")
 
 
-def _rank(module: Module, rank: int) -> Iterator[Row]:
+def _rank(module: LoadedModule, rank: int) -> Iterator[Row]:
     shape, box, dtype, swizzle = RANKS[rank]
     source = torch.randint(-64, 64, shape, device="cuda").to(dtype)  # sums of two are exact in every type
     out, total = torch.full_like(source, float("nan")), torch.ones_like(source)
@@ -69,7 +69,7 @@ def _rank(module: Module, rank: int) -> Iterator[Row]:
     yield _wrong(total, added, f"tensor reduce-add, rank {rank}", case)
 
 
-def _rows(module: Module) -> Iterator[Row]:
+def _rows(module: LoadedModule) -> Iterator[Row]:
     kernel = module.kernel("copy_rows", COPIES.kernels["copy_rows"])
     source = torch.randn(32, 64, device="cuda").bfloat16()
     for count in (0, 19, 32):
@@ -82,7 +82,7 @@ def _rows(module: Module) -> Iterator[Row]:
         yield _wrong(again, source, "bulk copy there and back", "4096 bytes")
 
 
-def _multicast(module: Module) -> Row:
+def _multicast(module: LoadedModule) -> Row:
     tiles = 5
     source = torch.randn(tiles * 64, 32, device="cuda")
     out = torch.full((2, tiles * 64, 32), float("nan"), device="cuda")

@@ -13,7 +13,7 @@ from tests.gpu.check_overlap import overlap
 from tests.gpu.examples import EXTENTS, ROOT, Extent, Row
 from tests.gpu.references import EXAMPLES, Example
 from twill.exc import MalformedSidecar, TwillError
-from twill.kernel.problem import Case, Problem
+from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.compare import differences, repeats
@@ -94,7 +94,7 @@ def cases(file: str, spec: str, example: Example, extent: Extent) -> list[Case]:
     return found[: extent.sizes]
 
 
-def problem_of(file: str, spec: str) -> Problem:
+def problem_of(file: str, spec: str) -> ProblemTable:
     """The problem table of a specialization."""
     sidecar = read_sidecar(str(ROOT / file))
     assert sidecar is not None

@@ -9,12 +9,12 @@ import torch
 from tests.gpu.builds import FRAGMENTS, GpuBuild
 from tests.gpu.run import Row
 from twill.runtime.launch import LaunchShape, launch
-from twill.runtime.module import Module
+from twill.runtime.module import LoadedModule
 
 ONE = (1, 1, 1)
 
 
-def rows(load: Callable[[GpuBuild], Module]) -> Iterator[Row]:
+def rows(load: Callable[[GpuBuild], LoadedModule]) -> Iterator[Row]:
     """All of them."""
     module = load(FRAGMENTS)
     yield from _matrices(module)
@@ -27,7 +27,7 @@ def _exact(name: str, case: str, out: torch.Tensor, expected: torch.Tensor) -> R
     return Row(name, case, wrong, wrong == 0, "elements differ" if wrong else "exact")
 
 
-def _matrices(module: Module) -> Iterator[Row]:
+def _matrices(module: LoadedModule) -> Iterator[Row]:
     source = torch.randint(-30000, 30000, (4, 8, 8), device="cuda", dtype=torch.int16)
     out = torch.full((8, 8, 8), -1, device="cuda", dtype=torch.int16)
     kernel = module.kernel("matrices", FRAGMENTS.kernels["matrices"])
@@ -40,7 +40,7 @@ def _matrices(module: Module) -> Iterator[Row]:
     yield _exact("ldmatrix.trans, stmatrix.trans", "x4, x1", out[7], source[3])
 
 
-def _functions(module: Module) -> Iterator[Row]:
+def _functions(module: LoadedModule) -> Iterator[Row]:
     n = 4096
     x = torch.rand(n, device="cuda") * 3 + 0.01
     y = torch.full((8, n), float("nan"), device="cuda")
@@ -66,7 +66,7 @@ def _functions(module: Module) -> Iterator[Row]:
         yield _exact(f"unpack {dtype}".replace("torch.", ""), "", packed[row].view(torch.float32), both)
 
 
-def _talk(module: Module) -> Iterator[Row]:
+def _talk(module: LoadedModule) -> Iterator[Row]:
     counts = torch.zeros(4, device="cuda", dtype=torch.int32)
     sums = torch.zeros(1, device="cuda")
     pair = torch.zeros(2, device="cuda", dtype=torch.bfloat16)

@@ -10,7 +10,7 @@ import torch
 from tests.gpu.builds import BYTES, GEMMS, LAYOUTS, Gemm, GpuBuild, Layout
 from tests.gpu.run import Row
 from twill.runtime.launch import LaunchShape, launch
-from twill.runtime.module import Kernel, Module
+from twill.runtime.module import Kernel, LoadedModule
 from twill.runtime.tensor import view
 from twill.runtime.tensor_map import TensorMap, TileBox, tensor_map
 
@@ -19,7 +19,7 @@ GROUPS = 2  # of gemm.cu
 SIZES = ((128, 256, 64), (256, 512, 256), (1000, 1032, 464), (2304, 2560, 320), (4096, 4096, 4096))
 
 
-def rows(load: Callable[[GpuBuild], Module], small: bool) -> Iterator[Row]:
+def rows(load: Callable[[GpuBuild], LoadedModule], small: bool) -> Iterator[Row]:
     """All of them; small: without large GEMMs."""
     torch.backends.cuda.matmul.allow_tf32 = False
     for layout in LAYOUTS:
@@ -41,7 +41,7 @@ def _map(tensor: torch.Tensor, name: str, *box: int, swizzle: Any = 128) -> Tens
     return tensor_map(view(tensor, name), TileBox(box, swizzle), name)
 
 
-def _layout(case: Layout, module: Module) -> Row:
+def _layout(case: Layout, module: LoadedModule) -> Row:
     dtype, es = TYPES[case.operand], BYTES[case.operand]
     a, b = _random(64, case.depth, dtype=dtype), _random(case.columns, case.depth, dtype=dtype)
     out = torch.full((64, case.columns), float("nan"), device="cuda")
@@ -62,7 +62,7 @@ def _bound(operand: str) -> float:
     return {"tf32": 1e-3, "e4m3": 2e-3}.get(operand, 1e-5)  # products of 8-bit floats are summed with fewer bits
 
 
-def _gemm(case: Gemm, module: Module, sizes: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
+def _gemm(case: Gemm, module: LoadedModule, sizes: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
     kernel = module.kernel("gemm", case.build.kernels["gemm"])
     for m, n, k in sizes:
         a = _random(m, k, dtype=TYPES[case.operand])

@@ -11,7 +11,7 @@ from tests.gpu.builds import COPIES, FRAGMENTS, GpuBuild
 from tests.gpu.run import Row
 from twill import exc
 from twill.runtime.launch import LaunchShape, launch
-from twill.runtime.module import Kernel, Module, Parameter
+from twill.runtime.module import Kernel, LaunchParameter, LoadedModule
 from twill.runtime.tensor import view
 from twill.runtime.tensor_map import TileBox, tensor_map
 
@@ -31,7 +31,7 @@ class Wrapped:
         return self._tensor.__dlpack_device__()
 
 
-def rows(load: Callable[[GpuBuild], Module]) -> Iterator[Row]:
+def rows(load: Callable[[GpuBuild], LoadedModule]) -> Iterator[Row]:
     """All of them."""
     module = load(COPIES)
     kernel = module.kernel("copy_rows", COPIES.kernels["copy_rows"])
@@ -39,7 +39,7 @@ def rows(load: Callable[[GpuBuild], Module]) -> Iterator[Row]:
     yield _other_stream(kernel)
     good = torch.zeros(33, 64, device="cuda", dtype=torch.bfloat16)
     elsewhere = Kernel(kernel.name, "sm_100a", kernel.parameters, kernel.handle)
-    other = module.kernel("copy_rows", (Parameter("n", "i32"),))
+    other = module.kernel("copy_rows", (LaunchParameter("n", "i32"),))
     refusals: list[tuple[str, type[exc.TwillError], Callable[[], object]]] = [
         ("element type", exc.WrongArgument, lambda: launch(kernel, SHAPE, [good.float(), good, good, 1])),
         ("host tensor", exc.WrongArgument, lambda: launch(kernel, SHAPE, [good.cpu(), good, good, 1])),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.gpu.builds import BUILDS, GpuBuild
-from twill.runtime.module import Module, load_module
+from twill.runtime.module import LoadedModule, load_module
 
 ARCH = "sm_90a"
 
@@ -40,10 +40,10 @@ def build_all(folder: Path) -> None:
         print(f"{build.name:32s} {time.perf_counter() - start:5.2f} s  registers: {registers}", flush=True)
 
 
-def loader(folder: Path | None) -> Callable[[GpuBuild], Module]:
+def loader(folder: Path | None) -> Callable[[GpuBuild], LoadedModule]:
     """Modules from `folder`, or compiled here."""
 
-    def load(build: GpuBuild) -> Module:
+    def load(build: GpuBuild) -> LoadedModule:
         path = folder / f"{build.name}.cubin" if folder else None
         return load_module(path.read_bytes() if path and path.is_file() else build.compile().cubin, ARCH)
 

@@ -51,15 +51,15 @@ def _prepared(name: str, folder: Path) -> str:
     program = emission.program
     elements = {a.name: a.type.element.partition(":")[2] for a in program.program.arguments}
     first = smallest(program, problem_of(kernel(example).specialization))
-    kept = []
+    retained = []
     findings = 0
     for launch in (first, _normal(first, elements)):
         done = execute(emission.build.ptx, emission.manifest, launch, elements)
         findings += len(done.said())
-        kept.append(
+        retained.append(
             (launch.grid, dict(launch.scalars), bits_of(launch.arrays, elements), bits_of(done.arrays, elements))
         )
-    (folder / name / STORED).write_bytes(pickle.dumps((elements, kept)))
+    (folder / name / STORED).write_bytes(pickle.dumps((elements, retained)))
     return f"failed: {findings} findings" if findings else f"prepared, {first.text}"
 
 
@@ -113,9 +113,9 @@ def _launched(place: Path) -> list[list[dict[str, Any]]]:
     from twill.runtime.kernel import EmittedKernel
 
     emitted = EmittedKernel.load(place)
-    elements, kept = pickle.loads((place / STORED).read_bytes())
+    elements, retained = pickle.loads((place / STORED).read_bytes())
     found = []
-    for grid, scalars, given, expected in kept:
+    for grid, scalars, given, expected in retained:
         tensors = {name: tensor_of(bits, elements[name]) for name, bits in given.items()}
         values = [argument_of(a, tensors, scalars) for a in emitted.manifest.arguments if a.kind != "constant"]
         emitted[tuple(grid)](**dict(zip(emitted.runtime_names, values, strict=True)))

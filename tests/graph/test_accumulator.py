@@ -32,10 +32,10 @@ def two_row_blocks(spec: str) -> CostedGraph:
 
 def test_the_products_that_one_statement_became_add_up_in_one_place() -> None:
     region = loop("tf32x3")
-    products = [node.id for node in region.nodes if node.kind == "mma"]
+    mmas = [node.id for node in region.nodes if node.kind == "mma"]
     (one,) = accumulators(region)
-    assert len(products) == 6
-    assert set(products) < set(one)
+    assert len(mmas) == 6
+    assert set(mmas) < set(one)
     assert [(s.registers, s.block) for s in two_row_blocks("tf32x3").storages] == [(64, 0), (64, 1)]
 
 

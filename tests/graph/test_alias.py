@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.tile_programs import Programs
-from twill.graph.alias import Counter, MemoryNode, memory_edges
+from twill.graph.alias import LoopCounter, MemoryNode, memory_edges
 from twill.tile.affine import Polynomial, as_polynomial
 from twill.tile.program import Access, Axis, Op
 
 I = Polynomial.symbol(0)  # noqa: E741
 S = Polynomial.symbol(1)
-LOOP = Counter(0, 1)
+LOOP = LoopCounter(0, 1)
 
 
 def access(kind: str, *offsets: int | Polynomial, base: str = "x", extent: int = 64, combine: str = "add") -> Op:
@@ -21,7 +21,7 @@ def access(kind: str, *offsets: int | Polynomial, base: str = "x", extent: int =
     return Op(0, kind, (), (), attributes, 1, "", Access(base, "f32", axes, Polynomial(), 0.0, "tma", ""))
 
 
-def edges(*ops: Op, counter: Counter | None = LOOP) -> list[tuple[int, int, int]]:
+def edges(*ops: Op, counter: LoopCounter | None = LOOP) -> list[tuple[int, int, int]]:
     found = memory_edges([MemoryNode(i, op) for i, op in enumerate(ops)], counter)
     return [(e.src, e.dst, e.distance) for e in found]
 
@@ -63,9 +63,9 @@ def test_order_in_a_loop(ops: list[Op], expected: list[tuple[int, int, int]]) ->
 
 
 def test_the_step_of_the_loop_counts() -> None:
-    assert edges(access(STORE, I), counter=Counter(0, 64)) == []
-    assert edges(access(STORE, I), counter=Counter(0, 32)) == [(0, 0, 1)]
-    assert edges(access(STORE, I), counter=Counter(0, None)) == [(0, 0, 1)]
+    assert edges(access(STORE, I), counter=LoopCounter(0, 64)) == []
+    assert edges(access(STORE, I), counter=LoopCounter(0, 32)) == [(0, 0, 1)]
+    assert edges(access(STORE, I), counter=LoopCounter(0, None)) == [(0, 0, 1)]
 
 
 def test_straight_line_code_has_no_edges_across_iterations() -> None:

@@ -76,9 +76,9 @@ def test_every_row_block_has_its_share_of_the_work_and_reads_all_of_ds() -> None
 
 
 def test_the_products_of_a_row_block_are_of_one_warp_group() -> None:
-    products = [i for i in costed().instructions if i.unit == "tensor"]
-    assert {i.single_issuer for i in products if i.block == 0} == {"row block 0"}
-    assert {i.single_issuer for i in products if i.block == 1} == {"row block 1"}
+    mmas = [i for i in costed().instructions if i.unit == "tensor"]
+    assert {i.single_issuer for i in mmas if i.block == 0} == {"row block 0"}
+    assert {i.single_issuer for i in mmas if i.block == 1} == {"row block 1"}
 
 
 def test_row_blocks_that_read_each_other_in_the_same_way_are_alike() -> None:

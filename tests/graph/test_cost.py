@@ -10,7 +10,7 @@ from tests.kernels import B200, H100, costed_example, example
 from twill.exc import UnpricedOperation
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
-from twill.graph.costed import CostedGraph, Instruction, Value
+from twill.graph.costed import CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
 from twill.solve.pipeline import SolveOptions, main_region, solve
 from twill.zlp.normalize import normalize
@@ -59,13 +59,13 @@ def named(graph: CostedGraph, name: str, op: str) -> list[Instruction]:
     return [i for i in graph.instructions if i.name == name and i.op.split()[-1] == op]
 
 
-def made(graph: CostedGraph, instruction: Instruction) -> Value:
+def made(graph: CostedGraph, instruction: Instruction) -> CostedValue:
     """The value that an instruction makes."""
     (value,) = [v for v in graph.values if v.producer == instruction.id]
     return value
 
 
-def readers(value: Value) -> set[tuple[int, int]]:
+def readers(value: CostedValue) -> set[tuple[int, int]]:
     """(instruction, distance) of its reads."""
     return {(r.reader, r.distance) for r in value.reads}
 
@@ -157,9 +157,9 @@ def test_keys_and_values_are_rings_in_shared_memory_that_the_row_blocks_share() 
 
 def test_the_query_tile_is_resident_in_shared_memory_a_part_for_each_block() -> None:
     graph = costed_example("attention", "full", split=2)
-    products = named(graph, "qk", "dot")
+    mmas = named(graph, "qk", "dot")
     found = [(i.name, i.space, i.bytes, i.block, i.readers) for i in graph.invariants]
-    assert found == [("q", "shared", ROWS * DIM * 2, b, (products[b].id,)) for b in (0, 1)]
+    assert found == [("q", "shared", ROWS * DIM * 2, b, (mmas[b].id,)) for b in (0, 1)]
 
 
 def test_the_accumulator_is_one_storage_for_each_block_counted_once() -> None:
@@ -325,8 +325,8 @@ def test_a_normalized_graph_keeps_its_structure() -> None:
 
 def without(machine: Machine, operation: str) -> Machine:
     """The machine with no price for an operation class."""
-    kept = tuple(o for o in machine.operations if o.name != operation)
-    return machine.model_copy(update={"operations": kept})
+    retained = tuple(o for o in machine.operations if o.name != operation)
+    return machine.model_copy(update={"operations": retained})
 
 
 def test_cost_fail_names_the_operation_without_a_price() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT
 from twill.exc import MalformedSidecar, TomlUnknownKey, TomlWrongType
-from twill.kernel.problem import Problem, evaluate
+from twill.kernel.problem import ProblemTable, evaluate
 from twill.kernel.sidecar import read_sidecar
 
 TEXT = """kernel = "k"
@@ -26,7 +26,7 @@ run = [{ M = 48, N = 64 }]
 """
 
 
-def problem(path: Path, text: str = TEXT) -> Problem:
+def problem(path: Path, text: str = TEXT) -> ProblemTable:
     (path / "k.twill.toml").write_text(text)
     sidecar = read_sidecar(str(path / "k.py"))
     assert sidecar is not None

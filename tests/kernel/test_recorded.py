@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twill.kernel.recorded import Sizes, Variant, memory_shape, table_text
+from twill.kernel.recorded import RecordedVariant, Sizes, memory_shape, table_text
 from twill.kernel.sidecar import read_sidecar_at
 from twill.kernel.specialization import problem_of, resolve
 
@@ -17,7 +17,7 @@ def copy(x, y, M, N, eps, BLOCK: tl.constexpr, FLAG: tl.constexpr, none: tl.cons
     o = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + o, tl.load(x + o))
 """
-VARIANT = Variant(
+VARIANT = RecordedVariant(
     "copy",
     (("x", "*bf16"), ("y", "*fp32"), ("M", "i32"), ("N", "i32"), ("eps", "fp32")),
     (("BLOCK", 64), ("FLAG", True), ("none", None), ("kind", "tl.float16")),
@@ -43,7 +43,7 @@ def test_a_specialization_is_read_back_as_it_was_launched(kernel_file: Callable[
     assert read.divisibility == (("x", 16), ("N", 16))
     sidecar = read_sidecar_at(Path(file).with_suffix(".twill.toml"))
     assert VARIANT.is_in(sidecar.tables)
-    assert not Variant("copy", VARIANT.signature, VARIANT.constants, ("x",)).is_in(sidecar.tables)
+    assert not RecordedVariant("copy", VARIANT.signature, VARIANT.constants, ("x",)).is_in(sidecar.tables)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import twill
 from tests.kernels import H100
-from twill.machine.description import Emission
+from twill.machine.description import EmissionFigures
 from twill.machine.file import load_machine
 
 ROOT = Path(twill.__file__).parent
@@ -52,7 +52,7 @@ def test_a_figure_in_code_would_be_found() -> None:
 
 def test_emitted_code_takes_its_figures_from_the_machine_file() -> None:
     assert load_machine("h200").emitting == H100.emitting
-    for name in Emission.model_fields:
+    for name in EmissionFigures.model_fields:
         uses = [path for path in ROOT.rglob("*.py") if f"emitting.{name}" in path.read_text()]
         assert uses, f"nothing reads `{name}`"
 

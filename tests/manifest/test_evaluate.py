@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from twill.manifest.evaluate import Operation, Scalar, evaluate, names
+from twill.manifest.evaluate import Scalar, ScalarOperation, evaluate, names
 
 VALUES = {"M": 7, "N": -7, "s": 0.5}
 
 
-def op(kind: str, *operands: Scalar, element: str = "i32", **attributes: int | float | str) -> Operation:
-    return Operation(kind, element, operands, tuple(attributes.items()))
+def op(kind: str, *operands: Scalar, element: str = "i32", **attributes: int | float | str) -> ScalarOperation:
+    return ScalarOperation(kind, element, operands, tuple(attributes.items()))
 
 
 @pytest.mark.parametrize(

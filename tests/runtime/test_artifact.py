@@ -11,7 +11,7 @@ import pytest
 from tests.manifests import CODE, KERNEL
 from twill.exc import MalformedManifest
 from twill.manifest.document import sha256
-from twill.runtime.artifact import Refused, artifact, from_text, read_artifact, refusal, to_text
+from twill.runtime.artifact import RefusedVariant, artifact, from_text, read_artifact, refusal, to_text
 from twill.runtime.kernel import EmittedKernel
 
 
@@ -30,7 +30,7 @@ def test_a_kernel_comes_back_with_its_code(code: bytes) -> None:
 
 
 def test_a_refusal_comes_back_with_its_reason() -> None:
-    assert read_artifact(refusal("k1", "gemm.py:7:\na scan"), "k1") == Refused("gemm.py:7:\na scan")
+    assert read_artifact(refusal("k1", "gemm.py:7:\na scan"), "k1") == RefusedVariant("gemm.py:7:\na scan")
 
 
 @pytest.mark.parametrize(

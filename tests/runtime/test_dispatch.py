@@ -15,7 +15,7 @@ from tests.fake_driver import forget
 from tests.jit_kernels import CODE, MANIFEST, World, emitted, scale
 from twill import exc
 from twill.runtime.artifact import artifact, refusal
-from twill.runtime.request import Answer
+from twill.runtime.request import Prepared
 from twill.store.sqlite import SqliteStore
 
 # ---------------------------------------------------------------- guards
@@ -116,7 +116,7 @@ def test_a_launch_that_the_driver_refuses_is_triton_s(stored: World, monkeypatch
     def refuse(plan: object, stream: int) -> None:
         raise exc.DriverFailed("cuLaunchKernelEx", "CUDA_ERROR_ILLEGAL_ADDRESS")
 
-    monkeypatch.setattr("twill.runtime.plan.Plan._launch", refuse)
+    monkeypatch.setattr("twill.runtime.plan.LaunchPlan._launch", refuse)
     stored.call(fast)
     assert len(stored.originals) == 1
 
@@ -257,7 +257,9 @@ def test_solve_asks_for_a_solve_without_any_store(world: World) -> None:
 
 
 def test_a_variant_that_the_helper_refuses_is_triton_s_from_then_on(world: World) -> None:
-    world.answer = lambda request: Answer(request.key, "unsupported", "scale.py:3: no scans", ("the service is down",))
+    world.answer = lambda request: Prepared(
+        request.key, "unsupported", "scale.py:3: no scans", ("the service is down",)
+    )
     fast = world.jit(policy="solve")
     for _ in range(3):
         world.call(fast)

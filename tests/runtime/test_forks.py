@@ -18,11 +18,11 @@ from twill.exc import KernelNotReady
 from twill.runtime.artifact import NAME, artifact
 from twill.runtime.helper import Helper
 from twill.runtime.library import Library
-from twill.runtime.request import Answer, Request
+from twill.runtime.request import Prepared, PrepareRequest
 from twill.store.sqlite import SqliteStore
 
 SECONDS = 60  # after which a child that waits for ever is ended
-REQUEST = Request("k1", "gemm", "gemm.py", (), (), (), (), "module", "h200", True, 1.0, "off", "")
+REQUEST = PrepareRequest("k1", "gemm", "gemm.py", (), (), (), (), "module", "h200", True, 1.0, "off", "")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -140,7 +140,7 @@ def test_what_the_parent_s_helper_prepares_is_asked_for_again(world: World) -> N
 
 
 def test_a_kernel_that_is_not_there_is_an_error_in_the_child(world: World) -> None:
-    world.answer = lambda request: Answer(request.key, "missing", "nobody has one")
+    world.answer = lambda request: Prepared(request.key, "missing", "nobody has one")
     fast = world.jit(policy="require", server="http://s")
     with pytest.raises(KernelNotReady):
         world.call(fast)

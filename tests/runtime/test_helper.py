@@ -7,19 +7,19 @@ import sys
 from dataclasses import replace
 
 from twill.runtime.helper import Helper
-from twill.runtime.request import Answer, Request
+from twill.runtime.request import Prepared, PrepareRequest
 
-REQUEST = Request("k1", "gemm", "gemm.py", (), (), (), (), "module", "no such machine", False, 1.0, "off", "")
+REQUEST = PrepareRequest("k1", "gemm", "gemm.py", (), (), (), (), "module", "no such machine", False, 1.0, "off", "")
 SAY = "import json, sys\nfor line in sys.stdin:\n    request = json.loads(line)\n    "
 
 
-def answers(code: str, *keys: str) -> list[Answer]:
+def answers(code: str, *keys: str) -> list[Prepared]:
     """What a helper of this code makes of requests with these keys."""
     helper = Helper((sys.executable, "-c", code)) if code else Helper()
-    told: queue.Queue[Answer] = queue.Queue()
+    listed: queue.Queue[Prepared] = queue.Queue()
     for key in keys:
-        helper.ask(replace(REQUEST, key=key), told.put)
-    found = [told.get(timeout=60) for _ in keys]
+        helper.ask(replace(REQUEST, key=key), listed.put)
+    found = [listed.get(timeout=60) for _ in keys]
     helper.end()
     return found
 
@@ -31,7 +31,7 @@ def answer_of(expression: str) -> str:
 
 
 def test_requests_are_answered_one_by_one() -> None:
-    assert answers(answer_of("request['key']"), "a", "b", "c") == [Answer(key, "missing", "r") for key in "abc"]
+    assert answers(answer_of("request['key']"), "a", "b", "c") == [Prepared(key, "missing", "r") for key in "abc"]
 
 
 def test_a_process_that_dies_or_talks_nonsense_is_an_answer_and_the_next_request_gets_another() -> None:
@@ -49,9 +49,9 @@ def test_a_process_that_dies_or_talks_nonsense_is_an_answer_and_the_next_request
 
 def test_the_real_one_answers_and_ends_with_its_input() -> None:
     helper = Helper()
-    told: queue.Queue[Answer] = queue.Queue()
-    helper.ask(REQUEST, told.put)
-    answer = told.get(timeout=60)
+    listed: queue.Queue[Prepared] = queue.Queue()
+    helper.ask(REQUEST, listed.put)
+    answer = listed.get(timeout=60)
     assert (answer.key, answer.state) == ("k1", "failed")
     assert "no such machine" in answer.reason
     process = helper.process
@@ -64,6 +64,6 @@ def test_the_real_one_answers_and_ends_with_its_input() -> None:
 
 def test_a_command_that_is_not_there_is_an_answer() -> None:
     helper = Helper(("/no/such/program",))
-    told: queue.Queue[Answer] = queue.Queue()
-    helper.ask(REQUEST, told.put)
-    assert told.get(timeout=60).state == "failed"
+    listed: queue.Queue[Prepared] = queue.Queue()
+    helper.ask(REQUEST, listed.put)
+    assert listed.get(timeout=60).state == "failed"

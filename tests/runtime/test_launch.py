@@ -13,15 +13,15 @@ from tests.runtime.test_tensor import torch_tensor
 from twill import exc
 from twill.runtime.device import Device
 from twill.runtime.launch import LaunchShape, bind, check_shape, launch, pack, stream_handle
-from twill.runtime.module import Kernel, Parameter
+from twill.runtime.module import Kernel, LaunchParameter
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TensorMap
 
 X = TensorView(pointer=4096, dtype="bf16", shape=(16, 64), strides=(64, 1), device=0)
-POINTER = Parameter("x", "pointer", "bf16", alignment=16, strides=(None, 1))
-COUNT = Parameter("n", "i32")
-SCALE = Parameter("scale", "f32")
-MAP = Parameter("map", "tensor_map")
+POINTER = LaunchParameter("x", "pointer", "bf16", alignment=16, strides=(None, 1))
+COUNT = LaunchParameter("n", "i32")
+SCALE = LaunchParameter("scale", "f32")
+MAP = LaunchParameter("map", "tensor_map")
 GPU = Device(0, "a GPU", (9, 0), sms=132, shared_bytes=232448, threads=1024, grid=(2**31 - 1, 65535, 65535))
 
 
@@ -45,7 +45,7 @@ def test_plain_values_are_taken() -> None:
     ],
 )
 def test_an_argument_that_does_not_fit_is_refused_by_name(
-    parameter: Parameter, value: object, error: type[exc.TwillError], words: str
+    parameter: LaunchParameter, value: object, error: type[exc.TwillError], words: str
 ) -> None:
     with pytest.raises(error) as caught:
         bind([parameter], [value])
@@ -70,7 +70,7 @@ def test_arguments_are_checked_before_a_driver_is_needed() -> None:
 
 
 def test_tensors_on_two_gpus_are_refused() -> None:
-    kernel = Kernel("k", "sm_90a", (POINTER, Parameter("y", "pointer")), handle=None)
+    kernel = Kernel("k", "sm_90a", (POINTER, LaunchParameter("y", "pointer")), handle=None)
     other = TensorView(4096, "bf16", (16, 64), (64, 1), device=1)
     with pytest.raises(exc.WrongArgument, match="`y` is on GPU 1"):
         launch(kernel, LaunchShape((1, 1, 1), (128, 1, 1)), [X, other])

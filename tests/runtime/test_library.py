@@ -17,31 +17,31 @@ from twill.runtime.helper import Helper
 from twill.runtime.library import Inquiry, Library, Shelf, library, path_of
 from twill.runtime.policy import settings
 from twill.runtime.reasons import NOTES
-from twill.runtime.request import Answer, Request
+from twill.runtime.request import Prepared, PrepareRequest
 from twill.runtime.variant import Unsupported
 from twill.store.sqlite import SqliteStore
 
 PATIENCE = 20.0
-REQUEST = Request("k1", "gemm", "gemm.py", (), (), (), (), "module", "h200", True, 1.0, "off", "")
+REQUEST = PrepareRequest("k1", "gemm", "gemm.py", (), (), (), (), "module", "h200", True, 1.0, "off", "")
 
 
 class Played(Helper):
     """A helper that answers at once, on the library's thread. A KeyError: it would not have been asked."""
 
-    def __init__(self, **answers: Answer) -> None:
+    def __init__(self, **answers: Prepared) -> None:
         self.answers = answers
-        self.asked: list[Request] = []
+        self.asked: list[PrepareRequest] = []
 
-    def ask(self, request: Request, tell: Callable[[Answer], None]) -> None:
+    def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None]) -> None:
         self.asked.append(request)
-        tell(self.answers[request.key])
+        notify(self.answers[request.key])
 
 
 @pytest.fixture(autouse=True)
 def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What is said for all kernels."""
     said: list[str] = []
-    monkeypatch.setattr(NOTES, "tell", said.append)
+    monkeypatch.setattr(NOTES, "report", said.append)
     yield said
 
 
@@ -63,7 +63,7 @@ def shelf_of(one: Library, key: str) -> Shelf:
     return inquiry.shelf
 
 
-def settled(one: Library, request: Request) -> Shelf:
+def settled(one: Library, request: PrepareRequest) -> Shelf:
     """What becomes of a kernel that is to be prepared."""
     shelf = shelf_of(one, request.key)
     one.prepare(shelf, request)
@@ -144,7 +144,7 @@ def test_a_task_that_fails_does_not_end_the_others(notes: list[str]) -> None:
 
 def test_a_missing_kernel_is_prepared_once_and_its_notes_are_told(notes: list[str]) -> None:
     text = to_text(artifact("k1", KERNEL.text(), CODE))
-    helper = Played(k1=Answer("k1", "emitted", notes=("the service is down",), artifact=text))
+    helper = Played(k1=Prepared("k1", "emitted", notes=("the service is down",), artifact=text))
     one = Library(None, "", helper)
     shelf = settled(one, REQUEST)
     assert (shelf.state, shelf.kernel is not None, notes) == ("ready", True, ["the service is down"])
@@ -156,23 +156,23 @@ def test_a_missing_kernel_is_prepared_once_and_its_notes_are_told(notes: list[st
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Answer("k1", "unsupported", "gemm.py:3: a scan"), "gemm.py:3: a scan"),
-        (Answer("k1", "failed", "the process is gone"), "the process is gone"),
-        (Answer("k1", "emitted", artifact="{"), "the stored kernel is not whole"),
-        (Answer("k1", "emitted", artifact=to_text(artifact("k2", KERNEL.text(), CODE))), "that of key k2"),
+        (Prepared("k1", "unsupported", "gemm.py:3: a scan"), "gemm.py:3: a scan"),
+        (Prepared("k1", "failed", "the process is gone"), "the process is gone"),
+        (Prepared("k1", "emitted", artifact="{"), "the stored kernel is not whole"),
+        (Prepared("k1", "emitted", artifact=to_text(artifact("k2", KERNEL.text(), CODE))), "that of key k2"),
     ],
 )
-def test_whatever_else_the_helper_says_is_a_refusal(answer: Answer, reason: str) -> None:
+def test_whatever_else_the_helper_says_is_a_refusal(answer: Prepared, reason: str) -> None:
     shelf = settled(Library(None, "", Played(k1=answer)), REQUEST)
     assert (shelf.state, shelf.kernel) == ("refused", None)
     assert reason in shelf.reason
 
 
 def test_nobody_is_asked_for_what_nobody_can_have(tmp_path: Path) -> None:
-    looked = Request(**{**vars(REQUEST), "solve": False})
+    looked = PrepareRequest(**{**vars(REQUEST), "solve": False})
     for one in (Library(None, "", Played()), Library(str(tmp_path / "empty"), "", Played())):
         assert "no schedule is stored" in settled(one, looked).reason
-    behind = Played(k1=Answer("k1", "missing", "nobody has it"))
+    behind = Played(k1=Prepared("k1", "missing", "nobody has it"))
     assert settled(Library(None, "http://127.0.0.1:1", behind), looked).reason == "nobody has it"
 
 

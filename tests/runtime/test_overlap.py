@@ -16,7 +16,7 @@ from tests.runtime.test_kernel import descriptor, vector
 from tests.runtime.test_tensor import torch_tensor
 from twill import exc
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.overlap import Pair, check_apart, meet, pairs_of, span
+from twill.runtime.overlap import OverlapPair, check_apart, meet, pairs_of, span
 from twill.runtime.tensor import TensorView
 
 
@@ -65,7 +65,7 @@ def test_an_overlap_is_refused_with_both_names() -> None:
 
 def test_a_launch_at_other_addresses_is_apart_too_or_is_looked_at_again() -> None:
     (pair,) = pairs_of([("y", "x")], ["x", "n", "y"], {"y": ROWS, "x": ROWS})
-    assert pair == Pair((2, 0), (span(ROWS), span(ROWS)))
+    assert pair == OverlapPair((2, 0), (span(ROWS), span(ROWS)))
     far, near = at(1 << 20), at((1 << 20) + 64)
     here = at(4096)
     assert pair.apart((here, 3, far)) and pair.apart((far, 3, here))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
-from twill.runtime.address import Address
+from twill.runtime.address import TensorAddress
 from twill.runtime.launch import LaunchShape, Packed, pack
-from twill.runtime.module import Parameter
-from twill.runtime.plan import FreeNumber, Plan
+from twill.runtime.module import LaunchParameter
+from twill.runtime.plan import FreeNumber, LaunchPlan
 from twill.runtime.plans import MOST_PLANS, REFUSED, Call, Plans
 from twill.runtime.tensor import TensorView
 
@@ -28,16 +28,18 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
 
 
 def packed(pointer: int) -> Packed:
-    return pack((Parameter("x", "pointer"), Parameter("n", "i32")), (TensorView(pointer, "f32", (), (), 0), 1))
+    return pack(
+        (LaunchParameter("x", "pointer"), LaunchParameter("n", "i32")), (TensorView(pointer, "f32", (), (), 0), 1)
+    )
 
 
-def prepared(pointer: int = 0x1000) -> Plan:
+def prepared(pointer: int = 0x1000) -> LaunchPlan:
     """A launch of a kernel of a pointer, to be aligned by 64 bytes, and a number."""
     parameters = packed(pointer)
     shape = LaunchShape((1, 1, 1), (128, 1, 1))
     number = FreeNumber(1, 1, False, -(1 << 31), 1 << 31)
-    place = (Address(0, 0, 0, 64),)
-    return Plan(0, 77, shape, Config(), 0, parameters, (number,), (parameters.storage[1],), place)
+    place = (TensorAddress(0, 0, 0, 64),)
+    return LaunchPlan(0, 77, shape, Config(), 0, parameters, (number,), (parameters.storage[1],), place)
 
 
 class Config:

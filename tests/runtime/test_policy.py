@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twill import exc
-from twill.runtime.policy import Settings, settings
+from twill.runtime.policy import JitSettings, settings
 
 
 def test_arguments_come_before_the_environment() -> None:
@@ -16,9 +16,9 @@ def test_arguments_come_before_the_environment() -> None:
         "TWILL_STORE": "s",
         "TWILL_SERVER": "u",
     }
-    assert settings(environment={}) == Settings()
-    assert settings(environment=said) == Settings("solve", 0.2, "h100", "s", "u")
-    assert settings("require", 0.0, "b200", "t", "", environment=said) == Settings("require", 0.0, "b200", "t", "")
+    assert settings(environment={}) == JitSettings()
+    assert settings(environment=said) == JitSettings("solve", 0.2, "h100", "s", "u")
+    assert settings("require", 0.0, "b200", "t", "", environment=said) == JitSettings("require", 0.0, "b200", "t", "")
 
 
 def test_off_in_the_environment_wins() -> None:

@@ -10,8 +10,8 @@ from twill.runtime.reasons import MOST, Notes, Reasons
 def test_a_reason_is_logged_once_and_kept_for_every_variant(caplog: pytest.LogCaptureFixture) -> None:
     reasons = Reasons("gemm")
     for variant in ("M=i32", "M=i64", "M=i32"):
-        reasons.tell("MisalignedTensor: it starts at 0x17", variant)
-        reasons.tell("MisalignedTensor: it starts at 0x19", variant)
+        reasons.report("MisalignedTensor: it starts at 0x17", variant)
+        reasons.report("MisalignedTensor: it starts at 0x19", variant)
     assert [record.getMessage() for record in caplog.records] == [
         "gemm runs as Triton's kernel: MisalignedTensor: it starts at 0x17"
     ]
@@ -25,12 +25,12 @@ def test_a_reason_is_logged_once_and_kept_for_every_variant(caplog: pytest.LogCa
 def test_not_more_than_so_many_are_kept() -> None:
     reasons = Reasons("gemm")
     for number in range(MOST + 50):
-        reasons.tell("no", f"M={number}")
+        reasons.report("no", f"M={number}")
     assert len(reasons.text().splitlines()) == MOST
 
 
 def test_a_note_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     notes = Notes()
     for _ in range(3):
-        notes.tell("the service is down")
+        notes.report("the service is down")
     assert [record.getMessage() for record in caplog.records] == ["the service is down"]

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from twill.runtime.request import Answer, Named, Request, Typed, Valued, read_answer, read_request
+from twill.runtime.request import DefaultedParameter, Prepared, PrepareRequest, Typed, Valued, read_answer, read_request
 
-REQUEST = Request(
+REQUEST = PrepareRequest(
     key="k1", kernel="gemm", file="a b\n.py",
-    parameters=(Named("a", False, None), Named("BLOCK", True, 128), Named("s", True, 0.5)),
+    parameters=(DefaultedParameter("a", False, None), DefaultedParameter("BLOCK", True, 128),
+        DefaultedParameter("s", True, 0.5)),
     signature=(Typed("a", "*bf16"), Typed("M", "i32")),
     constants=(Valued("BLOCK", 128), Valued("mode", "tl.bfloat16"), Valued("none", None), Valued("yes", True)),
     divisible=("a", "M"), module='module {\n  "tt.func"\n}\n', machine="h200", solve=True, seconds=1.5, store="off",
     server="http://127.0.0.1:1",
 )  # fmt: skip
-ANSWER = Answer("k1", "emitted", "why\nnot", ("a note", "ein Übel"), "text")
+ANSWER = Prepared("k1", "emitted", "why\nnot", ("a note", "ein Übel"), "text")
 
 
 def test_a_request_is_one_line_and_comes_back() -> None:
@@ -31,7 +32,7 @@ def test_a_request_is_one_line_and_comes_back() -> None:
 def test_an_answer_is_one_line_and_comes_back() -> None:
     assert "\n" not in ANSWER.line()
     assert read_answer(ANSWER.line()) == ANSWER
-    assert read_answer(Answer("k1", "missing").line()) == Answer("k1", "missing", "", (), "")
+    assert read_answer(Prepared("k1", "missing").line()) == Prepared("k1", "missing", "", (), "")
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "null", "{}", '{"key": "k1"}'])
@@ -48,7 +49,7 @@ def test_an_answer_with_a_field_of_another_kind_is_an_error(name: str, value: An
         read_answer(json.dumps(json.loads(ANSWER.line()) | {name: value}))
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Request)])
+@pytest.mark.parametrize("name", [field.name for field in fields(PrepareRequest)])
 def test_a_request_that_lacks_a_field_is_an_error(name: str) -> None:
     document = json.loads(REQUEST.line())
     del document[name]

@@ -13,7 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from twill.runtime.jit import TwillKernel
 from twill.runtime.policy import settings
-from twill.runtime.script import every_kernel, run_script, told
+from twill.runtime.script import every_kernel, run_script, summary
 
 OFF = settings(policy="off")
 SCRIPT = """
@@ -92,4 +92,4 @@ def test_only_kernels_that_were_launched_are_counted(launched: tuple[int, ...], 
     made = [TwillKernel(triton.jit(kernel), OFF) for _ in range(2)]
     for index in launched:
         made[index].twill_dispatch.launched = True
-    assert told(made) == words
+    assert summary(made) == words

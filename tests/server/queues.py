@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.queue import JobQueue, Request
+from server.queue import JobQueue, QueuedRequest
 from twill.store.api import Job, JobBounds, JobProblem
 
 MANY = 1000
@@ -20,10 +20,10 @@ class Clock:
         return self.now
 
 
-def request(key: str = "a", client: str = "me", priority: int = 0, share: float = 1.0, quota: int = 0) -> Request:
+def request(key: str = "a", client: str = "me", priority: int = 0, share: float = 1.0, quota: int = 0) -> QueuedRequest:
     document = f'{{"asked":"{key}"}}'
     head = (key * 64, document, "kernel", "default", "h100", client, "digest", "the machine")
-    return Request(*head, priority, share, quota)
+    return QueuedRequest(*head, priority, share, quota)
 
 
 def bounds(lower: int) -> JobBounds:

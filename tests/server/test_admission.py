@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from server.admission import Admitted, InputLimits, admit, read_body, read_submission
-from server.refusals import Refused
+from server.refusals import RefusedRequest
 from tests.kernels import H100
 from tests.service import body, graph
 from twill.machine.description import Machine
@@ -28,10 +28,10 @@ async def chunks(*parts: bytes) -> AsyncIterator[bytes]:
         yield part
 
 
-def refused(text: bytes, limits: InputLimits = LIMITS) -> Refused:
+def refused(text: bytes, limits: InputLimits = LIMITS) -> RefusedRequest:
     """The refusal of a body, which must not take much memory."""
     tracemalloc.start()
-    with pytest.raises(Refused) as found:
+    with pytest.raises(RefusedRequest) as found:
         admit(read_submission(text, limits), MACHINES, "me", 60.0)
     assert tracemalloc.get_traced_memory()[1] < MEMORY
     tracemalloc.stop()
@@ -65,7 +65,7 @@ def test_a_long_body_is_refused_by_its_announcement_before_any_of_it_is_read() -
         raise AssertionError("read")
         yield b""
 
-    with pytest.raises(Refused) as found:
+    with pytest.raises(RefusedRequest) as found:
         asyncio.run(read_body(never(), "99999999999", LIMITS))
     assert found.value.status == 413
 
@@ -79,7 +79,7 @@ def test_a_long_body_without_an_announcement_is_refused_while_it_comes() -> None
             seen += 1
             yield bytes(1024)
 
-    with pytest.raises(Refused) as found:
+    with pytest.raises(RefusedRequest) as found:
         asyncio.run(read_body(endless(), None, InputLimits(body_bytes=10 * 1024)))
     assert found.value.status == 413 and seen == 11
 
@@ -89,7 +89,7 @@ def test_a_slow_body_is_refused() -> None:
         yield b"{"
         await asyncio.sleep(60)
 
-    with pytest.raises(Refused) as found:
+    with pytest.raises(RefusedRequest) as found:
         asyncio.run(read_body(slow(), None, InputLimits(seconds=0.05)))
     assert found.value.status == 408
 

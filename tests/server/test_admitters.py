@@ -17,7 +17,7 @@ import pytest
 from server.admission import InputLimits
 from server.admitters import Admitters
 from server.processes import PRELOADED
-from server.refusals import Refused
+from server.refusals import RefusedRequest
 from tests.conftest import ROOT
 from tests.kernels import H100
 from tests.service import Client, body, graph, running
@@ -54,14 +54,14 @@ def hurried() -> Iterator[Admitters]:
 def test_a_graph_whose_key_takes_too_long_is_refused_and_the_next_one_is_admitted(hurried: Admitters) -> None:
     assert hurried.admit(sent(graph()), "me").kernel == "scale"
     for _ in range(2):
-        with pytest.raises(Refused, match="was not found within 0.2 s") as found:
+        with pytest.raises(RefusedRequest, match="was not found within 0.2 s") as found:
             hurried.admit(sent(alike()), "me")
         assert (found.value.status, found.value.kind) == (413, "TooHard")
     assert hurried.admit(sent(graph()), "me").client == "me"
 
 
 def test_a_refusal_is_that_of_the_rules(hurried: Admitters) -> None:
-    with pytest.raises(Refused, match="not JSON"):
+    with pytest.raises(RefusedRequest, match="not JSON"):
         hurried.admit(b"{", "me")
     assert hurried.admit(sent(graph()), "me").machine == "h100"
 
@@ -70,7 +70,7 @@ def test_a_process_that_is_killed_is_replaced(hurried: Admitters) -> None:
     hurried.admit(sent(graph()), "me")
     (one,) = hurried.running
     os.kill(one.process.pid or 0, 9)
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedRequest):
         hurried.admit(sent(graph()), "me")
     assert hurried.admit(sent(graph()), "me").kernel == "scale"
 

@@ -16,7 +16,7 @@ from server.service import Service
 from server.tokens import add_token, scopes_of
 from tests.conftest import ROOT
 from tests.service import MemoryStore, body, ended, graph, running
-from twill.cli.serving import listen
+from twill.cli.serve import listen
 from twill.exc import IncompleteTls
 
 NONE = "0" * 64

@@ -18,14 +18,14 @@ from server import pool as pools
 from server import solver_process
 from server.admission import InputLimits, admit, read_submission
 from server.pool import Pool, SolveLimits, began, is_gone, worker_name
-from server.queue import Request
+from server.queue import QueuedRequest
 from server.queue_sqlite import SqliteQueue
 from tests.kernels import H100, example
 from tests.served import children_of
 from tests.service import MemoryStore, body, graph
 from twill.exc import InvalidSchedule, StoreUnavailable
+from twill.graph.anonymous import anonymous
 from twill.graph.dependence import DependenceGraph
-from twill.graph.neutral import neutral
 from twill.schedule.checker.check import check
 from twill.store.api import ENDED, Job
 from twill.store.interface import Entry
@@ -33,7 +33,7 @@ from twill.store.interface import Entry
 LIMITS = SolveLimits(seconds=60.0, megabytes=4096)
 
 
-def request(of: DependenceGraph, **options: object) -> Request:
+def request(of: DependenceGraph, **options: object) -> QueuedRequest:
     submission = read_submission(json.dumps(body(of, **options)).encode(), InputLimits())
     return admit(submission, {"h100": H100}, "me", 60.0).request
 
@@ -88,7 +88,7 @@ def test_a_job_is_solved_checked_and_stored_with_what_was_asked(
     start()
     assert until(queue, job, ENDED).state == "done"
     entry = store.get(job.key)
-    assert entry is not None and entry.graph == neutral(graph()) and entry.asked is not None and entry.asked.seed == 5
+    assert entry is not None and entry.graph == anonymous(graph()) and entry.asked is not None and entry.asked.seed == 5
     assert check(entry.schedule, H100) == () and entry.schedule.certificate.optimal
 
 

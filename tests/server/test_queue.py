@@ -197,12 +197,12 @@ def test_events_tell_the_whole_story_and_can_be_resumed(queue: SqlQueue) -> None
     queue.progress(claim, bounds(3))
     queue.progress(claim, bounds(4))
     queue.finish(claim, "failed", PROBLEM)
-    told = queue.events(job.id)
-    assert [event.sequence for event in told] == [1, 2, 3, 4, 5]
-    stages = [Job.parse(event.job) for event in told]
+    listed = queue.events(job.id)
+    assert [event.sequence for event in listed] == [1, 2, 3, 4, 5]
+    stages = [Job.parse(event.job) for event in listed]
     assert [s.bounds and s.bounds.lower for s in stages] == [None, None, 3, 4, 4]
     assert stages[-1] == queue.get(job.id) and stages[-1].problem == PROBLEM
-    assert queue.events(job.id, after=3) == told[3:]
+    assert queue.events(job.id, after=3) == listed[3:]
 
 
 def test_a_long_story_keeps_its_beginning_and_its_end(queue: SqlQueue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,9 +213,9 @@ def test_a_long_story_keeps_its_beginning_and_its_end(queue: SqlQueue, monkeypat
     for lower in range(25):
         queue.progress(claim, bounds(lower))
     queue.finish(claim, "done")
-    told = queue.events(job.id)
-    assert len(told) == 21
-    last = Job.parse(told[-1].job)
+    listed = queue.events(job.id)
+    assert len(listed) == 21
+    last = Job.parse(listed[-1].job)
     assert last.state == "done" and last.bounds is not None and last.bounds.lower == 24
 
 
@@ -233,8 +233,8 @@ def test_a_document_takes_room_until_its_job_is_done(queue: SqlQueue) -> None:
         claim = queue.claim("worker", LEASE)
         assert claim is not None and queue.finish(claim, state)
     known = queue.submit(request("c"), MANY, solved=True)[0]
-    kept = [queue.request(job.id) for job in (done, failed, known)]
-    assert [one and (one.document, one.machine_document) for one in kept] == [
+    retained = [queue.request(job.id) for job in (done, failed, known)]
+    assert [one and (one.document, one.machine_document) for one in retained] == [
         ("", ""), (request("b").document, "the machine"), ("", ""),
     ]  # fmt: skip
 
@@ -248,21 +248,21 @@ def test_only_so_many_that_can_be_tried_again_are_remembered(
         clock.now += 1
         jobs.append(submit(queue, key))
         queue.cancel(jobs[-1].id)
-    kept = [queue.request(job.id) for job in jobs]
-    assert [bool(one and one.document) for one in kept] == [False, False, True, True]
+    retained = [queue.request(job.id) for job in jobs]
+    assert [bool(one and one.document) for one in retained] == [False, False, True, True]
     queue.forget(100)
     again = queue.request(jobs[-1].id)
     assert again is not None and again.machine_document == "the machine"
 
 
 def test_only_ended_jobs_are_forgotten(queue: SqlQueue, clock: Clock) -> None:
-    gone, kept = submit(queue, "a"), submit(queue, "b")
+    gone, retained = submit(queue, "a"), submit(queue, "b")
     queue.cancel(gone.id)
     assert queue.forget(0) == 0
     clock.now += 1
     assert queue.forget(0) == 1
     assert queue.get(gone.id) is None and queue.events(gone.id) == ()
-    assert queue.get(kept.id) == kept
+    assert queue.get(retained.id) == retained
 
 
 def test_a_machine_is_kept_once_for_all_jobs_and_goes_with_the_last(queue: SqlQueue, clock: Clock) -> None:

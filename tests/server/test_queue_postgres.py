@@ -45,9 +45,9 @@ def test_whoever_listens_hears_of_every_step_from_every_process(queue: PostgresQ
     job = submit(other)
     claim = other.claim("w", LEASE)
     assert claim is not None and other.finish(claim, "done")
-    told = [heard.get(timeout=30) for _ in range(3)]
+    listed = [heard.get(timeout=30) for _ in range(3)]
     other.close()
-    assert told == [f"{job.id} {state}" for state in ("queued", "running", "done")]
+    assert listed == [f"{job.id} {state}" for state in ("queued", "running", "done")]
 
 
 def test_a_worker_takes_only_jobs_of_its_version(url: str) -> None:

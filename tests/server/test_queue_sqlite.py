@@ -82,13 +82,13 @@ def test_a_file_of_a_later_edition_is_refused(queue: SqliteQueue) -> None:
 
 
 def test_a_full_disk_is_told_and_what_was_accepted_stays(queue: SqliteQueue) -> None:
-    kept = submit(queue)
+    retained = submit(queue)
     with queue.reading() as db:
         pages = db.execute("PRAGMA page_count").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then says what it says of a full disk
     with pytest.raises(QueueUnavailable, match="full"):
         queue.submit(dataclasses.replace(request("b"), document="x" * 10**6), MANY)
-    assert queue.trouble() == "" and queue.recent(9) == (kept,)
+    assert queue.trouble() == "" and queue.recent(9) == (retained,)
 
 
 def test_a_queue_that_cannot_be_written_says_why(queue: SqliteQueue) -> None:

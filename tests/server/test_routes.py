@@ -16,7 +16,7 @@ from server.queue import QueueUnavailable
 from server.tokens import add_token, scopes_of
 from tests.kernels import H100, example
 from tests.service import Client, body, ended, graph, running
-from twill.graph.neutral import neutral
+from twill.graph.anonymous import anonymous
 from twill.machine.description import Machine
 from twill.machine.names import list_machines
 from twill.store.api import Job, MachineList, Refusal, ScheduleList
@@ -159,7 +159,7 @@ def test_event_streams_are_bounded_and_given_back(tmp_path: Path) -> None:
 def test_a_schedule_may_be_kept_a_while_and_has_the_hash_of_its_bytes_as_etag(client: Client, solved: Job) -> None:
     answer = client.get(f"/v1/schedules/{solved.key}")
     entry = Entry.parse(answer.content)
-    assert entry.key == solved.key and entry.schedule.kernel == "scale" and entry.graph == neutral(graph())
+    assert entry.key == solved.key and entry.schedule.kernel == "scale" and entry.graph == anonymous(graph())
     assert answer.headers["cache-control"] == "public, max-age=300"
     etag = answer.headers["etag"]
     for names in (etag, f"W/{etag}", f'"x", {etag}', "*"):

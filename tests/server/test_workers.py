@@ -74,16 +74,16 @@ def test_a_stream_at_one_front_end_tells_at_once_what_another_process_does(
     elsewhere = PostgresQueue(url)
     with serving(front) as client:
         job = client.post("/v1/jobs", json=body()).json()["id"]
-        told = []
+        listed = []
         with client.stream("GET", f"/v1/jobs/{job}/events", timeout=PATIENCE) as stream:
             lines = stream.iter_lines()
             for line in lines:
                 if line.startswith("data: "):
-                    told.append(Job.parse(line.removeprefix("data: ")).state)
-                    if told == ["queued"]:
+                    listed.append(Job.parse(line.removeprefix("data: ")).state)
+                    if listed == ["queued"]:
                         claim = elsewhere.claim("w", LEASE)
                         assert claim is not None and elsewhere.finish(claim, "done")
-        assert told == ["queued", "running", "done"]
+        assert listed == ["queued", "running", "done"]
     elsewhere.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.text import Text
 
 from tests.schedules import attention_schedule
-from twill.schedule.document import Op, Schedule
+from twill.schedule.document import Schedule, ScheduledOp
 from twill.show.gantt import ASCII, gantt
 from twill.show.view import LoopView, views
 
@@ -71,7 +71,7 @@ def test_a_bar_that_fills_the_interval_still_shows_where_it_begins() -> None:
     schedule = attention_schedule()
     loop = schedule.loops[0]
 
-    def held(op: Op) -> Op:
+    def held(op: ScheduledOp) -> ScheduledOp:
         return op.model_copy(update={"hold": 2048, "start": 1024, "row": 1024}) if op.name == "k" else op
 
     instructions = (loop.graph.instructions[0].model_copy(update={"hold": 2048}), *loop.graph.instructions[1:])

@@ -9,7 +9,7 @@ from tests.exhaustive import budgets_of, longest_paths, row_vectors, starts_with
 from tests.groupings import groupings
 from tests.rules import Plan, broken, length
 from tests.strategies import make_graph, make_machine, problems
-from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Read, Use, Value
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Read, Use
 from twill.machine.description import Machine
 from twill.smt import grid_rules
 from twill.smt.assignment import Assignment
@@ -104,7 +104,7 @@ def test_a_spill_blocks_its_warp_group_all_the_time_it_takes() -> None:
     machine = make_machine(compute_groups=2)
     far = chain(1, 2).model_copy(update={"contexts": ("load",)})
     edge = CostedEdge(src=0, dst=1, delay=2, distance=0, crossing=3, kind="value")
-    value = Value(
+    value = CostedValue(
         id=0, name="x", line=1, block=-1, producer=0, space="register", bytes=0, registers=2,
         reads=(Read(reader=1, distance=0),), spill=3,
     )  # fmt: skip
@@ -153,7 +153,7 @@ def test_the_printed_form_has_every_iteration_and_every_pair_of_cycles() -> None
 def test_what_an_iteration_hands_on_is_live_until_it_is_read() -> None:
     """A value that the next iteration reads is alive in a row of its own, whichever iterations the program has."""
     machine = make_machine(shared=64)
-    value = Value(
+    value = CostedValue(
         id=0, name="x", line=1, block=-1, producer=0, space="shared", bytes=64, registers=0,
         reads=(Read(reader=1, distance=1),), spill=0,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.graphs import graph, instruction
 from tests.strategies import make_machine
 from twill.smt.backend import Z3Session
-from twill.smt.encoding import Encoding, Origin, implies, number, read_end
+from twill.smt.encoding import Encoding, RuleOrigin, implies, number, read_end
 
 QUIET = settings(deadline=None, max_examples=80, derandomize=True)
 MACHINE = make_machine()
@@ -157,20 +157,20 @@ def test_same_needs_no_unknown_where_it_is_settled() -> None:
 # -- origins ------------------------------------------------------------------------------------
 
 
-def explained(dropped: frozenset[Origin] = frozenset()) -> Encoding:
+def explained(dropped: frozenset[RuleOrigin] = frozenset()) -> Encoding:
     """x <= 3 by one rule and 5 <= x by another."""
     e = Encoding(graph((instruction(0),)), MACHINE, Z3Session(), (1, 1), explain=True, dropped=dropped)
     e.session.declare("x", "Int")
-    e.add("(<= x 3)", Origin("low", (0,)))
-    e.add("(<= 5 x)", Origin("high", (0,)))
-    e.add("(<= x 4)", Origin("low", (0,)))
+    e.add("(<= x 3)", RuleOrigin("low", (0,)))
+    e.add("(<= 5 x)", RuleOrigin("high", (0,)))
+    e.add("(<= x 4)", RuleOrigin("low", (0,)))
     e.flush()
     return e
 
 
 def test_an_assertion_holds_under_the_literal_of_its_origin() -> None:
     e = explained()
-    assert set(e.origins.values()) == {Origin("low", (0,)), Origin("high", (0,))}
+    assert set(e.origins.values()) == {RuleOrigin("low", (0,)), RuleOrigin("high", (0,))}
     assert e.session.check().outcome == "sat"
     answer = e.session.check(assuming=sorted(e.origins))
     assert answer.outcome == "unsat"
@@ -178,15 +178,15 @@ def test_an_assertion_holds_under_the_literal_of_its_origin() -> None:
 
 
 def test_what_is_dropped_is_not_asserted() -> None:
-    e = explained(frozenset({Origin("low", (0,))}))
-    assert set(e.origins.values()) == {Origin("high", (0,))}
+    e = explained(frozenset({RuleOrigin("low", (0,))}))
+    assert set(e.origins.values()) == {RuleOrigin("high", (0,))}
     assert e.session.check(assuming=sorted(e.origins)).outcome == "sat"
 
 
 def test_without_explanations_assertions_hold_at_once() -> None:
     e = two(1, 1)
     e.session.declare("x", "Int")
-    e.add("(<= x 3)", Origin("low"))
+    e.add("(<= x 3)", RuleOrigin("low"))
     assert e.session.check(["(= x 9)"]).outcome == "sat"  # pending
     e.flush()
     assert e.session.check(["(= x 9)"]).outcome == "unsat"

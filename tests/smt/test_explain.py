@@ -9,11 +9,11 @@ from tests.kernels import H100, costed_example
 from tests.strategies import make_machine
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.smt.explain import Explanation, Request, explain
+from twill.smt.explain import ExplainRequest, Explanation, explain
 from twill.smt.pins import parse_pin
 
 MACHINE = make_machine()
-Case = tuple[CostedGraph, Machine, Request, set[str], str]
+Case = tuple[CostedGraph, Machine, ExplainRequest, set[str], str]
 
 
 def crowded(count: int) -> CostedGraph:
@@ -46,33 +46,34 @@ def held() -> CostedGraph:
 
 CASES: dict[str, Case] = {
     "capacity": (
-        crowded(3), MACHINE, Request(11), {"capacity"},
+        crowded(3), MACHINE, ExplainRequest(11), {"capacity"},
         "v0 (line 10), v1 (line 11) and v2 (line 12) hold the tensor unit for 12 cycles, more than I = 11",
     ),
     "recurrence": (
-        circle(), MACHINE, Request(10), {"dependence"},
+        circle(), MACHINE, ExplainRequest(10), {"dependence"},
         "v1 (line 11) waits 6 cycles for v0 (line 10); "
         "v0 (line 10) of 1 iteration later waits 5 cycles for v1 (line 11)",
     ),
     "registers": (
-        wide(), make_machine(compute_groups=1), Request(9), {"register limit", "dependence"},
+        wide(), make_machine(compute_groups=1), ExplainRequest(9), {"register limit", "dependence"},
         "the values x0, x1 take 80 registers a thread where they are alive together",
     ),
     "memory": (
-        ring(), MACHINE, Request(10), {"memory capacity (shared)", "dependence"},
+        ring(), MACHINE, ExplainRequest(10), {"memory capacity (shared)", "dependence"},
         "one slot for each tile in shared memory takes 200 bytes (x0 200 bytes), "
         "and with the further slots that lifetimes need that is more than there is",
     ),
     "issue": (
-        held(), MACHINE, Request(9), {"concurrency", "warp uniqueness"},
+        held(), MACHINE, ExplainRequest(9), {"concurrency", "warp uniqueness"},
         "a warp group issues in order: v0 (line 10), v1 (line 11) and v2 (line 12) would hold one warp group for "
         "18 cycles an iteration, and an iteration has I = 9",
     ),
-    "copies": (circle(), MACHINE, Request(11, copies=0), {"at most 0 copies"}, "at most 0 copies"),
+    "copies": (circle(), MACHINE, ExplainRequest(11, copies=0), {"at most 0 copies"}, "at most 0 copies"),
     "groups": (
-        held(), MACHINE, Request(12, groups=1), {"at most 1 warp groups", "concurrency"}, "at most 1 warp groups",
+        held(), MACHINE, ExplainRequest(12, groups=1), {"at most 1 warp groups", "concurrency"},
+        "at most 1 warp groups",
     ),
-    "pin": (circle(), MACHINE, Request(20, pins=(parse_pin("v1<v0"),)), {"pin v1<v0", "dependence"},
+    "pin": (circle(), MACHINE, ExplainRequest(20, pins=(parse_pin("v1<v0"),)), {"pin v1<v0", "dependence"},
             "pin v1<v0: v0 (line 10) and v1 (line 11)"),
 }  # fmt: skip
 
@@ -111,11 +112,12 @@ def test_every_rule_of_the_core_is_needed(case: Case) -> None:
 
 @pytest.mark.parametrize(
     ("case", "more"),
-    [("capacity", Request(12)), ("recurrence", Request(11)), ("memory", Request(16)), ("issue", Request(12)),
-     ("copies", Request(11, copies=1)), ("groups", Request(18, groups=1)),
-     ("pin", Request(20, pins=(parse_pin("v0<v1"),)))],
+    [("capacity", ExplainRequest(12)), ("recurrence", ExplainRequest(11)), ("memory", ExplainRequest(16)),
+        ("issue", ExplainRequest(12)),
+     ("copies", ExplainRequest(11, copies=1)), ("groups", ExplainRequest(18, groups=1)),
+     ("pin", ExplainRequest(20, pins=(parse_pin("v0<v1"),)))],
 )  # fmt: skip
-def test_a_possible_request_has_no_explanation(case: str, more: Request) -> None:
+def test_a_possible_request_has_no_explanation(case: str, more: ExplainRequest) -> None:
     g, machine, *_ = CASES[case]
     assert explain(g, machine, more) is None
 
@@ -124,26 +126,26 @@ def test_a_gemm_cannot_be_faster_than_its_accumulator() -> None:
     g = costed_example("gemm")
     (acc,) = [i for i in g.instructions if i.op == "dot"]
     best = acc.uses[0].cycles
-    found = explain(g, H100, Request(best - 1))
+    found = explain(g, H100, ExplainRequest(best - 1))
     assert found is not None
-    told = " ".join(found.sentences)
-    assert f"acc (line {acc.line})" in told
-    assert f"{best} cycles" in told
-    assert explain(g, H100, Request(best)) is None
+    listed = " ".join(found.sentences)
+    assert f"acc (line {acc.line})" in listed
+    assert f"{best} cycles" in listed
+    assert explain(g, H100, ExplainRequest(best)) is None
 
 
 def test_a_gemm_in_two_row_blocks_needs_three_copies_for_its_loads() -> None:
     g = costed_example("gemm", split=2)
     busy = sum(i.uses[0].cycles for i in g.instructions if i.op == "dot")
-    found = explain(g, H100, Request(busy, copies=2))
+    found = explain(g, H100, ExplainRequest(busy, copies=2))
     assert found is not None
     assert found.sentences[0] == "at most 2 copies"
     assert "waits" in found.sentences[-1]
     assert "in row block" in found.sentences[-1]
-    assert explain(g, H100, Request(busy, copies=3)) is None
-    assert explain(g, H100, Request(busy, copies=2), dropped=frozenset(found.origins)) is None
+    assert explain(g, H100, ExplainRequest(busy, copies=3)) is None
+    assert explain(g, H100, ExplainRequest(busy, copies=2), dropped=frozenset(found.origins)) is None
 
 
 def test_undecided_is_no_explanation() -> None:
     with pytest.raises(TimeoutError):
-        explain(costed_example("attention", "full", split=2), H100, Request(2047), seconds=0.0)
+        explain(costed_example("attention", "full", split=2), H100, ExplainRequest(2047), seconds=0.0)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernels import H100, costed_example
 from twill.machine.description import Machine
-from twill.smt.explain import Explanation, Request, explain
+from twill.smt.explain import ExplainRequest, Explanation, explain
 from twill.smt.pins import parse_pin
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
@@ -37,36 +37,37 @@ class Case:
     """A request, the words that must be in its explanation, and the request without what they name."""
 
     machine: Machine
-    request: Request
+    request: ExplainRequest
     words: tuple[str, ...]
-    relieved: Request
+    relieved: ExplainRequest
     relief: Machine = H100
 
 
 PIN = parse_pin("acc<b")
 CASES = {
     "pins": Case(
-        H100, Request(BEST, pins=(PIN,)),
-        ("pin acc<b: b (line 35) and acc (line 36)", "acc (line 36) waits 688 cycles for b (line 35)"), Request(BEST),
+        H100, ExplainRequest(BEST, pins=(PIN,)),
+        ("pin acc<b: b (line 35) and acc (line 36)", "acc (line 36) waits 688 cycles for b (line 35)"),
+        ExplainRequest(BEST),
     ),
     "interval": Case(
-        H100, Request(BEST - 1),
-        ("acc (line 36) x 2 row blocks hold the tensor unit for 512 cycles, more than I = 511",), Request(BEST),
+        H100, ExplainRequest(BEST - 1),
+        ("acc (line 36) x 2 row blocks hold the tensor unit for 512 cycles, more than I = 511",), ExplainRequest(BEST),
     ),
     "registers": Case(
-        with_registers(80), Request(4 * BEST),
+        with_registers(80), ExplainRequest(4 * BEST),
         ("registers a thread that are taken all the time: acc (line 36) 64 for each of 2", "80 for compute"),
-        Request(4 * BEST),
+        ExplainRequest(4 * BEST),
     ),
     "shared memory": Case(
-        with_shared(24 * 1024), Request(4 * BEST),
+        with_shared(24 * 1024), ExplainRequest(4 * BEST),
         ("one slot for each tile in shared memory takes 32 KiB (a 16 KiB, b 16 KiB), and there are 24 KiB",),
-        Request(4 * BEST),
+        ExplainRequest(4 * BEST),
     ),
     "warp groups": Case(
-        H100, Request(BEST, groups=1),
+        H100, ExplainRequest(BEST, groups=1),
         ("at most 1 warp groups", "a (line 34) needs a warp group for issue, and acc (line 36) needs a warp group for"),
-        Request(BEST, groups=2),
+        ExplainRequest(BEST, groups=2),
     ),
 }  # fmt: skip
 
@@ -81,9 +82,9 @@ def why(case: Case) -> Explanation:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_explanation_speaks_of_the_kernel(case: Case) -> None:
     found = why(case)
-    told = "\n".join(found.sentences)
+    listed = "\n".join(found.sentences)
     assert found.minimal
-    assert all(words in told for words in case.words), told
+    assert all(words in listed for words in case.words), listed
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -12,7 +12,7 @@ from tests.kernels import H100, costed_example, example
 from tests.strategies import problems
 from twill.exc import BudgetExhausted
 from twill.graph.costed import CostedGraph
-from twill.graph.quiet import awaited, is_product, one_result, quiet_pairs
+from twill.graph.mma_hazards import awaited, hazard_pairs, is_mma, one_result
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
@@ -46,7 +46,7 @@ def test_a_margin_costs_at_most_one_more_copy(problem: tuple[CostedGraph, Machin
 
 
 @pytest.fixture(params=KEPT)
-def kept(request: pytest.FixtureRequest) -> Schedule:
+def retained(request: pytest.FixtureRequest) -> Schedule:
     """A schedule that was found with a margin."""
     return load_schedule(next(e.path for e in examples() if e.name == request.param))
 
@@ -63,7 +63,7 @@ def test_products_of_attention_may_be_late(kept: Schedule) -> None:
         for e in one_result(graph).edges
         if awaited(graph, e)
     ]
-    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    longest = max(u.cycles for i in graph.instructions if is_mma(i) for u in i.uses)
     assert min(late) >= longest // PARTS
 
 
@@ -71,29 +71,29 @@ def test_the_more_groups_share_the_tensor_core_the_later_products_may_be() -> No
     schedule = load_schedule(next(e.path for e in examples() if e.name == THREE))
     graph, start = schedule.loops[0].graph, starts(schedule)
     late = [start[e.dst] + e.distance * schedule.ii - start[e.src] - e.delay for e in graph.edges if awaited(graph, e)]
-    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    longest = max(u.cycles for i in graph.instructions if is_mma(i) for u in i.uses)
     assert min(late) >= (len(issuers(schedule)) - 1) * longest > longest
 
 
 def issuers(schedule: Schedule) -> set[int]:
     """Warp groups of the main loop's products."""
     graph = schedule.loops[0].graph
-    return {op.warp_group for op in schedule.ops if op.loop == 1 and is_product(graph.instructions[op.id])}
+    return {op.warp_group for op in schedule.ops if op.loop == 1 and is_mma(graph.instructions[op.id])}
 
 
 def test_nothing_writes_registers_of_products_while_one_is_in_flight(kept: Schedule) -> None:
     graph, start = kept.loops[0].graph, starts(kept)
     group = {op.id: op.warp_group for op in kept.ops if op.loop == 1}
-    for writer, product in quiet_pairs(graph):
-        if group[writer] != group[product]:
+    for writer, mma in hazard_pairs(graph):
+        if group[writer] != group[mma]:
             continue
-        ahead = (start[product] - start[writer]) % kept.ii
-        assert graph.instructions[writer].hold <= ahead <= kept.ii - graph.instructions[product].latency
+        ahead = (start[mma] - start[writer]) % kept.ii
+        assert graph.instructions[writer].hold <= ahead <= kept.ii - graph.instructions[mma].latency
 
 
 def test_products_of_a_group_follow_one_another(kept: Schedule) -> None:
-    products = [op for op in kept.ops if op.loop == 1 and is_product(kept.loops[0].graph.instructions[op.id])]
-    order = [op.warp_group for op in sorted(products, key=lambda op: op.row)]
+    mmas = [op for op in kept.ops if op.loop == 1 and is_mma(kept.loops[0].graph.instructions[op.id])]
+    order = [op.warp_group for op in sorted(mmas, key=lambda op: op.row)]
     changes = sum(one != other for one, other in zip(order, [*order[1:], order[0]], strict=True))
     assert changes == len(set(order)) > 1
 
@@ -123,7 +123,7 @@ def lateness(a: Assignment) -> int:
 def test_part_of_the_budget_is_kept_for_room() -> None:
     """A limit that answers no question about copies ends the proof, not the search for room."""
     graph = costed_example("attention", "full", split=2)
-    longest = max(u.cycles for i in graph.instructions if is_product(i) for u in i.uses)
+    longest = max(u.cycles for i in graph.instructions if is_mma(i) for u in i.uses)
     found = Search(graph, H100, lower_bounds(graph, H100), Limits(resource_limit=1), margin=True).run()
     assert found.assignment is not None and found.objective is not None
     assert lateness(found.assignment) >= longest // PARTS

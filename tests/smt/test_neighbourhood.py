@@ -13,7 +13,7 @@ from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
 from twill.smt.assignment import Assignment
 from twill.smt.limits import Limits
-from twill.smt.neighbourhood import CHOICES, Neighbourhoods, kept
+from twill.smt.neighbourhood import CHOICES, Neighbourhoods, fixed_structure
 from twill.smt.problem import Problem
 from twill.smt.questions import Questions
 from twill.zlp.slots import slots_of
@@ -45,7 +45,7 @@ def test_what_is_kept_of_a_schedule_is_true_of_it(problem: tuple[CostedGraph, Ma
     itself += [t for v, s in enumerate(known.slot) if (t := e.same(v, same_group[s])) != "true"]
     e.flush()
     if e.session.check(itself).outcome == "sat":  # it is not where symmetric schedules are excluded
-        assert e.session.check([*itself, *kept(e, known, set())]).outcome == "sat"
+        assert e.session.check([*itself, *fixed_structure(e, known, set())]).outcome == "sat"
 
 
 @QUIET

@@ -8,7 +8,7 @@ from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check
-from twill.schedule.document import Candidate, Schedule
+from twill.schedule.document import CooperationCandidate, Schedule
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
 from twill.tile.trip import Trip
@@ -24,8 +24,8 @@ def pipeline(number: int, registers: int) -> CostedGraph:
         instruction(1, ("alu", 4)),
     )
     tile = value(0, (1, 0), space="shared", size=16)
-    kept = value(1, (1, 2), size=registers)
-    made = graph(ops, (edge(0, 1, 5, crossing=2), edge(1, 1, 4, distance=2)), (tile, kept))
+    retained = value(1, (1, 2), size=registers)
+    made = graph(ops, (edge(0, 1, 5, crossing=2), edge(1, 1, 4, distance=2)), (tile, retained))
     return made.model_copy(update={"region": number, "line": 10 * number})
 
 
@@ -38,7 +38,7 @@ def solved(g: CostedGraph, machine: Machine = MACHINE) -> Solved:
     return Solved(region, g, Search(g, machine, lower_bounds(g, machine)).run())
 
 
-def document(main: Solved, loops: list[Solved], *, candidates: tuple[Candidate, ...] = ()) -> Schedule:
+def document(main: Solved, loops: list[Solved], *, candidates: tuple[CooperationCandidate, ...] = ()) -> Schedule:
     """The document of loops."""
     kernel = DependenceGraph(
         kernel="kernel", spec="spec", file="kernel.py", dims=(), regions=tuple(s.region for s in loops)

@@ -6,9 +6,9 @@ import pytest
 
 from tests.kernels import H100, example
 from twill.exc import BadPin, BudgetExhausted, Infeasible
-from twill.smt.explain import Request
+from twill.smt.explain import ExplainRequest
 from twill.smt.pins import parse_pin
-from twill.solve.explain import Asked, answer, explain, spelled
+from twill.solve.explain import ExplainLimits, answer, explain, spelled
 from twill.solve.pipeline import SolveOptions, solve
 
 GEMM = example("gemm")
@@ -19,7 +19,7 @@ def told(
     *, ii: int | None = None, pins: tuple[str, ...] = (), copies: int | None = None, groups: int | None = None
 ) -> str:
     """The text about the GEMM."""
-    return explain(GEMM, H100, SolveOptions(ii=ii, pins=pins), Asked(copies, groups))
+    return explain(GEMM, H100, SolveOptions(ii=ii, pins=pins), ExplainLimits(copies, groups))
 
 
 def test_unasked_it_says_why_nothing_is_better() -> None:
@@ -58,14 +58,17 @@ def test_a_pin_is_explained_with_the_lines_of_the_kernel() -> None:
 
 def test_one_copy_is_a_copy() -> None:
     pin = parse_pin("a<b")
-    assert spelled(Request(7)) == "I = 7"
-    assert spelled(Request(7, copies=1)) == "I = 7 with at most 1 copy"
-    assert spelled(Request(7, 2, 3, (pin,))) == "I = 7 with at most 2 copies and at most 3 warp groups and the pin a<b"
+    assert spelled(ExplainRequest(7)) == "I = 7"
+    assert spelled(ExplainRequest(7, copies=1)) == "I = 7 with at most 1 copy"
+    assert (
+        spelled(ExplainRequest(7, 2, 3, (pin,)))
+        == "I = 7 with at most 2 copies and at most 3 warp groups and the pin a<b"
+    )
 
 
 def test_an_answer_that_takes_too_long_is_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twill.solve.explain.SECONDS", 0.0)
-    text = answer(BEST.loops[0].graph, H100, Request(BEST.ii - 1))
+    text = answer(BEST.loops[0].graph, H100, ExplainRequest(BEST.ii - 1))
     assert text == f"I = {BEST.ii - 1}: not decided within 0 s"
 
 

@@ -15,7 +15,7 @@ from twill.exc import BadPin, BudgetExhausted, Infeasible, NothingToSchedule, St
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.schedule.checker.check import check
-from twill.schedule.document import Op, Schedule
+from twill.schedule.document import Schedule, ScheduledOp
 from twill.solve.pipeline import Report, SolveOptions, main_region, schedulable, solve, solve_top
 
 MACHINES = {"h100": H100, "b200": B200}
@@ -114,7 +114,7 @@ def test_the_key_tells_kernels_machines_and_options_apart() -> None:
 # -- what appears by itself ---------------------------------------------------------------------
 
 
-def cycles(op: Op, ii: int, count: int) -> set[int]:
+def cycles(op: ScheduledOp, ii: int, count: int) -> set[int]:
     """The cycles modulo I from the start of an op."""
     return {(op.start + n) % ii for n in range(count)}
 

@@ -18,7 +18,7 @@ from twill.graph.extract import extract
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.schedule.checker.check import check_or_raise
-from twill.schedule.document import Candidate, Schedule, Strategy
+from twill.schedule.document import CooperationCandidate, Schedule, Strategy
 from twill.schedule.key import units_of
 from twill.smt.limits import Limits
 from twill.smt.outcome import Outcome
@@ -38,7 +38,7 @@ def document(costed: CostedGraph, machine: Machine, outcome: Outcome) -> Schedul
     region = Region.model_construct(id=costed.region, kind="loop", line=costed.line, trip=None)
     kernel = DependenceGraph.model_construct(kernel="two_steps", spec="test", file="", regions=(region,))
     solved = Solved(region, costed, outcome)
-    chosen = Candidate(cooperation=costed.cooperation, verdict="chosen", ii=solved.outcome_ii)
+    chosen = CooperationCandidate(cooperation=costed.cooperation, verdict="chosen", ii=solved.outcome_ii)
     made = assemble(kernel, machine, solved, [solved], [chosen], (), "0" * 64, 0.0)
     check_or_raise(made, machine)
     return made

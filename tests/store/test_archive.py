@@ -15,7 +15,7 @@ from tests.store.test_http import mine
 from tests.stores import entry_of, poisons
 from twill.exc import FileMissing, MalformedArchive
 from twill.store.archive import UNTRUSTED, export_lines, homeless, import_archive
-from twill.store.care import keys
+from twill.store.maintenance import keys
 from twill.store.rows import sha256
 from twill.store.signing import SigningKeys
 from twill.store.sqlite import SqliteStore
@@ -53,14 +53,14 @@ def sealed(tmp_path: Path, objects: list[dict[str, Any]]) -> Path:
 def test_everything_comes_back(store: SqliteStore, exported: list[str], tmp_path: Path) -> None:
     path = write(tmp_path, exported)
     done = import_archive(store, path)
-    assert (done.kept, done.known, done.artifacts, done.refused) == (2, 0, 1, ())
+    assert (done.imported, done.known, done.artifacts, done.refused) == (2, 0, 1, ())
     entry, machine = mine()
     assert store.get(entry_of().key) == homeless(entry_of())
     assert store.get(entry.key) == homeless(entry)
     assert store.machine("mine", machine.digest()) == machine
     assert store.get_artifact(entry_of().key, "a.cubin") == bytes(range(256))
     again = import_archive(store, path)
-    assert (again.kept, again.known) == (0, 2)
+    assert (again.imported, again.known) == (0, 2)
 
 
 def test_what_is_bad_in_the_store_is_not_exported(store: SqliteStore) -> None:
@@ -106,7 +106,7 @@ def test_a_poisoned_entry_is_refused_and_the_rest_kept(which: str, store: Sqlite
     objects += [{"entry": json.loads(entry.canonical())} for entry in (poisons()[which], entry_of(1))]
     done = import_archive(store, sealed(tmp_path, objects))
     harmless = poisons()[which] == entry_of(name="layer_norm")
-    assert done.kept == 1 + harmless
+    assert done.imported == 1 + harmless
     assert len(done.refused) == 1 - harmless
     assert store.get(entry_of(0).key) is None
 
@@ -185,7 +185,7 @@ def test_an_artifact_that_is_there_is_never_replaced(store: SqliteStore, tmp_pat
     path = write(tmp_path, list(export_lines(with_code(tmp_path / "other", b"older"), [key], MINE)))
     store.put_artifact(key, "launch", b"genuine")
     done = import_archive(store, path, MINE)
-    assert (done.kept, done.artifacts, done.refused) == (1, 0, ())
+    assert (done.imported, done.artifacts, done.refused) == (1, 0, ())
     assert store.get_artifact(key, "launch") == b"genuine"
 
 

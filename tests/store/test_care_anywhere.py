@@ -10,7 +10,7 @@ from tests.kernels import H100
 from tests.postgres import server
 from tests.stores import entry_of
 from twill.cli import main
-from twill.store.care import artifact_names, collect, keys, quarantined, size, verify
+from twill.store.maintenance import artifact_names, collect, keys, quarantined, size, verify
 from twill.store.objects import LARGE, Objects
 from twill.store.postgres import PostgresStore
 from twill.store.sql import SqlStore
@@ -23,8 +23,8 @@ def test_what_is_there_is_told_by_key_and_kernel(anywhere: SqlStore) -> None:
     assert keys(anywhere, kernel="gemm") == (entry_of(0).key, entry_of(1).key)
     assert keys(anywhere, entry_of(1).key[:10]) == (entry_of(1).key,)
     assert artifact_names(anywhere, entry_of(1).key) == ("b.cu",)
-    told = size(anywhere)
-    assert (told.schedules, told.artifacts, told.quarantined) == (3, 1, 0) and min(told.bytes, told.file) > 0
+    listed = size(anywhere)
+    assert (listed.schedules, listed.artifacts, listed.quarantined) == (3, 1, 0) and min(listed.bytes, listed.file) > 0
 
 
 def test_what_is_bad_is_found_and_what_is_old_is_removed_unless_it_is_pinned(anywhere: SqlStore) -> None:

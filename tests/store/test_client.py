@@ -10,10 +10,10 @@ from tests.kernels import H100
 from tests.services import Reply, answer, dead_address, entry_answer, playing, raw, refusal, silence
 from tests.stores import entry_of, graph_of
 from twill.exc import ServiceRefused, ServiceUnavailable
-from twill.schedule.key import Asked
+from twill.schedule.key import KeyOptions
 from twill.store import client as client_module
 from twill.store.api import Job, JobBounds, MachineList, MachineSummary, ScheduleList, SolveRequest, Submission
-from twill.store.breaker import Breaker
+from twill.store.circuit_breaker import Breaker
 from twill.store.client import Client, messages
 from twill.store.interface import summary_of
 
@@ -58,7 +58,7 @@ def test_every_call_sends_and_reads_its_document() -> None:
     ]
     sent = Submission.parse(service.seen[3].body)
     assert (sent.graph, sent.machine, sent.options.budget) == (graph_of().homeless(), "h100", 5)
-    assert sent.options.asked() == Asked()
+    assert sent.options.asked() == KeyOptions()
 
 
 def test_an_entry_is_asked_for_with_the_etag_it_had() -> None:

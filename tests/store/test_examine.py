@@ -13,11 +13,11 @@ from tests.kernels import H100, example
 from tests.stores import coarse_scale, entry_of, poisons, with_schedule
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
-from twill.schedule.key import Asked, schedule_key
+from twill.schedule.key import KeyOptions, schedule_key
 from twill.solve.pipeline import SolveOptions, solve
 from twill.store.examine import RUNS, checker, examine, mark
-from twill.store.filing import file
 from twill.store.rescaled import same_graph
+from twill.store.validation import file
 from twill.zlp.normalize import normalize
 
 POISONS = tuple(poisons())
@@ -78,7 +78,7 @@ def test_the_checker_that_a_mark_names_is_everything_that_examine_runs() -> None
 def test_the_key_is_that_of_the_solve() -> None:
     schedule = entry_of().schedule
     assert schedule_key(example("gemm"), H100.digest()) == schedule.key
-    assert schedule_key(example("gemm"), H100.digest(), Asked(ii=7)) != schedule.key
+    assert schedule_key(example("gemm"), H100.digest(), KeyOptions(ii=7)) != schedule.key
 
 
 def test_a_normalized_graph_that_is_not_the_exact_one_in_units_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

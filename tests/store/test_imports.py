@@ -23,10 +23,10 @@ def test_nothing_heavy_is_needed_to_read_and_check_an_entry(tmp_path: object) ->
     code = (
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({HEAVY!r}))\n"  # an import of any of them raises ImportError
-        "from twill.store.places import open_store\n"
+        "from twill.store.location import open_store\n"
         f"store = open_store({str(tmp_path)!r} + '/s.sqlite3')\n"
         "assert store.get('0' * 64) is None\n"
-        "from twill.store.filing import described\n"
+        "from twill.store.validation import described\n"
         "from twill.machine.file import load_machine\n"
         "assert described('h100', load_machine('h100').digest()) is not None\n"
         "store.close()\n"

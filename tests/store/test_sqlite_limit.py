@@ -11,7 +11,7 @@ from tests.kernels import H100
 from tests.store_files import change
 from tests.stores import entry_of
 from twill.exc import StoreUnavailable
-from twill.store.care import keys
+from twill.store.maintenance import keys
 from twill.store.sqlite import SqliteStore
 
 

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 from tests.kernels import H100
 from tests.stores import entry_of
 from twill.exc import StoreUnavailable
-from twill.store.care import keys, verify
+from twill.store.maintenance import keys, verify
 from twill.store.sqlite import SqliteStore
 
 

@@ -12,9 +12,9 @@ from tests.store_files import change, plant, rehash
 from tests.stores import asked_of, entry_of, graph_of, poisons, schedule_of
 from twill.machine.description import Machine
 from twill.store import sql as sqlite_module
-from twill.store.care import quarantined
 from twill.store.examine import examine
 from twill.store.interface import Entry
+from twill.store.maintenance import quarantined
 from twill.store.sqlite import SqliteStore
 
 POISONS = tuple(name for name, entry in poisons().items() if entry.key == entry_of().key)

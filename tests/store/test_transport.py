@@ -160,7 +160,7 @@ def test_a_packed_answer_is_not_asked_for_and_not_unpacked() -> None:
 def test_nothing_is_imported_for_http_before_something_is_asked() -> None:
     code = (
         "import sys, twill, twill.runtime.jit\n"
-        "from twill.store.places import open_store\n"
+        "from twill.store.location import open_store\n"
         "store = open_store(server='http://localhost:1', environment={'TWILL_STORE': 'off'})\n"
         "assert store.http is not None and not {'httpx', 'httpcore', 'networkx'} & set(sys.modules)\n"
         "store.close()\n"

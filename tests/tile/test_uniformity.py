@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.tile_programs import Programs
 from twill.tile.program import TileProgram
-from twill.tile.uniformity import Purity, classify
+from twill.tile.uniformity import Uniformity, classify
 
 
-def finish(p: Programs) -> tuple[TileProgram, Purity]:
+def finish(p: Programs) -> tuple[TileProgram, Uniformity]:
     p.store("y", p.constant(0.0, (64,), "f32"))
     program = p.done()
     return program, classify(program)
@@ -17,8 +17,8 @@ def test_scalars_are_uniform_unless_they_come_from_memory() -> None:
     p = Programs()
     n, loaded = p.argument("n"), p.load("z", (), "i32")
     twice, mixed = p.op("add", n, n), p.op("add", n, loaded)
-    _, purity = finish(p)
-    assert {n, twice} <= purity.uniform and not {loaded, mixed} & (purity.uniform | purity.pure)
+    _, uniformity = finish(p)
+    assert {n, twice} <= uniformity.uniform and not {loaded, mixed} & (uniformity.uniform | uniformity.pure)
 
 
 def test_carried_scalars_are_uniform_if_they_start_and_stay_so() -> None:
@@ -28,9 +28,9 @@ def test_carried_scalars_are_uniform_if_they_start_and_stay_so() -> None:
         steady, tainted, late = loop.carried
         loaded = p.load("z", (), "i32")
         loop.yields = [p.op("add", steady, n), p.op("add", tainted, late), loaded]
-    _, purity = finish(p)
-    assert steady in purity.uniform and loop.results[0] in purity.uniform
-    assert not {tainted, late} & purity.uniform
+    _, uniformity = finish(p)
+    assert steady in uniformity.uniform and loop.results[0] in uniformity.uniform
+    assert not {tainted, late} & uniformity.uniform
 
 
 def test_index_arithmetic_is_integer_all_the_way() -> None:
@@ -39,9 +39,9 @@ def test_index_arithmetic_is_integer_all_the_way() -> None:
     mask = p.op("compare", offsets, p.constant(3, (64,)), element="i1", predicate="lt")
     slopes = p.op("cast", offsets, element="f32")
     floats = p.op("compare", slopes, p.constant(3.0, (64,), "f32"), element="i1", predicate="lt")
-    _, purity = finish(p)
-    assert {offsets, mask} <= purity.index
-    assert {slopes, floats} <= purity.pure - purity.index
+    _, uniformity = finish(p)
+    assert {offsets, mask} <= uniformity.index
+    assert {slopes, floats} <= uniformity.pure - uniformity.index
 
 
 def test_only_arithmetic_progressions_are_carried_for_nothing() -> None:
@@ -50,9 +50,9 @@ def test_only_arithmetic_progressions_are_carried_for_nothing() -> None:
     with p.loop(p.argument("n"), [start, start, start]) as loop:
         forward, doubling, backward = loop.carried
         loop.yields = [p.op("add", step, forward), p.op("add", doubling, doubling), p.op("sub", step, backward)]
-    _, purity = finish(p)
-    assert {forward, loop.results[0]} <= purity.index
-    assert not {doubling, backward} & purity.pure
+    _, uniformity = finish(p)
+    assert {forward, loop.results[0]} <= uniformity.index
+    assert not {doubling, backward} & uniformity.pure
 
 
 def test_invariant_computations_move_out_but_accesses_stay() -> None:
@@ -61,9 +61,9 @@ def test_invariant_computations_move_out_but_accesses_stay() -> None:
     with p.loop(p.argument("n"), [x]) as loop:
         moved = p.op("exp2", x)
         again = p.reduce(moved, 0, "add")
-        kept = p.op("exp2", loop.carried[0])
+        retained = p.op("exp2", loop.carried[0])
         loaded = p.load("z", (64,), "f32")
-        loop.yields = [kept]
-    program, purity = finish(p)
-    home = {result: purity.home[op.id] for op in program.ops() for result in op.results}
-    assert [home[v] for v in (x, moved, again, kept, loaded)] == [0, 0, 0, 1, 1]
+        loop.yields = [retained]
+    program, uniformity = finish(p)
+    home = {result: uniformity.home[op.id] for op in program.ops() for result in op.results}
+    assert [home[v] for v in (x, moved, again, retained, loaded)] == [0, 0, 0, 1, 1]

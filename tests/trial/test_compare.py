@@ -11,7 +11,7 @@ import pytest
 from tests.fake_torch import fake_torch
 from tests.trial.test_data import CASE, MANIFEST
 from twill.trial import check
-from twill.trial.bench import Timed
+from twill.trial.bench import BenchTimes
 from twill.trial.check import Checked
 from twill.trial.compare import Difference, differences, repeats
 from twill.trial.data import Data, make_data
@@ -106,4 +106,4 @@ def test_a_size_is_good_if_nothing_is_wrong_with_it() -> None:
 
 
 def test_speedup() -> None:
-    assert Timed(CASE, 2.0, 3.0, "", 1.0, 1.0).speedup == 1.5
+    assert BenchTimes(CASE, 2.0, 3.0, "", 1.0, 1.0).speedup == 1.5

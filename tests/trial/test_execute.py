@@ -11,7 +11,7 @@ import pytest
 from tests.golden_schedules import Example, compiled, examples, kernel
 from twill import exc
 from twill.codegen.emit import Emission
-from twill.codegen.verify.abstract.inputs import Launch, launches, most_iterations
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
 from twill.kernel.specialization import problem_of
 from twill.trial import execute
 
@@ -26,7 +26,7 @@ def test_the_machine_code_of_every_example_computes_its_tile_program_and_nothing
     execute.checked(compiled(example), problem_of(kernel(example).specialization))
 
 
-def longest(emission: Emission) -> Launch:
+def longest(emission: Emission) -> CheckedLaunch:
     """The launch in which rings come round most often."""
     tile, fused = emission.program.program, emission.program.fused
     made = [one for one in launches(emission.program) if one.ctas == 1]
@@ -41,7 +41,7 @@ def test_rings_that_come_round_are_right_for_one_cta_and_for_several(name: str) 
         assert not said(emission, emission.build.ptx, launch, ctas)
 
 
-def said(emission: Emission, text: str, launch: Launch, ctas: int = 2) -> list[str]:
+def said(emission: Emission, text: str, launch: CheckedLaunch, ctas: int = 2) -> list[str]:
     return execute.verified(text, emission.manifest, emission.program, launch, ctas).said()
 
 

@@ -15,7 +15,7 @@ from tests.golden_schedules import machine
 from twill.codegen.emission import extract
 from twill.codegen.emit import build_kernel
 from twill.codegen.lowering import lower
-from twill.codegen.verify.abstract.inputs import Launch
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.kernel.specialization import problem_of
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -23,7 +23,7 @@ from twill.tile.interpret.sequential import run
 from twill.trial.execute import execute, smallest
 
 UNIT = 2.0**-23  # of f32
-ROWS = Launch((3,), {name: np.zeros(3 * 208, np.float32) for name in "xy"}, {"N": 208})
+ROWS = CheckedLaunch((3,), {name: np.zeros(3 * 208, np.float32) for name in "xy"}, {"N": 208})
 
 
 @dataclass(frozen=True)

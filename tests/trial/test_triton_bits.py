@@ -17,7 +17,7 @@ from tests.golden_schedules import machine
 from twill.codegen.emission import extract
 from twill.codegen.emit import build_kernel
 from twill.codegen.lowering import lower
-from twill.codegen.verify.abstract.inputs import Launch
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.parse import parse
 from twill.schedule.options import SolveOptions
@@ -60,8 +60,8 @@ def of_triton(name: str, types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
         attrs={(i,): [["tt.divisibility", 16]] for i in range(count)},
     )  # fmt: skip
     kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
-    arguments = [ptx.Pointer(argument) for argument in ("x", *types)]
-    launch = ptx.Launch(arguments, {"x": inputs(), **outputs(types)}, (1, 1, 1), 128, kernel.metadata.shared)
+    arguments = [ptx.PointerArgument(argument) for argument in ("x", *types)]
+    launch = ptx.PtxLaunch(arguments, {"x": inputs(), **outputs(types)}, (1, 1, 1), 128, kernel.metadata.shared)
     return dict(ptx.execute(parse(kernel.asm["ptx"]), kernel.metadata.name, launch).tensors)
 
 
@@ -71,7 +71,7 @@ def emitted(name: str, types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
     schedule = solve(kernel.graph, machine(), SolveOptions(strategy="heuristic"))
     made = build_kernel(lower(kernel.program, schedule, machine()), kernel.specialization, schedule, machine())
     arguments = {one.name: one.type.element.partition(":")[2] for one in kernel.program.arguments}
-    launch = Launch((1,), {"x": inputs(), **outputs(types)}, {})
+    launch = CheckedLaunch((1,), {"x": inputs(), **outputs(types)}, {})
     done = execute(made.build.ptx, made.manifest, launch, arguments)
     assert not done.said()
     return dict(done.arrays)

@@ -7,16 +7,16 @@ import pytest
 from tests.kernels import H100
 from twill import exc
 from twill.schedule.options import SolveOptions
-from twill.tune.explore import Asked, explore, score
+from twill.tune.explore import ExploreRequest, explore, score
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
 SIZES = ({"M": 8192, "N": 8192, "K": 4096},)
 
 
-def asked(blocks: int | None = None, **values: tuple[int, ...]) -> Asked:
+def asked(blocks: int | None = None, **values: tuple[int, ...]) -> ExploreRequest:
     only = {"BLOCK_M": (128,), "BLOCK_N": (128,), "GROUP_M": (8,), **values}
-    return Asked("examples/gemm.py", values=only, sizes=SIZES, options=SolveOptions(blocks=blocks, fuse=False))
+    return ExploreRequest("examples/gemm.py", values=only, sizes=SIZES, options=SolveOptions(blocks=blocks, fuse=False))
 
 
 def test_the_default_is_first_and_wider_tiles_follow_with_their_types() -> None:
@@ -44,7 +44,9 @@ def test_tiles_that_cannot_be_scheduled_or_compiled_are_told_and_left_out() -> N
 
 def test_equally_good_schedules_are_candidates_of_their_own() -> None:
     one = asked()
-    several = Asked(one.target, values=one.values, sizes=SIZES, top=3, options=SolveOptions(fuse=False, blocks=1))
+    several = ExploreRequest(
+        one.target, values=one.values, sizes=SIZES, top=3, options=SolveOptions(fuse=False, blocks=1)
+    )
     found = explore(several, H100)
     assert len(found.candidates) > 1 and len({c.schedule.ii for c in found.candidates}) == 1
     assert len({c.name for c in found.candidates}) == len(found.candidates)

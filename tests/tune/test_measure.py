@@ -17,11 +17,11 @@ from twill.exc import NothingToCompareWith
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.data import Data, make_data
 from twill.tune import measure as subject
-from twill.tune.measure import Measured, measure
+from twill.tune.measure import CandidateTimes, measure
 
 
 def test_the_gain_is_a_geometric_mean_and_the_wrong_do_not_win() -> None:
-    found = Measured({"default": [1.0, 4.0], "a": [0.5, 2.0], "b": [0.1, 0.1]}, {"b": "wrong"})
+    found = CandidateTimes({"default": [1.0, 4.0], "a": [0.5, 2.0], "b": [0.1, 0.1]}, {"b": "wrong"})
     assert found.gain("a", "default") == pytest.approx(2.0)
     assert found.best("default") == "a"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from twill.machine.description import Figure, Machine, Mma, Operation, Rate, Transfer
+from twill.machine.description import Figure, Machine, MmaInstruction, OperationCost, Rate, Transfer
 
 Path = tuple[str, ...]
 Figures = Mapping[Path, Figure]
 
-T = TypeVar("T", Operation, Transfer)
+T = TypeVar("T", OperationCost, Transfer)
 
 
 def applied(machine: Machine, figures: Figures) -> Machine:
@@ -42,12 +42,12 @@ def current(machine: Machine, path: Path) -> Figure | None:
         found = rates.get(path[2]) if len(path) == 3 else getattr(machine.mma, path[1], None)
         return found.per_cycle if isinstance(found, Rate) else found
     owner = _named(machine.operations if path[0] == "operations" else machine.transfers, path[1])
-    if isinstance(owner, Operation) and path[2] != "latency":
+    if isinstance(owner, OperationCost) and path[2] != "latency":
         return next((rate.per_cycle for rate in owner.rates if rate.unit == path[2]), None)
     return getattr(owner, path[2], None)
 
 
-def _named(items: Sequence[Operation] | Sequence[Transfer], name: str) -> Operation | Transfer | None:
+def _named(items: Sequence[OperationCost] | Sequence[Transfer], name: str) -> OperationCost | Transfer | None:
     return next((item for item in items if item.name == name), None)
 
 
@@ -56,7 +56,7 @@ def _under(figures: Figures, *head: str) -> dict[str, Figure]:
     return {path[-1]: figure for path, figure in figures.items() if path[:-1] == head}
 
 
-def _operation(operation: Operation, figures: Mapping[str, Figure]) -> Operation:
+def _operation(operation: OperationCost, figures: Mapping[str, Figure]) -> OperationCost:
     rates = tuple(
         rate.model_copy(update={"per_cycle": figures.get(rate.unit, rate.per_cycle)}) for rate in operation.rates
     )
@@ -68,7 +68,7 @@ def _transfer(transfer: Transfer, figures: Mapping[str, Figure]) -> Transfer:
     return transfer.model_copy(update=dict(figures))
 
 
-def _mma(mma: Mma, figures: Figures) -> Mma:
+def _mma(mma: MmaInstruction, figures: Figures) -> MmaInstruction:
     own = {path[1]: figure for path, figure in figures.items() if path[0] == "mma" and len(path) == 2}
     dtypes = _under(figures, "mma", "rates")
     rates = tuple(rate.model_copy(update={"per_cycle": dtypes.get(rate.dtype, rate.per_cycle)}) for rate in mma.rates)

@@ -16,7 +16,7 @@ from twill.calibrate.machine_text import machine_text
 from twill.calibrate.measure import REPEATS, measure
 from twill.calibrate.probe import Probe, Sample
 from twill.calibrate.probes import CLOCK, PROBES
-from twill.calibrate.recording import Measured, Place, Recording, read_recording
+from twill.calibrate.recording import Measurement, MeasurementPlace, Recording, read_recording
 from twill.calibrate.workbench import Build, Workbench, driver_version, opened, source_digest
 from twill.machine.description import Figure, Machine
 from twill.machine.file import load_machine, machine_path
@@ -27,7 +27,7 @@ CITED = "calibrate"  # the key of [sources]
 
 
 @dataclass(frozen=True)
-class Request:
+class CalibrationRequest:
     """What was asked. only: names or patterns of microbenchmarks, measured anew; again: all of them anew.
 
     raw: the file of the measurements. wider: factor on the spreads that are believed.
@@ -51,21 +51,21 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProbeStep:
     """One microbenchmark done. number: of `count`. measured None: it was there already."""
 
     number: int
     count: int
     probe: Probe
-    measured: Measured | None
+    measured: Measurement | None
     refused: exc.SpreadTooLarge | None = None
 
 
-Tell = Callable[[Step], None]
+Notify = Callable[[ProbeStep], None]
 Keep = Callable[[Recording], None]
 
 
-def run(request: Request, tell: Tell, keep: Keep, build: Build | None = None) -> Recording:
+def run(request: CalibrationRequest, notify: Notify, keep: Keep, build: Build | None = None) -> Recording:
     """Measure what is not in `request.raw` yet. keep: called after each microbenchmark with all that is known.
 
     Errors: UnknownMachine and those of machine files, UnknownMicrobenchmark, DriverMissing,
@@ -74,40 +74,45 @@ def run(request: Request, tell: Tell, keep: Keep, build: Build | None = None) ->
     probes = chosen(request.only)
     machine = load_machine(request.machine)
     with opened(machine.architecture, machine.name, build) as bench:
-        recording = begun(request, Place(
+        recording = begun(request, MeasurementPlace(
             device=bench.gpu.name, sms=bench.gpu.sms, driver=driver_version(), source=source_digest(),
             l2=bench.gpu.l2 or None,
         ))  # fmt: skip
         if not recording.clock or request.again:
             pairs = tuple(bench.clock(CLOCK) for _ in range(request.repeats))
             recording = recording.model_copy(update={"clock": pairs})
-        return measured_all(request, probes, recording, bench, tell, keep)
+        return measured_all(request, probes, recording, bench, notify, keep)
 
 
 def measured_all(
-    request: Request, probes: Sequence[Probe], recording: Recording, bench: Workbench, tell: Tell, keep: Keep
+    request: CalibrationRequest,
+    probes: Sequence[Probe],
+    recording: Recording,
+    bench: Workbench,
+    notify: Notify,
+    keep: Keep,
 ) -> Recording:
     """Every probe; those whose repeats do not agree are named at the end."""
     refused: list[exc.SpreadTooLarge] = []
     for number, probe in enumerate(probes, 1):
         if probe.name in recording.samples and not (request.only or request.again):
-            tell(Step(number, len(probes), probe, None))
+            notify(ProbeStep(number, len(probes), probe, None))
             continue
         try:
             found = measure(probe, bench.run, request.repeats, request.wider)
         except exc.SpreadTooLarge as error:
             refused.append(error)
-            tell(Step(number, len(probes), probe, None, error))
+            notify(ProbeStep(number, len(probes), probe, None, error))
             continue
         recording = recording.with_measured(found)
         keep(recording)
-        tell(Step(number, len(probes), probe, found))
+        notify(ProbeStep(number, len(probes), probe, found))
     if refused:
         raise refused[0]
     return recording
 
 
-def begun(request: Request, place: Place) -> Recording:
+def begun(request: CalibrationRequest, place: MeasurementPlace) -> Recording:
     """What was measured before, if it was here; else nothing. Errors: ForeignRecording, MalformedRecording."""
     if request.again or not request.raw.exists():
         return Recording(place=place)
@@ -167,7 +172,7 @@ def clock_figure(clock: Sample, cite: str) -> Figure:
     return Figure(value=whole(clock.median), source=f"{cite}microbenchmark {CLOCK.name}: {CLOCK.what}", spread=spread)
 
 
-def written(request: Request, recording: Recording) -> str:
+def written(request: CalibrationRequest, recording: Recording) -> str:
     """The text of the machine file. Errors: those of machine files, OutputNotWritable."""
     start, base = load_machine(request.machine), base_of(request)
     machine = applied(start, figures(recording)).model_copy(update={"name": request.out.stem})
@@ -183,7 +188,7 @@ def written(request: Request, recording: Recording) -> str:
     return machine_text(machine, base.machine, base.extends, sources, comment)
 
 
-def base_of(request: Request) -> Base:
+def base_of(request: CalibrationRequest) -> Base:
     """What the machine that is begun with extends, or that machine itself."""
     path = machine_path(request.machine)
     named = read_toml(path).data.get("extends")
@@ -202,7 +207,7 @@ def relative(path: Path, out: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class FigureChange:
     """A figure that is another than before."""
 
     path: tuple[str, ...]
@@ -215,12 +220,12 @@ class Change:
         return self.after / self.before - 1 if self.before else float("inf")
 
 
-def changes(machine: Machine, found: Figures) -> Iterator[Change]:
+def changes(machine: Machine, found: Figures) -> Iterator[FigureChange]:
     """Figures whose value differs from the machine's."""
     for path, figure in found.items():
         before = current(machine, path)
         if before is not None and before.value != figure.value:
-            yield Change(path, before.value, figure.value)
+            yield FigureChange(path, before.value, figure.value)
 
 
 def default_raw(out: Path) -> Path:

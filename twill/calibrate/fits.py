@@ -155,7 +155,7 @@ HALF, TILE = 4, 8  # instructions of a tile of 64 x 128 x 128, and half as many
 STARVED, STARVED_BYTES = "wgmma.bf16.n16.ss", 2 * 16 * (64 + 16)
 
 
-def products() -> Iterator[Fit]:
+def mmas() -> Iterator[Fit]:
     """Rates from the widest shape; latency and issue from few instructions alone."""
     for name, dtype, k in MMA_TYPES:
         work = MMA_ROWS * MMA_COLUMNS * k
@@ -222,4 +222,4 @@ def crossings() -> Iterator[Fit]:
     yield Fit(("crossing", "spill_per_kb"), names, lambda c: through(c)[1], tenth)
 
 
-FITS: tuple[Fit, ...] = (*operations(), *products(), *transfers(), *crossings())
+FITS: tuple[Fit, ...] = (*operations(), *mmas(), *transfers(), *crossings())

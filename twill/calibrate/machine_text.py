@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from twill.document import Document
-from twill.machine.description import Context, Figure, Machine, Mma, Operation, Rate
+from twill.machine.description import Context, Figure, Machine, MmaInstruction, OperationCost, Rate
 
 
 def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping[str, str], comment: str = "") -> str:
@@ -24,7 +24,7 @@ def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping
     units = [f"{u.name} = {quoted(u.description)}" for u in machine.units if u not in base.units]
     lines += section("units", units)
     lines += operations(machine, base)
-    lines += products(machine.mma, base.mma)
+    lines += mmas(machine.mma, base.mma)
     for transfer in machine.transfers:
         known = next((t for t in base.transfers if t.name == transfer.name), None)
         lines += section(f"transfers.{transfer.name}", differing(transfer, known, skip=("name",)))
@@ -59,7 +59,7 @@ def differing(
 
 def operations(machine: Machine, base: Machine) -> Iterator[str]:
     """Operations that differ, those with equal figures together."""
-    groups: list[tuple[Operation, list[str]]] = []
+    groups: list[tuple[OperationCost, list[str]]] = []
     for operation in machine.operations:
         if operation in base.operations:
             continue
@@ -75,7 +75,7 @@ def operations(machine: Machine, base: Machine) -> Iterator[str]:
         yield from ("]", f"latency = {value(operation.latency)}")
 
 
-def products(mma: Mma | None, base: Mma | None) -> Iterator[str]:
+def mmas(mma: MmaInstruction | None, base: MmaInstruction | None) -> Iterator[str]:
     """[mma] and [mma.rates]."""
     if mma is None:
         return

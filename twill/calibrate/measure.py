@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from twill import exc
 from twill.calibrate.probe import Probe, sample
-from twill.calibrate.recording import Measured
+from twill.calibrate.recording import Measurement
 
 REPEATS = 25
 ATTEMPTS = 3
@@ -15,7 +15,7 @@ ATTEMPTS = 3
 Run = Callable[[Probe, int], int]  # cycles of one launch of that many rounds
 
 
-def measure(probe: Probe, run: Run, repeats: int = REPEATS, wider: float = 1.0) -> Measured:
+def measure(probe: Probe, run: Run, repeats: int = REPEATS, wider: float = 1.0) -> Measurement:
     """Both counts in turns, `repeats` times, after one launch that is not counted.
 
     wider: by how much more than `probe.spread` is believed. Errors: SpreadTooLarge after ATTEMPTS; those of `run`.
@@ -27,7 +27,7 @@ def measure(probe: Probe, run: Run, repeats: int = REPEATS, wider: float = 1.0) 
         found = sample([probe.cycles(pair) for pair in pairs])
         if found.spread <= limit:
             date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-            return Measured(
+            return Measurement(
                 name=probe.name, counts=probe.counts, steps=probe.steps, pairs=pairs, attempts=attempt, date=date
             )
     raise exc.SpreadTooLarge(probe.name, found.median, found.low, found.high, limit, ATTEMPTS)

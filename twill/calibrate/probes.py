@@ -23,8 +23,8 @@ PIPES = {
 
 COLUMNS = (8, 16, 32, 64, 128, 256)  # n of the wgmma shapes
 CROSSED = (2, 4, 8, 16, 32)  # KiB that cross with a turn
-PRODUCTS = (("bf16", 16), ("e4m3", 32))  # operand types in every shape, with the k of one instruction
-OTHER_PRODUCTS = (("f16", 16), ("tf32", 8), ("e5m2", 32))  # in the two widest
+MMA_PROBES = (("bf16", 16), ("e4m3", 32))  # operand types in every shape, with the k of one instruction
+OTHER_MMA_PROBES = (("f16", 16), ("tf32", 8), ("e5m2", 32))  # in the two widest
 
 
 def pipes() -> Iterator[Probe]:
@@ -130,7 +130,7 @@ def barriers() -> Iterator[Probe]:
     yield Probe("named.alone", "barriers.cu", "named_alone", "bar.sync of a warp group alone", 1, (100, 600))
 
 
-def product(dtype: str, k: int, n: int, place: str) -> Probe:
+def mma(dtype: str, k: int, n: int, place: str) -> Probe:
     """The tensor core's time of one wgmma; two warp groups of 8 instructions in flight each."""
     where = "registers" if place == "rs" else "shared memory"
     return Probe(
@@ -139,15 +139,15 @@ def product(dtype: str, k: int, n: int, place: str) -> Probe:
     )  # fmt: skip
 
 
-def products() -> Iterator[Probe]:
+def mmas() -> Iterator[Probe]:
     """wgmma by shape, type and place of A; from fence to wait; issue."""
-    for dtype, k in PRODUCTS:
+    for dtype, k in MMA_PROBES:
         for n in COLUMNS:
-            yield product(dtype, k, n, "ss")
-            yield product(dtype, k, n, "rs")
-    for dtype, k in OTHER_PRODUCTS:
+            yield mma(dtype, k, n, "ss")
+            yield mma(dtype, k, n, "rs")
+    for dtype, k in OTHER_MMA_PROBES:
         for n in COLUMNS[-2:]:
-            yield product(dtype, k, n, "ss")
+            yield mma(dtype, k, n, "ss")
     for count in (1, 2, 4, 8):
         what = f"{count} of m64n128k16 bf16, from the fence to the return of the wait"
         yield Probe(f"wgmma.alone.{count}", "products.cu", f"alone_{count}", what, 1, (32, 160), shared=64 * KIB)
@@ -157,8 +157,6 @@ def products() -> Iterator[Probe]:
     yield Probe("wgmma.wait", "products.cu", "empty_wait", "commit and wait of an empty group", 1, (100, 600))
 
 
-PROBES: dict[str, Probe] = {
-    probe.name: probe for part in (pipes, memory, tensors, barriers, products) for probe in part()
-}
+PROBES: dict[str, Probe] = {probe.name: probe for part in (pipes, memory, tensors, barriers, mmas) for probe in part()}
 CLOCK = Probe("clock.at.work", "products.cu", "clock_at_work", "all SMs at m64n256k16 bf16", 1, (0, 20000), 256, "all",
               64 * KIB)  # fmt: skip

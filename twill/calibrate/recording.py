@@ -13,7 +13,7 @@ from twill.calibrate.probes import PROBES
 from twill.document import Document
 
 
-class Place(Document):
+class MeasurementPlace(Document):
     """Where it was measured. driver: its version. source: digest of the microbenchmarks. l2: bytes of its L2 cache, if
     the driver said so."""
 
@@ -24,7 +24,7 @@ class Place(Document):
     l2: int | None = None
 
 
-class Measured(Document):
+class Measurement(Document):
     """One microbenchmark. pairs: cycles of the short and of the long launch, one pair a repeat. date: UTC.
 
     attempts: how often it was measured until its spread was believed.
@@ -48,9 +48,9 @@ class Recording(Document):
     """clock: (cycles, nanoseconds) of the SMs while all tensor cores work, one pair a repeat."""
 
     schema_version: Literal["twill.calibration/1"] = Field(default="twill.calibration/1", alias="schema")
-    place: Place
+    place: MeasurementPlace
     clock: tuple[tuple[int, int], ...] = ()
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[Measurement, ...] = ()
 
     @property
     def samples(self) -> dict[str, Sample]:
@@ -67,7 +67,7 @@ class Recording(Document):
         """The last day on which something was measured; "" if nothing was."""
         return max((one.date for one in self.measured), default="")[:10]
 
-    def with_measured(self, one: Measured) -> Recording:
+    def with_measured(self, one: Measurement) -> Recording:
         """With `one` in place of an earlier measurement of that name; in the order of the table."""
         known = {entry.name: entry for entry in self.measured} | {one.name: one}
         order = [*(name for name in PROBES if name in known), *(name for name in known if name not in PROBES)]

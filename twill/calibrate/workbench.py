@@ -15,12 +15,12 @@ from typing import Any
 
 from twill import exc
 from twill.calibrate.probe import TENSOR_ROW, Probe
-from twill.calibrate.probes import COLUMNS, OTHER_PRODUCTS, PRODUCTS
+from twill.calibrate.probes import COLUMNS, MMA_PROBES, OTHER_MMA_PROBES
 from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
 from twill.runtime.device import Device, device, runs_on
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.launch import LaunchShape, launch
-from twill.runtime.module import Kernel, Module, Parameter, load_module
+from twill.runtime.module import Kernel, LaunchParameter, LoadedModule, load_module
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView
 from twill.runtime.tensor_map import TileBox, tensor_map
 
@@ -41,7 +41,7 @@ class Workbench:
     build: Build
     cycles: TensorView
     memory: TensorView
-    modules: dict[str, Module] = field(default_factory=dict)
+    modules: dict[str, LoadedModule] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
 
     def run(self, probe: Probe, count: int) -> int:
@@ -97,12 +97,13 @@ class Workbench:
                 raise exc.MicrobenchmarkHung(probe.name, SECONDS)
 
 
-def parameters(probe: Probe) -> tuple[Parameter, ...]:
+def parameters(probe: Probe) -> tuple[LaunchParameter, ...]:
     """Those of its kernel."""
-    numbers = tuple(Parameter(f"number{i}", "i32") for i in range(len(probe.numbers)))
-    maps = (Parameter("map", "tensor_map"),) if probe.tensor else ()
+    numbers = tuple(LaunchParameter(f"number{i}", "i32") for i in range(len(probe.numbers)))
+    maps = (LaunchParameter("map", "tensor_map"),) if probe.tensor else ()
     return (
-        Parameter("cycles", "pointer"), Parameter("memory", "pointer"), Parameter("count", "i32"), *numbers, *maps,
+        LaunchParameter("cycles", "pointer"), LaunchParameter("memory", "pointer"), LaunchParameter("count", "i32"),
+        *numbers, *maps,
     )  # fmt: skip
 
 
@@ -157,12 +158,12 @@ def cubin(name: str, arch: str) -> bytes:
 
 def shapes() -> Iterator[WgmmaShape]:
     """The multiplies of products.cu."""
-    for dtype, _ in PRODUCTS:
+    for dtype, _ in MMA_PROBES:
         element: Operand = "bf16" if dtype == "bf16" else "e4m3"
         for n in COLUMNS:
             yield WgmmaShape(element, element, n)
             yield WgmmaShape(element, element, n, "register")
-    for dtype, _ in OTHER_PRODUCTS:
+    for dtype, _ in OTHER_MMA_PROBES:
         other: Operand = "f16" if dtype == "f16" else "tf32" if dtype == "tf32" else "e5m2"
         for n in COLUMNS[-2:]:
             yield WgmmaShape(other, other, n)

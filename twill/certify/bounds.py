@@ -15,7 +15,7 @@ from twill.machine.description import Machine
 Kind = Literal["resource", "recurrence", "issue", "memory"]
 
 
-class Life(Document):
+class LifetimePath(Document):
     """Value number `value` is alive at least as long as the path of edges from its producer to its read number `read`.
 
     read = -1: it has no reader; it is alive while it is made.
@@ -39,7 +39,7 @@ class Witness(Document):
     place: str = ""
     edges: tuple[int, ...] = ()
     contexts: tuple[str, ...] = ()
-    lives: tuple[Life, ...] = ()
+    lives: tuple[LifetimePath, ...] = ()
 
 
 class NotExcluded(Exception):
@@ -117,8 +117,8 @@ def memory(graph: CostedGraph, machine: Machine, witness: Witness) -> None:
 
 def rings(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[Callable[[int], int], int]:
     """Bytes that the rings of a memory take at an I, and the bytes for them."""
-    kept = sum(x.bytes for x in graph.storages if x.space == witness.place)
-    kept += sum(x.bytes for x in graph.invariants if x.space == witness.place)
+    retained = sum(x.bytes for x in graph.storages if x.space == witness.place)
+    retained += sum(x.bytes for x in graph.invariants if x.space == witness.place)
     lives = lives_of(graph, witness)
     sizes = {n: x.bytes for n, x in enumerate(graph.values) if x.space == witness.place and x.storage is None}
 
@@ -126,7 +126,7 @@ def rings(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[Calla
         slots = {n: max([1, *(times + -(-cycles // ii) for times, cycles in lives.get(n, ()))]) for n in sizes}
         return sum(sizes[n] * slots[n] for n in sizes)
 
-    return need, machine.capacity(witness.place) - kept
+    return need, machine.capacity(witness.place) - retained
 
 
 def registers(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[Callable[[int], int], int]:
@@ -137,13 +137,13 @@ def registers(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[C
         return min((threads[name] for name in graph.instructions[v].contexts if name in threads), default=0)
 
     most = sum(c.max_groups * c.threads * c.max_registers for c in machine.contexts)
-    kept = sum(
+    retained = sum(
         x.registers * min(map(fewest, x.readers)) for x in graph.invariants if x.space == "register" and x.readers
     )
     for storage in graph.storages:
         makers = [x.producer for x in graph.values if x.storage == storage.id and x.space == "register"]
         if storage.space == "register" and makers:
-            kept += storage.registers * min(map(fewest, makers))
+            retained += storage.registers * min(map(fewest, makers))
     lives = lives_of(graph, witness)
     sizes = {
         n: x.registers * fewest(x.producer)
@@ -155,7 +155,7 @@ def registers(graph: CostedGraph, machine: Machine, witness: Witness) -> tuple[C
         alive = {n: max([0, *(times * ii + cycles for times, cycles in lives.get(n, ()))]) for n in sizes}
         return sum(sizes[n] * alive[n] for n in sizes)
 
-    return need, min(int(machine.register_file.registers.value), most) - kept
+    return need, min(int(machine.register_file.registers.value), most) - retained
 
 
 def lives_of(graph: CostedGraph, witness: Witness) -> dict[int, list[tuple[int, int]]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from twill.certify.claims import behind, smaller
 from twill.certify.derivation import Unprovable
-from twill.certify.document import Agreed, Bound, CertificateDocument, Claimed, Proven
+from twill.certify.document import Agreed, CertificateDocument, Claimed, ExcludedRange, Proven
 from twill.certify.proof import digest, packed
 from twill.certify.prover import EFFORT, prove
 from twill.certify.question import Question
@@ -18,7 +18,7 @@ from twill.exc import FalseClaim
 from twill.machine.description import Machine
 from twill.schedule.document import LoopSchedule, Schedule
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Certified:
     proofs: dict[str, bytes]
 
 
-def certify(schedule: Schedule, machine: Machine, tell: Tell | None = None, effort: int = EFFORT) -> Certified:
+def certify(schedule: Schedule, machine: Machine, notify: Notify | None = None, effort: int = EFFORT) -> Certified:
     """The certificate of a valid schedule. Raises FalseClaim if something better than it was found.
 
     effort: of z3's counter for a try at a question, so that the same schedule gets the same certificate.
     """
-    work = Work(schedule, machine, tell or (lambda _: None), effort)
+    work = Work(schedule, machine, notify or (lambda _: None), effort)
     for loop in schedule.loops:
         work.loop(loop)
     graphs = tuple((loop.loop, loop.graph.digest()) for loop in schedule.loops)
@@ -57,9 +57,9 @@ class Work:
 
     schedule: Schedule
     machine: Machine
-    tell: Tell
+    notify: Notify
     effort: int
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[ExcludedRange] = field(default_factory=list)
     proven: list[Proven] = field(default_factory=list)
     agreed: list[Agreed] = field(default_factory=list)
     claimed: list[Claimed] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Work:
         """Show what is claimed of one loop."""
         open_ = smaller(loop)
         for witness in witnesses(loop.graph, self.machine, loop.certificate.bounds, open_.stop):
-            self.bounds.append(Bound(loop=loop.loop, witness=witness))
+            self.bounds.append(ExcludedRange(loop=loop.loop, witness=witness))
             open_ = range(witness.ii_to + 1, open_.stop)
         if open_:
             self._range(loop, open_)
@@ -87,7 +87,7 @@ class Work:
 
     def _show(self, loop: LoopSchedule, question: Question, last: bool) -> bool:
         """Show that the answer is no, one way or another. False if nothing does, and it is not the last try."""
-        self.tell(f"line {loop.line}: no schedule with {question.words()}")
+        self.notify(f"line {loop.line}: no schedule with {question.words()}")
         statement = Statement(loop.graph, self.machine, question)
         try:
             proof = prove(statement, self.effort, loop.certificate.seed)

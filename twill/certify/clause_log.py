@@ -48,8 +48,8 @@ class Log:
         number = z3.Z3_get_ast_id(context, term)
         known = self._known.get(number)
         if known is None:
-            kept = literals[place]  # while it is kept, nothing else has its number
-            known = self._known[number] = (kept, inequality(z3.Z3_ast_to_string(context, term)))
+            retained = literals[place]  # while it is kept, nothing else has its number
+            known = self._known[number] = (retained, inequality(z3.Z3_ast_to_string(context, term)))
         return known[1]
 
 

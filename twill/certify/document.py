@@ -13,7 +13,7 @@ from twill.document import Document
 FILE = "certificate.json"  # in a folder with schedule.json and the proofs
 
 
-class Bound(Document):
+class ExcludedRange(Document):
     """A range of I that a bound excludes."""
 
     loop: int
@@ -54,7 +54,7 @@ class CertificateDocument(Document):
     spec: str
     machine: str
     graphs: tuple[tuple[int, str], ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[ExcludedRange, ...]
     proven: tuple[Proven, ...]
     agreed: tuple[Agreed, ...]
     claimed: tuple[Claimed, ...]

@@ -24,7 +24,7 @@ Read = Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimFinding:
     """One claim. standing: "proven", "agreed" or "claimed"; how: by what."""
 
     line: int
@@ -37,7 +37,9 @@ class Finding:
         return f"line {self.line}: no schedule with {self.claim}: {self.standing}: {self.how}"
 
 
-def examine(schedule: Schedule, machine: Machine, certificate: CertificateDocument, read: Read) -> tuple[Finding, ...]:
+def examine(
+    schedule: Schedule, machine: Machine, certificate: CertificateDocument, read: Read
+) -> tuple[ClaimFinding, ...]:
     """Every claim of the schedule and how it stands. `read` gives the bytes of a proof's file.
 
     Raises BadCertificate if it is not about this schedule or a bound is wrong; BadProof if a proof is.
@@ -49,7 +51,7 @@ def examine(schedule: Schedule, machine: Machine, certificate: CertificateDocume
     spoken_of = {entry.loop for entry in answers(certificate)} | {bound.loop for bound in certificate.bounds}
     for number in sorted(spoken_of - known):
         raise BadCertificate(f"speaks of loop {number}, which the schedule has not")
-    found: list[Finding] = []
+    found: list[ClaimFinding] = []
     for loop in schedule.loops:
         found += examine_loop(loop, machine, certificate, read)
     return tuple(found)
@@ -57,7 +59,7 @@ def examine(schedule: Schedule, machine: Machine, certificate: CertificateDocume
 
 def examine_loop(
     loop: LoopSchedule, machine: Machine, certificate: CertificateDocument, read: Read
-) -> Iterator[Finding]:
+) -> Iterator[ClaimFinding]:
     """The claims of one loop."""
     shown: list[tuple[range, str, str]] = []
     for bound in certificate.bounds:
@@ -82,10 +84,10 @@ def examine_loop(
 
     for part, how_well, how in covering(smaller(loop), shown):
         words = f"I = {part[0]}" if len(part) == 1 else f"I in [{part[0]}, {part[-1]}]"
-        yield Finding(loop.line, words, how_well, how)
+        yield ClaimFinding(loop.line, words, how_well, how)
     for _, question in behind(loop, machine.register_file.granule):
         how_well, how = answered.get(question, ("claimed", "the certificate says nothing of it"))
-        yield Finding(loop.line, question.words(), how_well, how)
+        yield ClaimFinding(loop.line, question.words(), how_well, how)
 
 
 def answers(certificate: CertificateDocument) -> tuple[Proven | Agreed | Claimed, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from twill.certify.document import FILE, CertificateDocument
-from twill.certify.examine import Finding, examine
+from twill.certify.examine import ClaimFinding, examine
 from twill.exc import BadCertificate
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -26,7 +26,7 @@ def load_certificate(folder: Path) -> CertificateDocument:
         raise BadCertificate("is no certificate of twill.certificate/1", file=str(path), hint=AGAIN) from None
 
 
-def examine_folder(schedule: Schedule, machine: Machine, folder: Path) -> tuple[Finding, ...]:
+def examine_folder(schedule: Schedule, machine: Machine, folder: Path) -> tuple[ClaimFinding, ...]:
     """What the certificate in a folder shows of a schedule. Raises BadCertificate, BadProof."""
 
     def read(name: str) -> bytes:

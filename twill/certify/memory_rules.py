@@ -7,15 +7,15 @@ from math import ceil
 
 from twill.certify.linear import Clause, Literal, at_least, at_most, either, negated
 from twill.certify.terms import Terms, read_end, yes
-from twill.graph.costed import Value
+from twill.graph.costed import CostedValue
 
 
 def memory(s: Terms, space: str) -> Iterator[Clause]:
     """Rings, storages and invariants of a memory fit it."""
     if space == "register":
         return
-    fixed = sum(kept.bytes for kept in s.graph.storages if kept.space == space)
-    fixed += sum(kept.bytes for kept in s.graph.invariants if kept.space == space)
+    fixed = sum(held.bytes for held in s.graph.storages if held.space == space)
+    fixed += sum(held.bytes for held in s.graph.invariants if held.space == space)
     rings = {f"depth.{x}": value.bytes for x, value in enumerate(s.graph.values) if in_ring(value, space)}
     yield from either(at_most(rings, s.machine.capacity(space) - fixed))
 
@@ -157,18 +157,18 @@ def alive(s: Terms, x: int, u: int) -> Iterator[Clause]:
                 yield from either(outside, fewer, more, copies)
 
 
-def birth(s: Terms, value: Value) -> int:
+def birth(s: Terms, value: CostedValue) -> int:
     """Cycles from its producer's start until a register value is born."""
     producer = s.instruction(value.producer)
     return 0 if producer.asynchronous else producer.hold
 
 
-def in_registers(value: Value) -> bool:
+def in_registers(value: CostedValue) -> bool:
     """Whether the value counts in registers by itself."""
     return value.space == "register" and value.storage is None and value.registers > 0
 
 
-def in_ring(value: Value, space: str) -> bool:
+def in_ring(value: CostedValue, space: str) -> bool:
     """Whether the value has a ring in this memory."""
     return value.space == space and value.storage is None and value.bytes > 0
 

@@ -59,17 +59,17 @@ class Propagation:
             watching = self._watching.get(failed)
             if not watching:
                 continue
-            kept: list[int] = []
+            retained: list[int] = []
             for place, number in enumerate(watching):
                 if number >= before:
-                    kept.append(number)
+                    retained.append(number)
                     continue
                 literals = self._watched[number]
                 if literals[0] == failed:
                     literals[0], literals[1] = literals[1], failed
                 first = literals[0]
                 if first in reason:
-                    kept.append(number)
+                    retained.append(number)
                     continue
                 for other in range(2, len(literals)):
                     if -literals[other] not in reason:
@@ -77,14 +77,14 @@ class Propagation:
                         self._watching.setdefault(literals[1], []).append(number)
                         break
                 else:
-                    kept.append(number)
+                    retained.append(number)
                     if -first in reason:
-                        kept.extend(watching[place + 1 :])
-                        self._watching[failed] = kept
+                        retained.extend(watching[place + 1 :])
+                        self._watching[failed] = retained
                         return number
                     reason[first] = number
                     trail.append(first)
-            self._watching[failed] = kept
+            self._watching[failed] = retained
         return None
 
     def chain(self, reason: dict[int, int], trail: list[int], clause: Sequence[int]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from twill.certify.bounds import Kind, Life, NotExcluded, Witness, exclude, least_delay
+from twill.certify.bounds import Kind, LifetimePath, NotExcluded, Witness, exclude, least_delay
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Bounds
@@ -59,19 +59,19 @@ def _simple(graph: CostedGraph, machine: Machine, kind: Kind | str, ii: int, end
                 yield Witness(kind="issue", ii=ii, ii_to=end, contexts=chosen)
 
 
-def _lives(graph: CostedGraph, place: str) -> Iterator[Life]:
+def _lives(graph: CostedGraph, place: str) -> Iterator[LifetimePath]:
     """For every value in a memory, read and number of iterations, the path that keeps it alive longest."""
     for n, value in enumerate(graph.values):
         if value.space != place or value.storage is not None:
             continue
         if not value.reads and place != "register":
-            yield Life(value=n, read=-1, edges=())
+            yield LifetimePath(value=n, read=-1, edges=())
         farthest = max((read.distance for read in value.reads), default=0)
         paths = _longest(graph, value.producer, farthest)
         for number, read in enumerate(value.reads):
             for distance in range(read.distance + 1):
                 if (read.reader, distance) in paths:
-                    yield Life(value=n, read=number, edges=paths[read.reader, distance][1])
+                    yield LifetimePath(value=n, read=number, edges=paths[read.reader, distance][1])
 
 
 def _longest(graph: CostedGraph, source: int, farthest: int) -> dict[tuple[int, int], tuple[int, tuple[int, ...]]]:

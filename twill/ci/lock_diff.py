@@ -16,7 +16,7 @@ FROZEN: frozenset[Verdict] = BAD | {"new"}
 
 
 @dataclass(frozen=True)
-class Problem:
+class MissingSchedule:
     """Why a kernel has no schedule. line: 0 if it is of no line; seconds: spent on it."""
 
     message: str
@@ -42,14 +42,14 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Change:
+class ScheduleChange:
     """One schedule, then and now. before: None if it is new; now: None if there is none."""
 
     name: tuple[str, str, str, str]
     verdict: Verdict
     before: Locked | None
     now: Found | None
-    problem: Problem | None = None
+    problem: MissingSchedule | None = None
     bad_ones: frozenset[Verdict] = BAD
 
     @property
@@ -70,10 +70,10 @@ class Change:
         return known or 1
 
 
-Results = Mapping[tuple[str, str, str, str], Found | Problem | Left]
+Results = Mapping[tuple[str, str, str, str], Found | MissingSchedule | Left]
 
 
-def changes(past: Iterable[Locked], results: Results, frozen: bool = False) -> tuple[Change, ...]:
+def changes(past: Iterable[Locked], results: Results, frozen: bool = False) -> tuple[ScheduleChange, ...]:
     """What became of every schedule of the lock file that was asked about, and of every one of today, by name.
 
     frozen: one that the lock file does not have is bad, too.
@@ -83,17 +83,21 @@ def changes(past: Iterable[Locked], results: Results, frozen: bool = False) -> t
     return tuple(replace(one, bad_ones=FROZEN if frozen else BAD) for one in found)
 
 
-def change(name: tuple[str, str, str, str], before: Locked | None, now: Found | Problem | Left | None) -> Change:
+def change(
+    name: tuple[str, str, str, str], before: Locked | None, now: Found | MissingSchedule | Left | None
+) -> ScheduleChange:
     """The difference of one schedule."""
     if isinstance(now, Left):
-        return Change(name, "excluded", before, None, Problem(now.reason))
+        return ScheduleChange(name, "excluded", before, None, MissingSchedule(now.reason))
     if now is None:
-        return Change(name, "missing", before, None, Problem("it is in the lock file, but no longer in the repository"))
-    if isinstance(now, Problem):
-        return Change(name, "failed", before, None, now)
+        return ScheduleChange(
+            name, "missing", before, None, MissingSchedule("it is in the lock file, but no longer in the repository")
+        )
+    if isinstance(now, MissingSchedule):
+        return ScheduleChange(name, "failed", before, None, now)
     if before is None:
-        return Change(name, "new", None, now)
-    return Change(name, judged(before, now.figures), before, now)
+        return ScheduleChange(name, "new", None, now)
+    return ScheduleChange(name, judged(before, now.figures), before, now)
 
 
 def judged(before: Locked, now: Locked) -> Verdict:

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twill.cli import (
-    calibrating,
-    comparing,
-    covering,
-    emitting,
+    calibrate,
+    check_and_show,
+    compare,
+    coverage,
+    emit,
     jobs,
     machines,
-    recording,
-    retuning,
-    running,
-    schedules,
-    serving,
-    solving,
-    stores,
-    trying,
+    record,
+    run_and_bench,
+    run_script,
+    serve,
+    solve,
+    store,
+    tune_again,
 )
 from twill.cli import ci as continuously
 from twill.cli.shared_arguments import (
@@ -58,25 +58,25 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="twill", description=DESCRIPTION, epilog=EXIT_CODES, allow_abbrev=False)
     top.add_argument("--version", action=Version, nargs=0, help="the installed version")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    solve(commands)
-    compare(commands)
-    extract(commands)
-    explain(commands)
-    emit(commands)
-    run(commands)
-    record(commands)
-    coverage(commands)
-    bench(commands)
-    tune(commands)
-    check(commands)
-    show(commands)
-    machine_files(commands)
-    calibrate(commands)
-    stored(commands)
-    service_jobs(commands)
-    continuous(commands)
-    serve(commands)
-    work(commands)
+    add_solve(commands)
+    add_compare(commands)
+    add_extract(commands)
+    add_explain(commands)
+    add_emit(commands)
+    add_run(commands)
+    add_record(commands)
+    add_coverage(commands)
+    add_bench(commands)
+    add_tune(commands)
+    add_check(commands)
+    add_show(commands)
+    add_machine_files(commands)
+    add_calibrate(commands)
+    add_stored(commands)
+    add_service_jobs(commands)
+    add_continuous(commands)
+    add_serve(commands)
+    add_work(commands)
     return top
 
 
@@ -105,7 +105,7 @@ def new(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     return commands.add_parser(name, help=text, description=text, epilog=EXIT_CODES, allow_abbrev=False)
 
 
-def solve(commands: Commands) -> None:
+def add_solve(commands: Commands) -> None:
     """`twill solve`."""
     one = new(commands, "solve", "find the provably best schedule of a kernel for a machine")
     kernel(one)
@@ -119,10 +119,10 @@ def solve(commands: Commands) -> None:
     outputs(one)
     one.add_argument("--out", metavar="DIR", help="write schedule.json, .html, .trace.json and .txt into DIR")
     answers(one)
-    one.set_defaults(command=solving.solve)
+    one.set_defaults(command=solve.solve)
 
 
-def compare(commands: Commands) -> None:
+def add_compare(commands: Commands) -> None:
     """`twill compare`."""
     one = new(commands, "compare", "the joint solve beside the strategies of others, on one kernel")
     kernel(one)
@@ -136,22 +136,22 @@ def compare(commands: Commands) -> None:
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
     one.add_argument("--json", action="store_true", help="the comparison as a document, nothing else")
     one.set_defaults(
-        command=comparing.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False,
+        command=compare.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False,
         columns=False,
     )  # fmt: skip
 
 
-def extract(commands: Commands) -> None:
+def add_extract(commands: Commands) -> None:
     """`twill extract`."""
     one = new(commands, "extract", "the dependence graph of a kernel")
     kernel(one)
     rewriting(one)
     one.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="text (the default), or for other programs")
     one.add_argument("--json", dest="format", action="store_const", const="json", help="--format json: the document")
-    one.set_defaults(command=solving.extract)
+    one.set_defaults(command=solve.extract)
 
 
-def explain(commands: Commands) -> None:
+def add_explain(commands: Commands) -> None:
     """`twill explain`."""
     one = new(commands, "explain", "why no better schedule, or none with the given pins, exists")
     kernel(one)
@@ -159,10 +159,10 @@ def explain(commands: Commands) -> None:
     options(one)
     one.add_argument("--copies", metavar="N", type=positive, help="ask for at most N iterations in flight")
     one.add_argument("--groups", metavar="N", type=positive, help="ask for at most N warp groups")
-    one.set_defaults(command=solving.explain, strategy="joint")
+    one.set_defaults(command=solve.explain, strategy="joint")
 
 
-def emit(commands: Commands) -> None:
+def add_emit(commands: Commands) -> None:
     """`twill emit`."""
     one = new(commands, "emit", "the kernel in CUDA, compiled, as its schedule says")
     kernel(one)
@@ -174,7 +174,7 @@ def emit(commands: Commands) -> None:
     text = "print the warp program as it is behind a pass; nothing is compiled"
     one.add_argument("--dump-after", metavar="PASS", help=text)
     one.add_argument("--why", action="store_true", help="print what was chosen among, and why: cooperations, lowerings")
-    one.add_argument("--passes", action=emitting.ListPasses, nargs=0, help="list the passes, in order, and end")
+    one.add_argument("--passes", action=emit.ListPasses, nargs=0, help="list the passes, in order, and end")
     one.add_argument(
         "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that load tiles together: 1 or 2 (1)"
     )
@@ -186,16 +186,16 @@ def emit(commands: Commands) -> None:
     store_place(one)
     one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
     one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
-    one.set_defaults(command=emitting.emit)
+    one.set_defaults(command=emit.emit)
 
 
-def run(commands: Commands) -> None:
+def add_run(commands: Commands) -> None:
     """`twill run`."""
     one = new(commands, "run", "a script with its Triton kernels under twill.jit; of a kernel with a sidecar, a trial")
     trial(one)
     one.add_argument("--launches", metavar="N", type=positive, default=100, help="that must be bit-identical (100)")
     one.add_argument("--seconds", metavar="S", type=seconds, default=60.0, help="for float32 references (default: 60)")
-    one.set_defaults(command=trying.run)
+    one.set_defaults(command=run_and_bench.run)
 
 
 def script() -> argparse.ArgumentParser:
@@ -211,11 +211,11 @@ def script() -> argparse.ArgumentParser:
     one.add_argument("--server", metavar="URL", help="a service to look up and solve at (default: TWILL_SERVER)")
     one.add_argument("script", metavar="SCRIPT.py")
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
-    one.set_defaults(command=running.run)
+    one.set_defaults(command=run_script.run)
     return one
 
 
-def record(commands: Commands) -> None:
+def add_record(commands: Commands) -> None:
     """`twill record`."""
     one = new(commands, "record", "run a script and write sidecars from the launches that it makes (docs/sidecars.md)")
     text = (
@@ -226,10 +226,10 @@ def record(commands: Commands) -> None:
     one.add_argument("--force", action="store_true", help="replace sidecars that are there, instead of adding to them")
     one.add_argument("script", metavar="SCRIPT.py")
     one.add_argument("words", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the script")
-    one.set_defaults(command=recording.record)
+    one.set_defaults(command=record.record)
 
 
-def coverage(commands: Commands) -> None:
+def add_coverage(commands: Commands) -> None:
     """`twill coverage`."""
     one = new(commands, "coverage", "what would become of every kernel of a path or package (docs/coverage.md)")
     one.add_argument("name", metavar="PATH|PACKAGE", help="a file, a folder, or an importable package")
@@ -242,18 +242,18 @@ def coverage(commands: Commands) -> None:
     one.add_argument("--jobs", metavar="N", type=positive, help="processes (default: one for each core)")
     one.add_argument("--results", metavar="FILE", help="keep every outcome there, and go on from what it has")
     one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
-    one.set_defaults(command=covering.coverage)
+    one.set_defaults(command=coverage.coverage)
 
 
-def bench(commands: Commands) -> None:
+def add_bench(commands: Commands) -> None:
     """`twill bench`."""
     one = new(commands, "bench", "the emitted kernel's time on this GPU beside the Triton kernel's")
     trial(one)
     one.add_argument("--json", action="store_true", help="the times as a document, nothing else")
-    one.set_defaults(command=trying.bench)
+    one.set_defaults(command=run_and_bench.bench)
 
 
-def tune(commands: Commands) -> None:
+def add_tune(commands: Commands) -> None:
     """`twill tune`."""
     one = new(commands, "tune", "the fastest tiles, row blocks and schedule: all predicted, the best few measured here")
     kernel(one)
@@ -269,27 +269,27 @@ def tune(commands: Commands) -> None:
     one.add_argument("--from", dest="earlier", metavar="DIR", help="solve nothing, measure what --out DIR kept")
     one.add_argument("--json", action="store_true", help="the tuning as a document, nothing else")
     answers(one)
-    one.set_defaults(command=retuning.tune, strategy="joint")
+    one.set_defaults(command=tune_again.tune, strategy="joint")
 
 
-def check(commands: Commands) -> None:
+def add_check(commands: Commands) -> None:
     """`twill check`."""
     one = new(commands, "check", "hold a schedule document to every rule of docs/model.md")
     one.add_argument("schedule", metavar="SCHEDULE.json")
     one.add_argument("--machine", metavar="NAME_OR_FILE", help="the machine it was solved for, if not a described one")
     one.add_argument("--certificate", action="store_true", help="check the certificate.json and the proofs beside it")
-    one.set_defaults(command=schedules.check)
+    one.set_defaults(command=check_and_show.check)
 
 
-def show(commands: Commands) -> None:
+def add_show(commands: Commands) -> None:
     """`twill show`."""
     one = new(commands, "show", "draw a schedule document")
     one.add_argument("schedule", metavar="SCHEDULE.json")
     outputs(one)
-    one.set_defaults(command=schedules.show)
+    one.set_defaults(command=check_and_show.show)
 
 
-def machine_files(commands: Commands) -> None:
+def add_machine_files(commands: Commands) -> None:
     """`twill machines list | show NAME | check FILE`."""
     group = new(commands, "machines", "the described machines")
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -302,7 +302,7 @@ def machine_files(commands: Commands) -> None:
     one.set_defaults(command=machines.check)
 
 
-def calibrate(commands: Commands) -> None:
+def add_calibrate(commands: Commands) -> None:
     """`twill calibrate`."""
     one = new(commands, "calibrate", "measure the GPU that is here and write its machine file (docs/calibration.md)")
     what = one.add_mutually_exclusive_group(required=True)
@@ -316,10 +316,10 @@ def calibrate(commands: Commands) -> None:
     one.add_argument("--fit", action="store_true", help="measure nothing: the figures that follow from --raw")
     one.add_argument("--repeats", metavar="N", type=positive, default=25, help="of each microbenchmark (default: 25)")
     one.add_argument("--spread", metavar="FACTOR", type=seconds, default=1.0, help="believe spreads FACTOR as wide")
-    one.set_defaults(command=calibrating.calibrate)
+    one.set_defaults(command=calibrate.calibrate)
 
 
-def serve(commands: Commands) -> None:
+def add_serve(commands: Commands) -> None:
     """`twill serve`."""
     one = new(commands, "serve", "schedules over HTTP: jobs, store and pages (docs/service.md)")
     one.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: this machine only)")
@@ -348,10 +348,10 @@ def serve(commands: Commands) -> None:
     one.add_argument("--tls-certificate", metavar="FILE", help="speak TLS, with this certificate chain")
     one.add_argument("--tls-key", metavar="FILE", help="and its private key")
     one.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
-    one.set_defaults(command=serving.serve)
+    one.set_defaults(command=serve.serve)
 
 
-def work(commands: Commands) -> None:
+def add_work(commands: Commands) -> None:
     """`twill work`."""
     one = new(commands, "work", "solve what is queued in a database (docs/operating.md)")
     one.add_argument("--store", metavar="URL", required=True, help="where schedules are kept: postgresql://...")
@@ -360,7 +360,7 @@ def work(commands: Commands) -> None:
     one.add_argument("--time-limit", metavar="S", type=seconds, default=300.0, help="for one solve (default: 300)")
     one.add_argument("--memory-limit", metavar="MB", type=positive, default=4096, help="of one solve (default: 4096)")
     one.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
-    one.set_defaults(command=serving.work)
+    one.set_defaults(command=serve.work)
 
 
 def databases(one: argparse.ArgumentParser) -> None:
@@ -370,7 +370,7 @@ def databases(one: argparse.ArgumentParser) -> None:
     one.add_argument("--objects", metavar="URL", default="", help=text)
 
 
-def stored(commands: Commands) -> None:
+def add_stored(commands: Commands) -> None:
     """`twill store ls | show | rm | export | import | keys | gc | verify`."""
     group = new(commands, "store", "the schedules that are stored")
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -379,36 +379,36 @@ def stored(commands: Commands) -> None:
     one.add_argument("--limit", metavar="N", type=positive, default=100, help="at most N of them (default 100)")
     one.add_argument("--quarantine", action="store_true", help="what is not believed, and why")
     one.add_argument("--json", action="store_true", help="the list as a document")
-    one.set_defaults(command=stores.ls)
+    one.set_defaults(command=store.ls)
     one = new(actions, "show", "one stored schedule")
     one.add_argument("key", metavar="KEY", help="a key, or its beginning")
     one.add_argument("--json", action="store_true", help="the entry as a document")
-    one.set_defaults(command=stores.show)
+    one.set_defaults(command=store.show)
     one = new(actions, "rm", "remove stored schedules and what is kept beside them")
     one.add_argument("keys", metavar="KEY", nargs="+", help="a key, or its beginning")
-    one.set_defaults(command=stores.remove)
+    one.set_defaults(command=store.remove)
     one = new(actions, "export", "write stored schedules into one file")
     one.add_argument("file", metavar="FILE")
     one.add_argument("keys", metavar="KEY", nargs="*", help="only these keys (default: all)")
     filters(one)
-    one.set_defaults(command=stores.export)
+    one.set_defaults(command=store.export)
     one = new(actions, "import", "keep what is good in a file that was exported")
     one.add_argument("file", metavar="FILE")
-    one.set_defaults(command=stores.bring_in)
+    one.set_defaults(command=store.import_archive)
     one = new(actions, "keys", "the keys that sign artifacts that run, and whose signatures are trusted")
     one.add_argument("--new", action="store_true", help="make another, which signs from now on")
-    one.set_defaults(command=stores.keys)
+    one.set_defaults(command=store.keys)
     one = new(actions, "gc", "remove what was used least recently, and the quarantine")
     one.add_argument("--max-bytes", metavar="N", type=natural, help="until at most N bytes are left (default: 1 GiB)")
     one.add_argument("--older-than", metavar="DAYS", type=seconds, help="and what was not used for so many days")
-    one.set_defaults(command=stores.gc)
+    one.set_defaults(command=store.gc)
     one = new(actions, "verify", "check every stored schedule and artifact")
-    one.set_defaults(command=stores.verify)
+    one.set_defaults(command=store.verify)
     for one in actions.choices.values():
         store_place(one)
 
 
-def service_jobs(commands: Commands) -> None:
+def add_service_jobs(commands: Commands) -> None:
     """`twill jobs list | cancel | retry`."""
     group = new(commands, "jobs", "the jobs of a service")
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -429,7 +429,7 @@ def service_jobs(commands: Commands) -> None:
         one.add_argument("--server", metavar="URL", help="the service (default: TWILL_SERVER)")
 
 
-def continuous(commands: Commands) -> None:
+def add_continuous(commands: Commands) -> None:
     """`twill ci`."""
     one = new(commands, "ci", "hold the schedules of all kernels of a repository against its lock file")
     one.add_argument(

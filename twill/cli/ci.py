@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twill.cli import codes, storing
+from twill.cli import codes, store_lookup
 
 if TYPE_CHECKING:
-    from twill.ci.lock_diff import Change, Found, Left, Problem
+    from twill.ci.lock_diff import Found, Left, MissingSchedule, ScheduleChange
     from twill.ci.lock_file import Lock
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
@@ -30,7 +30,7 @@ Name = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedSchedule:
     """One specialization of a kernel file. kernel: "" if its sidecar leaves it to the file."""
 
     path: Path
@@ -60,8 +60,8 @@ def ci(arguments: Namespace) -> int:
     wanted = kernels(arguments.paths)
     if arguments.frozen and lock is None:
         raise MalformedLock("there is no lock file", file=str(path), hint="`twill ci` without --frozen writes one")
-    with storing.opened(arguments) as store:
-        results = Run(arguments, path.parent, machines, store, lock).results(wanted)
+    with store_lookup.opened(arguments) as store:
+        results = CiRun(arguments, path.parent, machines, store, lock).results(wanted)
     past = tuple(one for one in lock.schedules if inside(path.parent / one.file, arguments.paths)) if lock else ()
     found = changes(tuple(one for one in past if one.machine in machines), results, arguments.frozen)
     for line in report(found):
@@ -74,7 +74,7 @@ def ci(arguments: Namespace) -> int:
     return conclude(arguments, lock, found, path)
 
 
-def conclude(arguments: Namespace, lock: Lock | None, found: Sequence[Change], path: Path) -> int:
+def conclude(arguments: Namespace, lock: Lock | None, found: Sequence[ScheduleChange], path: Path) -> int:
     """Write the lock file if there is none or it is to be updated, and say how it ended."""
     from twill.ci.lock_file import Lock
     from twill.cli.output import write_all
@@ -105,7 +105,7 @@ def machines_of(arguments: Namespace, lock: Lock | None) -> dict[str, Machine]:
     return {machine.name: machine for machine in machines}
 
 
-def kernels(paths: Sequence[str]) -> tuple[Wanted, ...]:
+def kernels(paths: Sequence[str]) -> tuple[WantedSchedule, ...]:
     """Every specialization of every sidecar under `paths` (directories, or kernel files), by name."""
     from twill.exc import NoKernels
     from twill.kernel.sidecar import read_sidecar
@@ -114,7 +114,7 @@ def kernels(paths: Sequence[str]) -> tuple[Wanted, ...]:
     found = []
     for file in files:
         sidecar = read_sidecar(str(file))
-        found += [Wanted(file, table.kernel, table.name) for table in sidecar.tables] if sidecar else []
+        found += [WantedSchedule(file, table.kernel, table.name) for table in sidecar.tables] if sidecar else []
     if not found:
         hint = "a directory with kernel files that have a sidecar, <stem>.twill.toml (docs/ci.md)"
         raise NoKernels(f"no specialization of a kernel in {', '.join(paths)}", hint=hint)
@@ -147,7 +147,7 @@ def annotated(arguments: Namespace) -> bool:
 
 
 @dataclass(frozen=True)
-class Run:
+class CiRun:
     """The solves of one run. base: what files are named relative to."""
 
     arguments: Namespace
@@ -156,13 +156,13 @@ class Run:
     store: LayeredStore | None
     lock: Lock | None = None
 
-    def results(self, wanted: Sequence[Wanted]) -> dict[Name, Found | Problem | Left]:
+    def results(self, wanted: Sequence[WantedSchedule]) -> dict[Name, Found | MissingSchedule | Left]:
         """A schedule, or why there is none, for every kernel and machine."""
-        from twill.ci.lock_diff import Left, Problem
+        from twill.ci.lock_diff import Left, MissingSchedule
         from twill.exc import TwillError
 
-        graphs: dict[Wanted, DependenceGraph] = {}
-        found: dict[Name, Found | Problem | Left] = {}
+        graphs: dict[WantedSchedule, DependenceGraph] = {}
+        found: dict[Name, Found | MissingSchedule | Left] = {}
         for one in wanted:
             left = {name: self.excluded(one, name) for name in self.machines}
             names = {name: (self.file(one), self.kernel(one), one.spec, name) for name in self.machines}
@@ -173,7 +173,7 @@ class Run:
             try:
                 graphs[one] = self.graph(one)
             except TwillError as error:
-                problem = Problem(error.message + hinted(error), error.line, time.perf_counter() - begun)
+                problem = MissingSchedule(error.message + hinted(error), error.line, time.perf_counter() - begun)
                 found |= {names[name]: problem for name, reason in left.items() if not reason}
         self.announce(graphs)
         for one, graph in graphs.items():
@@ -184,17 +184,17 @@ class Run:
                 found[self.file(one), graph.kernel, graph.spec, machine.name] = self.result(one, graph, machine)
         return found
 
-    def excluded(self, one: Wanted, machine: str) -> str:
+    def excluded(self, one: WantedSchedule, machine: str) -> str:
         """Why the lock file leaves a specialization out on a machine; "" if it does not."""
         return self.lock.why_excluded(self.file(one), one.spec, machine) if self.lock else ""
 
-    def graph(self, one: Wanted) -> DependenceGraph:
+    def graph(self, one: WantedSchedule) -> DependenceGraph:
         """The dependence graph of a specialization."""
         from twill.graph.extract import extract
 
         return extract(one.target, spec=one.spec)[1]
 
-    def announce(self, graphs: dict[Wanted, DependenceGraph]) -> None:
+    def announce(self, graphs: dict[WantedSchedule, DependenceGraph]) -> None:
         """Submit everything that nobody has to the service at once, so that it can solve several at a time."""
         from twill.exc import TwillError
         from twill.schedule.key import schedule_key
@@ -209,13 +209,13 @@ class Run:
                     continue
                 if self.store.get(schedule_key(graph, machine.digest(), options.asked)) is None:
                     try:
-                        self.store.http.client.submit(graph, machine, storing.request_of(options))
+                        self.store.http.client.submit(graph, machine, store_lookup.request_of(options))
                     except TwillError:
                         return  # each is submitted once more when its turn comes, and then the reason is said
 
-    def result(self, one: Wanted, graph: DependenceGraph, machine: Machine) -> Found | Problem:
+    def result(self, one: WantedSchedule, graph: DependenceGraph, machine: Machine) -> Found | MissingSchedule:
         """The schedule of one kernel for one machine, or why there is none."""
-        from twill.ci.lock_diff import Found, Problem
+        from twill.ci.lock_diff import Found, MissingSchedule
         from twill.ci.lock_file import locked
         from twill.exc import TwillError
 
@@ -223,7 +223,7 @@ class Run:
         try:
             schedule, origin = self.schedule(graph, machine)
         except TwillError as error:
-            return Problem(error.message + hinted(error), error.line, time.perf_counter() - begun)
+            return MissingSchedule(error.message + hinted(error), error.line, time.perf_counter() - begun)
         main = next((loop.line for loop in schedule.loops if loop.certificate == schedule.certificate), 0)
         return Found(locked(self.file(one), schedule), main, time.perf_counter() - begun, origin)
 
@@ -236,7 +236,7 @@ class Run:
         options = self.options()
         notes: list[str] = []
         try:
-            schedule = storing.answer(self.store, graph, machine, options, notes.append)
+            schedule = store_lookup.answer(self.store, graph, machine, options, notes.append)
         except JobFailed as error:
             if error.kind not in UNPROVEN:
                 raise
@@ -245,14 +245,14 @@ class Run:
         if schedule is not None:
             return schedule, "service" if any("the service" in note for note in notes) else "store"
         for note in notes:
-            storing.say(note)
+            store_lookup.say(note)
         try:
             schedule = pipeline.solve(graph, machine, options)
         except BudgetExhausted as ended:
             if not isinstance(ended.schedule, Schedule):
                 raise
             return ended.schedule, "best known"
-        storing.keep(self.store, schedule, graph, machine, options, storing.say)
+        store_lookup.keep(self.store, schedule, graph, machine, options, store_lookup.say)
         return schedule, "solved"
 
     def options(self) -> SolveOptions:
@@ -261,11 +261,11 @@ class Run:
 
         return SolveOptions(budget=self.arguments.budget, seed=self.arguments.seed)
 
-    def file(self, one: Wanted) -> str:
+    def file(self, one: WantedSchedule) -> str:
         """A kernel file as the lock file names it."""
         return Path(os.path.relpath(one.path, self.base or ".")).as_posix()
 
-    def kernel(self, one: Wanted) -> str:
+    def kernel(self, one: WantedSchedule) -> str:
         """The name of a kernel that cannot be read: the sidecar's, or the one that the lock file has for it."""
         known = self.lock.schedules if self.lock else ()
         mine = (past.kernel for past in known if (past.file, past.spec) == (self.file(one), one.spec))
@@ -274,7 +274,7 @@ class Run:
     def progress(self, text: str) -> None:
         """Say what is being worked on, to whoever watches."""
         if sys.stderr.isatty():
-            storing.say(text)
+            store_lookup.say(text)
 
 
 def hinted(error: Exception) -> str:

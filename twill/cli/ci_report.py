@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from twill.ci.lock_diff import Change, differences
+from twill.ci.lock_diff import ScheduleChange, differences
 from twill.ci.lock_file import Locked
 from twill.exc.foreign import printable
 
@@ -16,7 +16,7 @@ UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 MARK = {"same": "ok", "changed": "ok", "better": "better", "new": "new"}
 
 
-def report(changes: Sequence[Change]) -> Iterator[str]:
+def report(changes: Sequence[ScheduleChange]) -> Iterator[str]:
     """A line each, with the figures that differ under it, and a sum at the end."""
     for change in changes:
         file = change.name[0]
@@ -27,7 +27,7 @@ def report(changes: Sequence[Change]) -> Iterator[str]:
     yield ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) + f" of {len(changes)} schedules"
 
 
-def figures(change: Change) -> str:
+def figures(change: ScheduleChange) -> str:
     """The three figures, if no list of differences follows."""
     if change.now is None or change.verdict not in ("same", "new"):
         return ""
@@ -43,7 +43,7 @@ def bound(figures: Locked) -> str:
     return "" if figures.bound is None else f" (I >= {figures.bound:,} is proven)"
 
 
-def details(change: Change) -> Iterator[str]:
+def details(change: ScheduleChange) -> Iterator[str]:
     """What is different, or why there is nothing."""
     if change.problem is not None:
         yield from change.problem.message.splitlines()
@@ -51,7 +51,7 @@ def details(change: Change) -> Iterator[str]:
         yield from differences(change.before, change.now.figures)
 
 
-def workflow_commands(changes: Sequence[Change], lock: Path) -> Iterator[str]:
+def workflow_commands(changes: Sequence[ScheduleChange], lock: Path) -> Iterator[str]:
     """Workflow commands that GitHub shows beside the line (docs.github.com, "Workflow commands for GitHub Actions").
 
     Files are named relative to where the command runs, which is the repository's root in a workflow.
@@ -76,7 +76,7 @@ def in_property(text: str) -> str:
     return in_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def junit(changes: Sequence[Change]) -> str:
+def junit(changes: Sequence[ScheduleChange]) -> str:
     """A JUnit document of one suite: a case for every schedule, a failure for every bad one."""
     bad = sum(change.bad for change in changes)
     seconds = sum(spent(change) for change in changes)
@@ -100,7 +100,7 @@ def junit(changes: Sequence[Change]) -> str:
     return "\n".join([*lines, "</testsuite>", "</testsuites>", ""])
 
 
-def spent(change: Change) -> float:
+def spent(change: ScheduleChange) -> float:
     """Seconds spent on a schedule."""
     return change.now.seconds if change.now else change.problem.seconds if change.problem else 0.0
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from twill.cli import codes, running
+from twill.cli import codes, run_script
 from twill.cli.arguments import parser, script
 from twill.cli.complaint import complain
 from twill.exc import TwillError
@@ -23,7 +23,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # the place that is
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Bad usage exits with 2 through argparse."""
     given = sys.argv[1:] if words is None else list(words)
-    is_script = given[:1] == ["run"] and running.is_script(given[1:])
+    is_script = given[:1] == ["run"] and run_script.is_script(given[1:])
     arguments = script().parse_args(given[1:]) if is_script else parser().parse_args(given)
     previous = signal.signal(signal.SIGTERM, terminate)
     try:

@@ -23,7 +23,7 @@ def asking(arguments: Namespace) -> Iterator[Client]:
     """The service of --server or TWILL_SERVER, with the token of TWILL_TOKEN. Raises BadServerAddress."""
     from twill.exc import BadServerAddress
     from twill.store.client import Client
-    from twill.store.places import SERVER, TOKEN
+    from twill.store.location import SERVER, TOKEN
 
     address = arguments.server or os.environ.get(SERVER, "")
     if not address:

@@ -32,7 +32,7 @@ class ProgressLines:
         self.seconds = 0.0
         self.spinner = Spinner("dots")
 
-    def tell(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         """Note what is known now."""
         progress = report.progress
         name = PHASES.get(progress.phase, progress.phase)
@@ -67,4 +67,4 @@ def live_progress(console: Console | None = None, title: str = "") -> Iterator[C
         return
     lines = ProgressLines(title)
     with Live(lines, console=console, transient=True, refresh_per_second=8):
-        yield lines.tell
+        yield lines.report

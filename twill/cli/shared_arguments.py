@@ -72,12 +72,12 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
 
 def emission(one: argparse.ArgumentParser) -> None:
     """What directs an emission beside its schedule."""
-    one.add_argument("--no-lazy-rescale", action="store_true", help="running maxima move in every iteration")
+    one.add_argument("--no-conditional-rescale", action="store_true", help="running maxima move in every iteration")
     text = "products and sums of floats are rounded apart (Triton's enable_fp_fusion=False)"
     one.add_argument("--no-fp-fusion", action="store_true", help=text)
     one.add_argument("--fuse", action="store_true", help="neighbouring program instances may be worked on at once")
-    text = "program instances: every n-th to a CTA, or claimed one by one"
-    text += " (default: claimed if their trip counts differ or CTAs share an SM)"
+    text = "program instances: every n-th to a CTA, or fetched one by one (dynamic tile scheduler)"
+    text += " (default: fetched if their trip counts differ or CTAs share an SM)"
     one.add_argument("--order", choices=ORDERS, default="chosen", help=text)
 
 

@@ -1,7 +1,7 @@
 """Kernel file -> emitted kernel: extract, solve, emit; solve again with more room if the build would run badly.
 
 The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
-makes products wait for want of registers, or of quiet around them), the schedule is solved again with some registers of
+makes MMAs wait for want of registers, or of quiet around them), the schedule is solved again with some registers of
 each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
 against it.
 """
@@ -29,9 +29,9 @@ from twill.machine.occupancy import register_pool
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.tile.access.resolve import resolve_accesses
-from twill.tile.between import tile_program
+from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.conditional_rescale import Laziness, lazy_shifts
+from twill.tile.rewrite.conditional_rescale import RescaleReport, rescale_conditionally
 from twill.tile.rewrite.pipeline import DEFAULT, Rewriting, rewrite
 from twill.tile.translate.translate import from_mlir
 
@@ -39,7 +39,7 @@ ATTEMPTS = 4  # builds of one kernel, the first included
 STEP = 2  # granules of registers that are kept free in addition, at least, after each refusal
 
 Solver = Callable[[DependenceGraph, Machine], Schedule]
-Teller = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Extracted:
 
     specialization: Specialization
     wired: Wired
-    laziness: Laziness
+    rescale_report: RescaleReport
     order: Order = "chosen"
 
     @property
@@ -68,7 +68,7 @@ def extract(
     spec: str | None = None,
     sig: Sequence[str] = (),
     const: Sequence[str] = (),
-    lazy: bool = True,
+    conditional: bool = True,
     rewriting: Rewriting = DEFAULT,
     order: Order = "chosen",
     strict: bool = False,
@@ -76,15 +76,15 @@ def extract(
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
-    lazy: whether running maxima may move only when they must (`twill.tile.rewrite.conditional_rescale`). rewriting: see
-    `twill.tile.rewrite.pipeline`. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether every number is
-    rounded where and as the kernel says (`twill.codegen.numerics`); nothing is lazy then. fp_fusion: false turns it off
-    whatever the specialization says.
+    conditional: whether running maxima may move only when they must (`twill.tile.rewrite.conditional_rescale`).
+    rewriting: see `twill.tile.rewrite.pipeline`. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether
+    every number is rounded where and as the kernel says (`twill.codegen.numerics`); nothing is lazy then. fp_fusion:
+    false turns it off whatever the specialization says.
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
     program = resolve_accesses(tile_program(specialization))
-    found = _extracted(specialization, program, lazy and not specialization.strict, rewriting)
+    found = _extracted(specialization, program, conditional and not specialization.strict, rewriting)
     return replace(found, order=order)
 
 
@@ -94,29 +94,31 @@ def extract_module(module: str, specialization: Specialization) -> Extracted:
     return _extracted(specialization, program, not specialization.strict, DEFAULT)
 
 
-def _extracted(specialization: Specialization, program: TileProgram, lazy: bool, rewriting: Rewriting) -> Extracted:
+def _extracted(
+    specialization: Specialization, program: TileProgram, conditional: bool, rewriting: Rewriting
+) -> Extracted:
     """What emitted code is compared with (`TileProgram.original`) is the program as it was written, in front of every
     rewriting: running maxima move at once in it."""
     refuse_unemittable(program)
     rewritten = rewrite(program, rewriting)
-    laziness = lazy_shifts(rewritten) if lazy else Laziness(rewritten)
-    if laziness.program is not program:
-        laziness = replace(laziness, program=replace(laziness.program, original=program))
-    return Extracted(specialization, wire(laziness.program), laziness)
+    rescale_report = rescale_conditionally(rewritten) if conditional else RescaleReport(rewritten)
+    if rescale_report.program is not program:
+        rescale_report = replace(rescale_report, program=replace(rescale_report.program, original=program))
+    return Extracted(specialization, wire(rescale_report.program), rescale_report)
 
 
 def emit_solved(
     kernel: Extracted,
     machine: Machine,
     solve: Solver,
-    tell: Teller = lambda text: None,
+    notify: OnStep = lambda text: None,
     cluster: int = 1,
     record: Recorder = unrecorded,
 ) -> Emission:
     """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
     (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
 
-    Errors: NoTarget, and UnsupportedInKernel for a product that the target lacks, before anything is solved; those of
+    Errors: NoTarget, and UnsupportedInKernel for an MMA that the target lacks, before anything is solved; those of
     `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
     target_of(machine).refuse(kernel.graph)
@@ -129,11 +131,11 @@ def emit_solved(
                 raise
             break  # nothing that fits was found: what the compiler said is the answer
         try:
-            return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
+            return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
         except exc.BuildRejected as rejected:
             refused = rejected
             reserve += slack(schedule, machine) + missing(rejected, machine)
-            tell(f"{rejected.message}: solving again with {reserve} registers of each thread kept free of tiles")
+            notify(f"{rejected.message}: solving again with {reserve} registers of each thread kept free of tiles")
     assert refused is not None
     raise refused
 
@@ -142,7 +144,7 @@ def emit_scheduled(
     kernel: Extracted,
     machine: Machine,
     schedule: Schedule,
-    tell: Teller = lambda text: None,
+    notify: OnStep = lambda text: None,
     cluster: int = 1,
     record: Recorder = unrecorded,
 ) -> Emission:
@@ -153,7 +155,7 @@ def emit_scheduled(
     target_of(machine).refuse(kernel.graph)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.wired, kernel.specialization, schedule, machine, tell, kernel.order, cluster, record)
+    return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
 
 
 def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:

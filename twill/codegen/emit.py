@@ -14,9 +14,9 @@ from twill.codegen.compile.nvrtc import Build, compile_cubin
 from twill.codegen.lower.candidates import (
     REFUSED,
     Attempt,
+    CandidateRefusal,
     LoweringCandidate,
     Recorder,
-    Refusal,
     candidates,
     search,
     unrecorded,
@@ -68,38 +68,38 @@ def emit(
     specialization: Specialization,
     schedule: Schedule,
     machine: Machine,
-    told: Callable[[str], None] = lambda step: None,
+    on_step: Callable[[str], None] = lambda step: None,
     order: Order = "chosen",
     cluster: int = 1,
     record: Recorder = unrecorded,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
-    refused. wired: the program whose graph was scheduled. told: gets the name of each step before it begins. order: of
-    instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
+    refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
+    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
-    told("lowering")
+    on_step("lowering")
     refused: list[WarpProgram] = []
 
-    def attempt(candidate: LoweringCandidate) -> Emission | Refusal:
+    def attempt(candidate: LoweringCandidate) -> Emission | CandidateRefusal:
         made = lower_candidate(wired, schedule, machine, candidate, order, cluster)
-        if isinstance(made, Refusal):
+        if isinstance(made, CandidateRefusal):
             return made
         if made in refused:
-            return Refusal("it makes a program that was refused")
+            return CandidateRefusal("it makes a program that was refused")
         if refused:
-            told(f"again with {candidate.asked}")
+            on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
-        return _emitted(made, specialization, schedule, machine, told)
+        return _emitted(made, specialization, schedule, machine, on_step)
 
-    def tell(became: Attempt) -> None:
+    def notify(became: Attempt) -> None:
         record(became)
         if became.verdict.startswith(REFUSED):
-            told(f"{became.candidate}: {became.verdict}")
+            on_step(f"{became.candidate}: {became.verdict}")
 
-    return search(candidates(wired.program, schedule, machine), attempt, tell)
+    return search(candidates(wired.program, schedule, machine), attempt, notify)
 
 
 def _emitted(
@@ -107,17 +107,17 @@ def _emitted(
     specialization: Specialization,
     schedule: Schedule,
     machine: Machine,
-    told: Callable[[str], None],
+    on_step: Callable[[str], None],
 ) -> Emission:
     """A warp program, checked and compiled."""
     program = warp_program.program
-    told("running on the abstract machine")
+    on_step("running on the abstract machine")
     violations = verify(warp_program, problem_of(specialization))
     if violations:
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
         )
-    told("printing and compiling")
+    on_step("printing and compiling")
     return build_kernel(warp_program, specialization, schedule, machine)
 
 

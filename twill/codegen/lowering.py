@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twill import exc
-from twill.codegen.lower.candidates import LoweringCandidate, Recorder, Refusal, candidates, search, unrecorded
+from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, Recorder, candidates, search, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.streams import streams
 from twill.codegen.passes.pipeline import LOWERING, Watcher, run_passes
@@ -22,17 +22,17 @@ def lower(
     kernel: TileProgram | Wired,
     schedule: Schedule,
     machine: Machine,
-    hold: bool = True,
+    hold_operands: bool = True,
     order: Order = "chosen",
     cluster: int = 1,
-    phased: bool = True,
+    split_index_sets: bool = True,
     watch: Watcher = unwatched,
     record: Recorder = unrecorded,
 ) -> WarpProgram:
     """The warp program that does what a tile program does, as `schedule` says: of the first candidate that fits into
     shared memory; nothing is compiled. kernel: the program, with the graph that was solved if there is one. hold,
-    phased: false leaves out the candidates with `registers` or `switches` (`twill.codegen.lower.candidates`). Otherwise
-    as `lower_candidate`.
+    split_index_sets: false leaves out the candidates with `registers` or `switches` (`twill.codegen.lower.candidates`).
+    Otherwise as `lower_candidate`.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
     """
@@ -40,10 +40,10 @@ def lower(
     every = [
         candidate
         for candidate in candidates(wired.program, schedule, machine)
-        if (hold or not candidate.registers) and (phased or not candidate.switches)
+        if (hold_operands or not candidate.registers) and (split_index_sets or not candidate.switches)
     ]
 
-    def attempt(candidate: LoweringCandidate) -> WarpProgram | Refusal:
+    def attempt(candidate: LoweringCandidate) -> WarpProgram | CandidateRefusal:
         return lower_candidate(wired, schedule, machine, candidate, order, cluster, watch)
 
     return search(every, attempt, record)
@@ -57,7 +57,7 @@ def lower_candidate(
     order: Order,
     cluster: int,
     watch: Watcher = unwatched,
-) -> WarpProgram | Refusal:
+) -> WarpProgram | CandidateRefusal:
     """The warp program of one candidate. order: of program instances; dynamic where they have unequal trip counts or
     CTAs share an SM, unless said otherwise. cluster: CTAs that load tiles together (1 or 2); two know only a static
     order. watch: gets the program behind lowering (as "lowering") and behind every pass of
@@ -66,7 +66,7 @@ def lower_candidate(
     Raises what `lower` raises.
     """
     made = streams(wired, schedule, machine, candidate, order, cluster)
-    if isinstance(made, Refusal):
+    if isinstance(made, CandidateRefusal):
         return made
     watch(LOWERING, made.program)
     return with_barriers(run_passes(made.program, made.choices, watch), machine)

@@ -11,10 +11,10 @@ from twill.codegen.aliasing import must_be_apart
 from twill.codegen.numerics import changes
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.parameters import parameters
-from twill.codegen.warp.program import TensorMap, WarpProgram
+from twill.codegen.warp.program import TensorMapSpec, WarpProgram
 from twill.kernel.specialization import Specialization
 from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, Swizzle, sha256
-from twill.manifest.evaluate import Operation, Scalar, evaluable
+from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
 
 COUNTER = 4  # bytes that instances are counted in
 SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
@@ -64,7 +64,7 @@ def make_manifest(
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,
-        workspace=COUNTER if program.told is not None else 0,
+        workspace=COUNTER if program.scheduler_ring is not None else 0,
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
     )
@@ -92,7 +92,7 @@ def call_arguments(specialization: Specialization) -> tuple[CallArgument, ...]:
     return tuple(found)
 
 
-def map_entry(entry: TensorMap, file: str) -> MapEntry:
+def map_entry(entry: TensorMapSpec, file: str) -> MapEntry:
     """A tensor map as the runtime makes it."""
     return MapEntry(
         argument=entry.argument,
@@ -115,7 +115,7 @@ def scalar_of(expr: Expr, file: str) -> Scalar:
     if isinstance(expr, Apply) and evaluable(expr.kind):
         operands = tuple(scalar_of(operand, file) for operand in expr.operands)
         attributes = tuple((name, value) for name, value in expr.attributes if not isinstance(value, tuple))
-        return Operation(expr.kind, expr.element, operands, attributes)
+        return ScalarOperation(expr.kind, expr.element, operands, attributes)
     what = expr.kind if isinstance(expr, Apply) else type(expr).__name__
     raise exc.UnsupportedInKernel(
         f"a tensor's size or stride needs {what}, which is not known at a launch",

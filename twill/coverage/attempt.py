@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twill.coverage.kernels import Found, specialized
-from twill.coverage.outcome import BUG, REFUSED, Outcome, Stage, reason_of
+from twill.coverage.kernels import FoundKernel, specialized
+from twill.coverage.outcome import BUG, REFUSED, AttemptOutcome, Stage, reason_of
 from twill.exc import BudgetExhausted, TwillError
 from twill.kernel.importing import KernelFile
 
@@ -39,11 +39,11 @@ class Asked:
         return self.limit + self.emit * EMISSION
 
 
-class Progress:
+class AttemptProgress:
     """Which stage a kernel is in, and for how long it was in those before."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self.tell = notify
         self.seconds: dict[str, float] = {}
         self.stage: Stage = "triton"
 
@@ -58,9 +58,11 @@ class Progress:
             self.seconds[stage] = round(time.monotonic() - begin, 3)
 
 
-def attempt(found: Found, loaded: KernelFile, asked: Asked, key: str, tell: Callable[[str], None]) -> Outcome:
+def attempt(
+    found: FoundKernel, loaded: KernelFile, asked: Asked, key: str, notify: Callable[[str], None]
+) -> AttemptOutcome:
     """What becomes of a kernel. Nothing raises here: what is no refusal is a mistake of ours, with exit code 5."""
-    progress = Progress(tell)
+    progress = AttemptProgress(notify)
     try:
         with progress.at("triton"):
             found, error = specialized(found, loaded)
@@ -73,7 +75,7 @@ def attempt(found: Found, loaded: KernelFile, asked: Asked, key: str, tell: Call
     return _outcome(found, progress, key, None)
 
 
-def _through(found: Found, asked: Asked, progress: Progress) -> Stage:
+def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
     from twill.codegen.emission import emit_solved, extract
     from twill.machine.file import load_machine
@@ -111,21 +113,23 @@ def _solved(graph: DependenceGraph, machine: Machine, budget: float) -> Schedule
         return ended.schedule
 
 
-def _outcome(found: Found, progress: Progress, key: str, error: BaseException | None) -> Outcome:
+def _outcome(found: FoundKernel, progress: AttemptProgress, key: str, error: BaseException | None) -> AttemptOutcome:
     code = 0 if error is None else error.exit_code if isinstance(error, TwillError) else BUG
     message = ""
     if isinstance(error, TwillError):
         message = error.describe()
     elif error is not None:
         message = f"{type(error).__name__}: {error}"
-    return Outcome(
+    return AttemptOutcome(
         key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",
         stage=progress.stage, code=code, message=message, reason="" if error is None else reason_of(error),
         seconds=progress.seconds, guessed=(*found.sig, *found.const),
     )  # fmt: skip
 
 
-def apart(found: Found, key: str, patience: float, work: Callable[[Callable[[str], None]], Outcome]) -> Outcome:
+def apart(
+    found: FoundKernel, key: str, patience: float, work: Callable[[Callable[[str], None]], AttemptOutcome]
+) -> AttemptOutcome:
     """`work(tell)` in a child process; after `patience` seconds it is ended, and the outcome is what it was at last."""
     reading, writing = os.pipe()
     begin = time.monotonic()
@@ -141,18 +145,18 @@ def apart(found: Found, key: str, patience: float, work: Callable[[Callable[[str
     _, status = os.waitpid(child, 0)
     answers = [line["outcome"] for line in lines if "outcome" in line]
     if answers:
-        return Outcome.model_validate(answers[-1])
+        return AttemptOutcome.model_validate(answers[-1])
     stages: list[Any] = [line["stage"] for line in lines if "stage" in line]
     stage: Any = stages[-1] if stages else "triton"
     why = f"no answer within {patience:g} seconds" if hung else f"the process died of signal {os.WTERMSIG(status)}"
-    return Outcome(
+    return AttemptOutcome(
         key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",
         stage=stage, code=REFUSED if stage == "triton" else BUG, message=why, reason=why,
         seconds={"all": round(time.monotonic() - begin, 1)},
     )  # fmt: skip
 
 
-def _child(reading: int, writing: int, work: Callable[[Callable[[str], None]], Outcome]) -> None:
+def _child(reading: int, writing: int, work: Callable[[Callable[[str], None]], AttemptOutcome]) -> None:
     """The child: lines of JSON to the pipe, everything else that is printed to nowhere."""
     try:
         os.close(reading)

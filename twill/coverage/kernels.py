@@ -20,7 +20,7 @@ STORES = ('"tt.store"', '"tt.atomic', '"tt.descriptor_store"', '"tt.descriptor_r
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundKernel:
     """A kernel. spec: of its sidecar, "" if it has none there. sig, const: flags of its guess."""
 
     file: str
@@ -36,14 +36,14 @@ class Found:
         return f"{self.file}::{self.kernel}"
 
 
-def kernels_of(loaded: KernelFile) -> tuple[Found, ...]:
+def kernels_of(loaded: KernelFile) -> tuple[FoundKernel, ...]:
     """Every kernel of a file that stores something, once for each specialization that its sidecar has of it.
 
     Raises the errors of a sidecar.
     """
     sidecar = read_sidecar(loaded.path)
     tables = sidecar.tables if sidecar is not None else ()
-    found: list[Found] = []
+    found: list[FoundKernel] = []
     for name in loaded.kernels:
         function = loaded.functions[name]
         specs = [
@@ -51,12 +51,12 @@ def kernels_of(loaded: KernelFile) -> tuple[Found, ...]:
         ]
         if is_gluon(function) or (not specs and not said_of(function).stores):
             continue  # no Triton; or somebody else calls it
-        one = Found(loaded.path, name, line_of_def(function))
+        one = FoundKernel(loaded.path, name, line_of_def(function))
         found.extend(replace(one, spec=spec) for spec in specs or ("",))
     return tuple(found)
 
 
-def specialized(found: Found, loaded: KernelFile) -> tuple[Found, TwillError | None]:
+def specialized(found: FoundKernel, loaded: KernelFile) -> tuple[FoundKernel, TwillError | None]:
     """The kernel with a specialization that Triton compiles: of its sidecar, or the first guess that stores something.
 
     The error: what Triton says of the sidecar's, or of the first guess if it compiles none.
@@ -65,7 +65,7 @@ def specialized(found: Found, loaded: KernelFile) -> tuple[Found, TwillError | N
         return found, _compiled(found)[1]
     function = loaded.functions[found.kernel]
     launched = literals(Path(loaded.path).read_text(encoding="utf-8")).get(found.kernel, {})
-    first: tuple[Found, TwillError | None] | None = None
+    first: tuple[FoundKernel, TwillError | None] | None = None
     for guess in guesses(function, loaded.wrapped[found.kernel], said_of(function), launched):
         one = replace(found, sig=flags(guess.types), const=flags(guess.constants))
         if any(read_constant(text.partition("=")[2]) != guess.constants[text.partition("=")[0]] for text in one.const):
@@ -88,7 +88,7 @@ def flags(values: Mapping[str, Constant]) -> tuple[str, ...]:
     return tuple(f"{name}={value}" for name, value in values.items())
 
 
-def _compiled(found: Found) -> tuple[str, TwillError | None]:
+def _compiled(found: FoundKernel) -> tuple[str, TwillError | None]:
     """Triton's module, or why there is none."""
     try:
         return ttir(resolve(found.target, spec=found.spec or None, sig=found.sig, const=found.const)), None

@@ -17,7 +17,7 @@ REACHED = ("extracted", "solved", "emitted")
 REFUSED, BUG = 2, 5  # exit codes
 
 
-class Outcome(BaseModel):
+class AttemptOutcome(BaseModel):
     """One line of the results. key: what it is an answer to. seconds: by stage. code: the exit code of the command that
     would have said so."""
 
@@ -52,20 +52,20 @@ def reason_of(error: BaseException) -> str:
     return " ".join(re.sub(r"# x #( x #)*", "#", text).split())
 
 
-def ranked(outcomes: Iterable[Outcome], stage: Stage) -> Iterator[tuple[str, list[Outcome]]]:
+def ranked(outcomes: Iterable[AttemptOutcome], stage: Stage) -> Iterator[tuple[str, list[AttemptOutcome]]]:
     """The reasons of refusals at a stage, the most frequent first, each with its kernels."""
-    reasons: dict[str, list[Outcome]] = {}
+    reasons: dict[str, list[AttemptOutcome]] = {}
     for one in outcomes:
         if one.stage == stage:
             reasons.setdefault(one.reason, []).append(one)
     yield from sorted(reasons.items(), key=lambda entry: (-len(entry[1]), entry[0]))
 
 
-def counted(outcomes: Iterable[Outcome]) -> dict[str, int]:
+def counted(outcomes: Iterable[AttemptOutcome]) -> dict[str, int]:
     """How many ended at each stage."""
     return dict(Counter(one.stage for one in outcomes))
 
 
-def compiled(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def compiled(outcomes: Iterable[AttemptOutcome]) -> list[AttemptOutcome]:
     """Those that Triton compiles: of which shares are taken."""
     return [one for one in outcomes if one.stage not in ("import", "triton")]

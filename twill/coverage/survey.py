@@ -18,15 +18,15 @@ from typing import Any
 import triton
 
 from twill.coverage.attempt import Asked
-from twill.coverage.kernels import Found
-from twill.coverage.outcome import Outcome
+from twill.coverage.kernels import FoundKernel
+from twill.coverage.outcome import AttemptOutcome
 from twill.exc import FileMissing
 from twill.kernel.modules import file_of
 from twill.kernel.sidecar import sidecar_path
 from twill.runtime.variant import compiler
 
 KERNELS = re.compile(rb"\bjit\b")
-Tell = Callable[[int, int, Outcome], None]
+Tell = Callable[[int, int, AttemptOutcome], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Survey:
     sample: int | None = None
     seed: int = 0
     only: str = ""
-    known: tuple[Outcome, ...] = ()
+    known: tuple[AttemptOutcome, ...] = ()
 
 
 def files_of(name: str) -> tuple[str, ...]:
@@ -59,25 +59,25 @@ def has_kernels(source: bytes) -> bool:
     return b"triton" in source and KERNELS.search(source) is not None
 
 
-def survey(given: Survey, tell: Tell) -> list[Outcome]:
-    """Every outcome, in the order of files. tell: called with how many are done, of how many, and the newest.
+def survey(given: Survey, notify: Tell) -> list[AttemptOutcome]:
+    """Every outcome, in the order of files. notify: called with how many are done, of how many, and the newest.
 
     Outcomes that are known are told and given back too.
     """
-    done: list[Outcome] = []
+    done: list[AttemptOutcome] = []
     lock = threading.Lock()
     listing: list[tuple[int, dict[str, Any]]] = []
 
-    def note(outcome: Outcome, total: int) -> None:
+    def note(outcome: AttemptOutcome, total: int) -> None:
         with lock:
             done.append(outcome)
-            tell(len(done), total, outcome)
+            notify(len(done), total, outcome)
 
     _spread(given, [{"list": file} for file in given.files], lambda at, answer: listing.append((at, answer)))
-    kernels: list[Found] = []
+    kernels: list[FoundKernel] = []
     for _, answer in sorted(listing, key=lambda one: one[0]):
         if "outcome" in answer:
-            note(Outcome.model_validate(answer["outcome"]), len(given.files))
+            note(AttemptOutcome.model_validate(answer["outcome"]), len(given.files))
         kernels.extend(_found(one) for one in answer.get("kernels", ()))
     kernels = chosen(kernels, given)
     keys = [key_of(found, given.asked) for found in kernels]
@@ -89,11 +89,11 @@ def survey(given: Survey, tell: Tell) -> list[Outcome]:
     left = [
         {"attempt": asdict(found), "key": key} for found, key in zip(kernels, keys, strict=True) if key not in known
     ]
-    _spread(given, left, lambda at, answer: note(Outcome.model_validate(answer["outcome"]), total))
+    _spread(given, left, lambda at, answer: note(AttemptOutcome.model_validate(answer["outcome"]), total))
     return sorted(done, key=lambda one: (one.file, one.line, one.kernel, one.spec))
 
 
-def chosen(kernels: Sequence[Found], given: Survey) -> list[Found]:
+def chosen(kernels: Sequence[FoundKernel], given: Survey) -> list[FoundKernel]:
     """Those whose names fit; of them a sample, in their order."""
     fitting = [found for found in kernels if re.search(given.only, found.kernel)]
     if given.sample is None or given.sample >= len(fitting):
@@ -102,7 +102,7 @@ def chosen(kernels: Sequence[Found], given: Survey) -> list[Found]:
     return [found for number, found in enumerate(fitting) if number in drawn]
 
 
-def key_of(found: Found, asked: Asked) -> str:
+def key_of(found: FoundKernel, asked: Asked) -> str:
     """Of an outcome: all that decides it."""
     sidecar = Path(sidecar_path(found.file))
     parts = (
@@ -118,8 +118,8 @@ def guesser() -> str:
     return hashlib.sha256(b"".join((here / name).read_bytes() for name in ("guess.py", "source.py"))).hexdigest()
 
 
-def _found(given: dict[str, Any]) -> Found:
-    return Found(**{**given, "sig": tuple(given["sig"]), "const": tuple(given["const"])})
+def _found(given: dict[str, Any]) -> FoundKernel:
+    return FoundKernel(**{**given, "sig": tuple(given["sig"]), "const": tuple(given["const"])})
 
 
 def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[[int, dict[str, Any]], None]) -> None:
@@ -162,12 +162,12 @@ def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[
         raise failures[0]
 
 
-def _died(request: dict[str, Any]) -> Outcome:
+def _died(request: dict[str, Any]) -> AttemptOutcome:
     """The outcome where even the worker did not survive: importing the file ended its process."""
     found = request.get("attempt", {})
     file = str(request.get("list") or found.get("file"))
     why = "importing the file ended the process"
-    return Outcome(
+    return AttemptOutcome(
         key=request.get("key", ""), file=file, kernel=found.get("kernel", ""), line=found.get("line", 0),
         spec=found.get("spec", ""), stage="import", code=2, message=f"{file}: {why}", reason=why,
     )  # fmt: skip

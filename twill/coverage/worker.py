@@ -18,8 +18,8 @@ from types import FrameType
 from typing import Any
 
 from twill.coverage.attempt import Asked, apart, attempt
-from twill.coverage.kernels import Found, kernels_of
-from twill.coverage.outcome import Outcome, reason_of
+from twill.coverage.kernels import FoundKernel, kernels_of
+from twill.coverage.outcome import AttemptOutcome, reason_of
 from twill.exc import TwillError
 from twill.kernel.importing import load
 
@@ -55,7 +55,7 @@ def listed(file: str, asked: Asked) -> dict[str, Any]:
             return {"kernels": [asdict(found) for found in kernels_of(load(file))]}
     except Exception as error:
         error = cut(error)
-        outcome = Outcome(
+        outcome = AttemptOutcome(
             key="", file=file, kernel="", line=getattr(error, "line", 0), spec="", stage="import",
             code=error.exit_code if isinstance(error, TwillError) else 2,
             message=error.describe() if isinstance(error, TwillError) else f"{type(error).__name__}: {error}",
@@ -78,9 +78,9 @@ def cut(error: Exception) -> Exception:
 def attempted(request: dict[str, Any], asked: Asked) -> dict[str, Any]:
     """What becomes of a kernel."""
     given = request["attempt"]
-    found = Found(**{**given, "sig": tuple(given["sig"]), "const": tuple(given["const"])})
+    found = FoundKernel(**{**given, "sig": tuple(given["sig"]), "const": tuple(given["const"])})
     loaded = load(found.file)
-    work: Callable[[Callable[[str], None]], Outcome] = partial(attempt, found, loaded, asked, request["key"])
+    work: Callable[[Callable[[str], None]], AttemptOutcome] = partial(attempt, found, loaded, asked, request["key"])
     return {"outcome": apart(found, request["key"], asked.patience(), work).model_dump(mode="json")}
 
 

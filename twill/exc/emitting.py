@@ -48,9 +48,9 @@ class WarpProgramBroken(TwillError):
 
     def __init__(self, kernel: str, violations: list[str], *, file: str = "", line: int = 0) -> None:
         more = f"\n  and {len(violations) - 5} more" if len(violations) > 5 else ""
-        told = "".join(f"\n  {violation}" for violation in violations[:5])
+        listed = "".join(f"\n  {violation}" for violation in violations[:5])
         super().__init__(
-            f"the warp program made for {kernel} is wrong and was not emitted:{told}{more}",
+            f"the warp program made for {kernel} is wrong and was not emitted:{listed}{more}",
             file=file,
             line=line,
             hint="another schedule (--blocks, --pin); and please report it with the kernel file",
@@ -119,8 +119,8 @@ class IllFormedWarpProgram(TwillError):
 
     def __init__(self, after: str, faults: Sequence[str], *, file: str = "") -> None:
         more = f"\n  and {len(faults) - 5} more" if len(faults) > 5 else ""
-        told = "".join(f"\n  {fault}" for fault in faults[:5])
-        super().__init__(f"the warp program behind {after} is ill-formed:{told}{more}", file=file)
+        listed = "".join(f"\n  {fault}" for fault in faults[:5])
+        super().__init__(f"the warp program behind {after} is ill-formed:{listed}{more}", file=file)
 
 
 class UnknownProblem(TwillError):
@@ -152,9 +152,9 @@ class ExecutionDiffers(TwillError):
 
     def __init__(self, kernel: str, launch: str, said: list[str], *, file: str = "") -> None:
         more = f"\n  and {len(said) - 5} more" if len(said) > 5 else ""
-        told = "".join(f"\n  {text}" for text in said[:5])
+        listed = "".join(f"\n  {text}" for text in said[:5])
         super().__init__(
-            f"{kernel} was compiled to code that is wrong and was not emitted; executed for {launch}:{told}{more}",
+            f"{kernel} was compiled to code that is wrong and was not emitted; executed for {launch}:{listed}{more}",
             file=file,
             hint="another schedule (--blocks, --pin); and please report it with the kernel file",
         )

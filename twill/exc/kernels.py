@@ -58,7 +58,7 @@ class UnsupportedOperation(TwillError):
     """The kernel uses an operation that has no place in the tile program's vocabulary."""
 
 
-class UnsupportedProduct(TwillError):
+class UnsupportedMma(TwillError):
     """A product whose operands, precision or accumulator have no form on the tensor core, and none made of others."""
 
     def __init__(self, what: str, *, hint: str, file: str, line: int) -> None:

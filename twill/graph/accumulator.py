@@ -1,6 +1,6 @@
-"""Accumulators: results that products update in place, and that a loop carries along or one statement adds up.
+"""Accumulators: results that MMAs update in place, and that a loop carries along or one statement adds up.
 
-The chain runs from a product into operand "c" of the next one, directly or through an elementwise
+The chain runs from an MMA into operand "c" of the next one, directly or through an elementwise
 node that rescales it. `twill.graph.inplace` orders its readers; here its nodes are found.
 """
 
@@ -14,7 +14,7 @@ from twill.graph.dependence import Edge, Region
 
 def accumulators(region: Region) -> list[list[int]]:
     """Nodes whose results are one accumulator, for each accumulator: one that is carried from iteration to iteration,
-    or the sum of the products that one statement became (`twill.tile.rewrite.precision`), whose parts nothing else
+    or the sum of the MMAs that one statement became (`twill.tile.rewrite.precision`), whose parts nothing else
     reads."""
     handed = [e for e in region.edges if hands_on(region, e)]
     group: dict[int, set[int]] = {}
@@ -53,8 +53,8 @@ def overwriting(region: Region) -> tuple[Edge, ...]:
 
 
 def hands_on(region: Region, edge: Edge) -> bool:
-    """Whether a value edge hands an accumulator on to be overwritten: into operand "c" of a product,
-    or from a product into the elementwise node that feeds that operand."""
+    """Whether a value edge hands an accumulator on to be overwritten: into operand "c" of an MMA,
+    or from an MMA into the elementwise node that feeds that operand."""
     nodes = {n.id: n for n in region.nodes}
     src, dst = nodes[edge.src], nodes[edge.dst]
     if edge.kind != "value" or src.result is None or dst.result is None:

@@ -25,14 +25,14 @@ class MemoryNode:
 
 
 @dataclass(frozen=True)
-class Counter:
+class LoopCounter:
     """The loop's induction value and its step; step None if it is not a known constant."""
 
     induction: int
     step: int | None
 
 
-def memory_edges(nodes: Sequence[MemoryNode], counter: Counter | None) -> Iterator[Edge]:
+def memory_edges(nodes: Sequence[MemoryNode], counter: LoopCounter | None) -> Iterator[Edge]:
     """The memory edges among accesses in program order; `counter` is None in straight-line code.
 
     An edge across iterations has the smallest distance at which the two accesses can meet.
@@ -64,7 +64,7 @@ def _conflict(u: Op, v: Op) -> bool:
     return not (u.kind == v.kind == "tile_reduce" and u.attribute("combine") == v.attribute("combine"))
 
 
-def first_meeting(first: Access, second: Access, counter: Counter) -> int | None:
+def first_meeting(first: Access, second: Access, counter: LoopCounter) -> int | None:
     """The smallest distance >= 1 at which `second` may touch what `first` touched; None if never."""
     for distance in range(1, _horizon(first, second, counter) + 1):
         if meets(first, second, counter, distance):
@@ -72,7 +72,7 @@ def first_meeting(first: Access, second: Access, counter: Counter) -> int | None
     return None
 
 
-def _horizon(first: Access, second: Access, counter: Counter) -> int:
+def _horizon(first: Access, second: Access, counter: LoopCounter) -> int:
     """A distance beyond which an axis on which the two move apart keeps them apart."""
     horizons = []
     for left, right in zip(first.axes, second.axes, strict=False):
@@ -82,7 +82,7 @@ def _horizon(first: Access, second: Access, counter: Counter) -> int:
     return min(horizons, default=1)
 
 
-def meets(first: Access, second: Access, counter: Counter | None, distance: int) -> bool:
+def meets(first: Access, second: Access, counter: LoopCounter | None, distance: int) -> bool:
     """Whether `second` may touch elements that `first` touched `distance` iterations before."""
     comparable = len(first.axes) == len(second.axes) and first.constant == second.constant
     if not comparable or any(a.stride != b.stride for a, b in zip(first.axes, second.axes, strict=True)):
@@ -90,7 +90,7 @@ def meets(first: Access, second: Access, counter: Counter | None, distance: int)
     return not any(_apart(a, b, counter, distance) for a, b in zip(first.axes, second.axes, strict=True))
 
 
-def _apart(first: Axis, second: Axis, counter: Counter | None, distance: int) -> bool:
+def _apart(first: Axis, second: Axis, counter: LoopCounter | None, distance: int) -> bool:
     if not first.stride:
         return False
     gap, growth = _gap(first, second, counter)
@@ -100,7 +100,7 @@ def _apart(first: Axis, second: Axis, counter: Counter | None, distance: int) ->
     return start >= first.extent or -start >= second.extent
 
 
-def _gap(first: Axis, second: Axis, counter: Counter | None) -> tuple[int | None, int | None]:
+def _gap(first: Axis, second: Axis, counter: LoopCounter | None) -> tuple[int | None, int | None]:
     """Constant offset of the second from the first in one iteration, and how much the second moves
     an iteration; None for what is not constant.
     """
@@ -111,7 +111,7 @@ def _gap(first: Axis, second: Axis, counter: Counter | None) -> tuple[int | None
     return gap, _growth(second.offset, counter)
 
 
-def _growth(offset: Polynomial, counter: Counter) -> int | None:
+def _growth(offset: Polynomial, counter: LoopCounter) -> int | None:
     if counter.induction not in offset.symbols():
         return 0
     if counter.step is None or any(dict(m).get(counter.induction, 0) > 1 for m, _ in offset.terms):

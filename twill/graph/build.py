@@ -1,6 +1,6 @@
 """Tile program -> dependence graph.
 
-1. `purity` tells index arithmetic and loop-invariant computations apart from the kernel's work.
+1. `uniformity` tells index arithmetic and loop-invariant computations apart from the kernel's work.
 2. `flat` copies pure computations for each use; `dims` finds dimension classes; equal copies merge.
 3. `wiring` follows values through views and loop-carried values to the step that makes them.
 4. `fuse` makes chains of elementwise steps; `nodes` turns chains, products and accesses into nodes.
@@ -16,19 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twill.graph.accumulator import overwriting
-from twill.graph.alias import Counter, MemoryNode, memory_edges
+from twill.graph.alias import LoopCounter, MemoryNode, memory_edges
 from twill.graph.dependence import Carried, DependenceGraph, Dim, Edge, Input, Mma, Node, Region, Tile
 from twill.graph.dims import Classes, dimension_classes
 from twill.graph.fuse import Atom, chains
 from twill.graph.inplace import anti_edges
 from twill.graph.nodes import NodeMaker, kind_of
 from twill.graph.origin import fusable_classes
-from twill.graph.wiring import Origin, Wiring
+from twill.graph.wiring import ValueOrigin, Wiring
 from twill.graph.work import elements, is_free, is_transcendental
 from twill.tile.flat import UNIFORM, Flat, Step, flatten, merge
 from twill.tile.program import Loop, TileProgram
 from twill.tile.scalars import Scalars
-from twill.tile.uniformity import Purity, classify, stretches
+from twill.tile.uniformity import Uniformity, classify, stretches
 from twill.tile.vocabulary import ACCESS
 
 LETTERS = ("d", "e", "f", "g", "h", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
@@ -55,7 +55,7 @@ class Wired:
     flat: Flat
     wiring: Wiring
     classes: Classes
-    purity: Purity
+    uniformity: Uniformity
     scalars: Scalars
     steps: dict[tuple[int, int], tuple[int, ...]]
     stretch: tuple[int, ...]
@@ -76,7 +76,7 @@ def wire(program: TileProgram) -> Wired:
         builder.flat,
         builder.wiring,
         builder.classes,
-        builder.purity,
+        builder.uniformity,
         builder.scalars,
         steps,
         tuple(builder.stretches),
@@ -90,20 +90,20 @@ class _Read:
 
     reader: int
     operand: str
-    origin: Origin
+    origin: ValueOrigin
 
 
 class _Builder:
     def __init__(self, program: TileProgram) -> None:
         self.program = program
-        self.purity = classify(program)
-        copied = flatten(program, self.purity)
+        self.uniformity = classify(program)
+        copied = flatten(program, self.uniformity)
         self.classes = dimension_classes(copied)
         self.flat = merge(copied, self.classes.of)
         self.wiring = Wiring(self.flat)
         self.maker = NodeMaker(self.flat, self.wiring, self.classes)
-        self.scalars = Scalars(program, self.purity)
-        free = self.purity.pure | self.purity.uniform
+        self.scalars = Scalars(program, self.uniformity)
+        free = self.uniformity.pure | self.uniformity.uniform
         self.data_cells = {cell.value: cell.id for cell in self.flat.cells if cell.value not in free}
         self.work = [i for i, step in enumerate(self.flat.steps) if not step.index and not is_free(step)]
         self.reads = [read for i in self.work for read in self._reads(i)]
@@ -152,7 +152,7 @@ class _Builder:
     # -- regions ----------------------------------------------------------------------------------
 
     def _region(self, region: int, stretch: int, loop: Loop | None, members: Sequence[int]) -> Region:
-        counter = Counter(loop.induction, self.scalars.number(loop.step)) if loop else None
+        counter = LoopCounter(loop.induction, self.scalars.number(loop.step)) if loop else None
         for node, group in enumerate(self._groups(stretch, members, counter)):
             self.place.update((member, (region, node)) for member in group)
             self.nodes[region, node] = self.maker.node(node, group)
@@ -178,7 +178,7 @@ class _Builder:
     def _stretch(self, step: int) -> int:
         return self.flat.steps[step].stretch
 
-    def _groups(self, stretch: int, members: Sequence[int], counter: Counter | None) -> Sequence[Sequence[int]]:
+    def _groups(self, stretch: int, members: Sequence[int], counter: LoopCounter | None) -> Sequence[Sequence[int]]:
         """The steps of each node."""
         reads = [read for read in self.reads if self._stretch(read.origin.step) == stretch]
         uses: dict[int, set[int]] = {}
@@ -214,7 +214,7 @@ class _Builder:
         source, reader = self.place[read.origin.step][1], self.place[read.reader][1]
         return _edge(source, reader, read.origin.distance, read.operand)
 
-    def _memory(self, named: Sequence[tuple[int, int]], counter: Counter | None) -> list[Edge]:
+    def _memory(self, named: Sequence[tuple[int, int]], counter: LoopCounter | None) -> list[Edge]:
         accesses = [MemoryNode(node, self.flat.steps[i].op) for node, i in named if self.flat.steps[i].op.access]
         return list(memory_edges(accesses, counter))
 
@@ -259,7 +259,7 @@ class _Builder:
 
     def _dims(self, regions: Sequence[Region]) -> tuple[tuple[Dim, ...], dict[int, int]]:
         """The classes that occur in nodes, in order of appearance, and their new numbers."""
-        fusable = fusable_classes(self.program, self.purity, self.flat, self.classes, self.wiring)
+        fusable = fusable_classes(self.program, self.uniformity, self.flat, self.classes, self.wiring)
         rename = {-1: -1}
         for region in regions:
             for c in (c for node in region.nodes for c in node_classes(node)):

@@ -1,6 +1,6 @@
 """MMAs that are contracted over the split dimension, in parts of their columns: each warp group computes a share.
 
-A product that is contracted over the dimension that is split reads every row block (dQ of attention backward, of which
+An MMA that is contracted over the dimension that is split reads every row block (dQ of attention backward, of which
 the keys are split). One warp group that makes all of it has the longest chain of all, and the others wait for it in
 every iteration (docs/performance-log.md). So each makes some of its columns, with what follows from them: elementwise
 operations, stores, reductions into memory.
@@ -39,7 +39,7 @@ def narrowed(node: Node, cut: int | None, parts: int) -> Node:
 
 
 def _cut_with(graph: DependenceGraph, region: Region, product: Node, mma: Mma, parts: int) -> set[int]:
-    """The product and what follows from it, if all of that can be cut; else nothing."""
+    """The MMA and what follows from it, if all of that can be cut; else nothing."""
     width, odd = divmod(mma.n, parts)
     if odd or width * BYTES.get(mma.dtype, 4) % PANEL or mma.n_dim < 0:
         return set()

@@ -4,8 +4,8 @@ A tile is split along a data-parallel dimension, or neighbouring program instanc
 it, so that every row block is a multiple of the tensor core instruction's rows. The machine caps
 the number of blocks: each needs a share of its compute warp groups' registers.
 
-Where no dimension is the rows of every product (a loop that carries a state, say), instances may be
-fused along one that is the columns of every product it takes part in: what they have in common is
+Where no dimension is the rows of every MMA (a loop that carries a state, say), instances may be
+fused along one that is the columns of every MMA it takes part in: what they have in common is
 then made once, and each has columns of its own.
 """
 
@@ -62,7 +62,7 @@ def in_columns(
 
 
 def row_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:
-    """Parallel dimensions that are the rows (m) of every product of the region they take part in."""
+    """Parallel dimensions that are the rows (m) of every MMA of the region they take part in."""
     mmas = [n.mma for n in region.nodes if n.mma]
     found = []
     for dim in graph.dims:
@@ -73,7 +73,7 @@ def row_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:
 
 
 def column_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:
-    """Parallel dimensions that are the columns (n) of every product of the region they take part in."""
+    """Parallel dimensions that are the columns (n) of every MMA of the region they take part in."""
     mmas = [n.mma for n in region.nodes if n.mma]
     found = []
     for dim in graph.dims:
@@ -84,7 +84,7 @@ def column_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:
 
 
 def operand_spaces(region: Region, machine: Machine) -> tuple[Space, ...]:
-    """Where operand A of a product may be put when it was just computed; only the machine's
+    """Where operand A of an MMA may be put when it was just computed; only the machine's
     first choice if the region computes none, or if that choice is to leave it in registers."""
     if machine.mma is None:
         return ("register",)

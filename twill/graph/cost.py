@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 
 from twill.graph.accumulator import accumulators
 from twill.graph.by_columns import by_columns, narrowed
+from twill.graph.combined_results import combined_results, tag_of
 from twill.graph.costed import (
     Cooperation,
     CostedEdge,
     CostedGraph,
+    CostedValue,
     Instruction,
     Invariant,
     Read,
     Storage,
-    Value,
 )
 from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, Space, Tile
-from twill.graph.meeting import meeting, tag_of
 from twill.graph.price import Price, price_move, price_node
 from twill.graph.tile_size import tile_bytes, tile_registers
 from twill.machine.description import Machine
@@ -50,7 +50,7 @@ class _Builder:
     cooperation: Cooperation
     instructions: list[Instruction] = field(default_factory=list)
     edges: list[CostedEdge] = field(default_factory=list)
-    values: list[Value] = field(default_factory=list)
+    values: list[CostedValue] = field(default_factory=list)
     storages: list[Storage] = field(default_factory=list)
     invariants: list[Invariant] = field(default_factory=list)
     made: dict[tuple[int, int], _Made] = field(default_factory=dict)  # (node, block)
@@ -62,7 +62,7 @@ class _Builder:
         self.nodes: Mapping[int, Node] = {n.id: n for n in self.region.nodes}
         self.accumulators = accumulators(self.region)
         self.in_place = frozenset(n for nodes in self.accumulators for n in nodes)
-        self.meeting = meeting(self.graph, self.region, self.machine)
+        self.meeting = combined_results(self.graph, self.region, self.machine)
         parts = self.cooperation.split if self.cooperation.columns else 1
         self.columns = by_columns(self.graph, self.region, self.dim, parts)
 
@@ -98,24 +98,24 @@ class _Builder:
     def blocks_of(self, node: Node) -> range | tuple[int]:
         """Row blocks of a node; (-1,) if all blocks share it.
 
-        A product that is contracted over the split dimension joins the blocks: it reads every block's
+        An MMA that is contracted over the split dimension joins the blocks: it reads every block's
         part from shared memory, and is made once, or in parts of its columns (`twill.graph.by_columns`).
         """
         if node.id in self.columns:
             return range(self.cooperation.blocks)
-        if self.dim < 0 or self.dim not in node.dims or self.joins(node):
+        if self.dim < 0 or self.dim not in node.dims or self.contracts_split(node):
             return (-1,)
         return range(self.cooperation.blocks)
 
-    def joins(self, node: Node) -> bool:
-        """Whether a product is contracted over the dimension that is split."""
+    def contracts_split(self, node: Node) -> bool:
+        """Whether an MMA is contracted over the dimension that is split."""
         return node.mma is not None and node.mma.k_dim == self.dim
 
     def pairs(self, edge: Edge) -> list[tuple[int, int]]:
         """(block of src, block of dst) for every instance of an edge."""
         src = self.blocks_of(self.nodes[edge.src])
         dst = self.blocks_of(self.nodes[edge.dst])
-        if len(src) > 1 and len(dst) > 1 and not self.joins(self.nodes[edge.dst]):
+        if len(src) > 1 and len(dst) > 1 and not self.contracts_split(self.nodes[edge.dst]):
             return [(b, b) for b in src]
         return [(a, b) for a in src for b in dst]
 
@@ -127,7 +127,7 @@ class _Builder:
         """A node's work is cut in this many parts by the split."""
         if node.id in self.columns:
             return self.cooperation.split
-        return 1 if self.joins(node) else self.share(node.dims)
+        return 1 if self.contracts_split(node) else self.share(node.dims)
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -184,8 +184,8 @@ class _Builder:
         return i
 
     def issuer(self, source: int, block: int) -> str:
-        """The tag of the instructions that one warp group must have: products that meet; where row blocks share what
-        joins them, all products of a row block."""
+        """The tag of the instructions that one warp group must have: MMAs that meet; where row blocks share what
+        joins them, all MMAs of a row block."""
         if self.columns and block >= 0 and source >= 0 and self.nodes[source].mma is not None:
             return f"row block {block}"
         return tag_of(self.meeting, source, block)
@@ -194,7 +194,7 @@ class _Builder:
         """The shared memory a bulk store reads from until it is done."""
         size = node.bytes // self.parts(node)
         self.values.append(
-            Value(id=len(self.values), name=f"{node.tensor} staging", line=node.line, block=block, producer=i,
+            CostedValue(id=len(self.values), name=f"{node.tensor} staging", line=node.line, block=block, producer=i,
                   space="shared", bytes=size, registers=0, reads=(), spill=0)
         )  # fmt: skip
 
@@ -214,7 +214,7 @@ class _Builder:
         return wanted.pop() if len(wanted) == 1 else "register"
 
     def operand_a_place(self, node: Node) -> Space:
-        """Where a product reads its operand A."""
+        """Where an MMA reads its operand A."""
         edges = [e for e in self.region.edges if e.dst == node.id and e.kind == "value" and e.operand == "a"]
         return self.wanted(edges[0]) if edges else "shared"
 
@@ -227,7 +227,7 @@ class _Builder:
             return self.accumulator
         if edge.operand == "b" or source.kind == "load":
             return "shared"
-        if self.joins(reader):
+        if self.contracts_split(reader):
             return "shared"
         straight = source.result.dims == (reader.mma.m_dim, reader.mma.k_dim)
         return self.cooperation.operand_a if straight else "shared"
@@ -244,7 +244,7 @@ class _Builder:
         """A new value; `line`, `block` as its producer's."""
         size, in_registers = self.bytes_of(tile), place == "register"
         self.values.append(
-            Value(
+            CostedValue(
                 id=len(self.values),
                 name=name,
                 line=line,
@@ -360,7 +360,7 @@ class _Builder:
                 self.read(host.id, r.reader, r.distance)
             self.values[value.id] = value.model_copy(update={"bytes": 0, "name": f"{value.name} over {host.name}"})
 
-    def host_of(self, value: Value) -> Value | None:
+    def host_of(self, value: CostedValue) -> CostedValue | None:
         """The tensor memory value of the same row block that dies while `value` is computed from it."""
         ancestors, frontier = set(), {value.producer}
         while frontier:
@@ -382,7 +382,7 @@ class _Builder:
             for node, operand in entry.readers:
                 is_mma = self.nodes[node].kind == "mma"
                 place: Space = "shared" if is_mma and operand != "c" else "register"
-                everyone = block == -1 or self.joins(self.nodes[node])
+                everyone = block == -1 or self.contracts_split(self.nodes[node])
                 theirs = [b for b in self.blocks_of(self.nodes[node]) if everyone or b in (-1, block)]
                 by_place.setdefault(place, []).extend(self.made[node, b].instruction for b in theirs)
             for place, readers in by_place.items():

@@ -67,7 +67,7 @@ class Read(Document):
     distance: int
 
 
-class Value(Document):
+class CostedValue(Document):
     """One result that occupies a memory from its birth to the end of its last reader.
 
     registers: per thread of a 128-thread warp group if space is "register", else 0.
@@ -137,7 +137,7 @@ class Cooperation(Document):
     columns: bool = False
 
     @model_serializer(mode="wrap")
-    def told(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def serialized(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leaves `columns` out where it is off, so that documents and digests from before it stay as they were."""
         found: dict[str, Any] = serialize(self)
         return found if self.columns else {name: value for name, value in found.items() if name != "columns"}
@@ -172,7 +172,7 @@ class CostedGraph(Document):
     normalization: Normalization | None = None
     instructions: tuple[Instruction, ...]
     edges: tuple[CostedEdge, ...]
-    values: tuple[Value, ...]
+    values: tuple[CostedValue, ...]
     storages: tuple[Storage, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     kind: Literal["loop", "straight"] = "loop"

@@ -9,7 +9,7 @@ Grammar::
     Edge            ::= src dst distance kind operand            (src, dst in the same region)
     Input           ::= a tile made before the region that the region reads and does not change
 
-A node is a *tile instruction*: one matrix product, one load or store of a tile, or one fused
+A node is a *tile instruction*: one MMA, one load or store of a tile, or one fused
 chain of elementwise operations and reductions. Views and address arithmetic have been folded
 into their users. Numbers count work for the kernel's own tile, before it is split or fused
 along a data-parallel dimension; `twill.graph.cost` does that for a machine.
@@ -69,7 +69,7 @@ class Count(Document):
 
 
 class Mma(Document):
-    """A matrix product A[m,k] B[k,n] (+ C[m,n]); extents and the dimension class of each.
+    """A MMA A[m,k] B[k,n] (+ C[m,n]); extents and the dimension class of each.
 
     a_transposed, b_transposed: the operand is the transpose of the tile that its producer makes
     (a loaded tile lies as in memory, so a transposed B is K-major if its rows are contiguous).
@@ -123,7 +123,7 @@ class Node(Document):
 class Edge(Document):
     """`dst` of iteration i depends on `src` of iteration i - distance (δ in the paper).
 
-    kind "value": dst reads src's result, as operand ("a", "b", "c" of a product; "in" else;
+    kind "value": dst reads src's result, as operand ("a", "b", "c" of an MMA; "in" else;
     "data" for the tile that a store writes, "mask" for a mask that bounds do not say, "address" for
     a scalar that an address needs). "memory": ordered through global memory.
     "anti": dst overwrites what src reads.

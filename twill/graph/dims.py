@@ -203,8 +203,8 @@ def _dot(step: Step, finder: _Finder) -> None:
 
 
 def _without(step: Step, finder: _Finder, gone: int) -> None:
-    kept = [axis for axis in range(len(finder.shape(step.operands[0]))) if axis != gone]
-    for axis, source in enumerate(kept):
+    retained = [axis for axis in range(len(finder.shape(step.operands[0]))) if axis != gone]
+    for axis, source in enumerate(retained):
         finder.link((step.operands[0], source), (step.results[0], axis))
 
 
@@ -215,12 +215,13 @@ def _axis(step: Step) -> int:
 
 
 RULES: dict[str, Callable[[Step, _Finder], None]] = {
-    "amend": _broadcast, "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape, "transpose": _transpose,
+    "update": _broadcast, "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape,
+    "transpose": _transpose,
     "slice": _slice, "join": _join, "splat": _nothing, "constant": _nothing, "range": _nothing,
     "reduce": _reduce, "scan": _scan, "dot": _dot,
 }  # fmt: skip
 
-LINEAR = frozenset({"cast", "neg", *VIEWS}) - {"slice", "join", "amend"}
+LINEAR = frozenset({"cast", "neg", *VIEWS}) - {"slice", "join", "update"}
 
 
 class _Adders:

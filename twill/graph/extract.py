@@ -11,7 +11,7 @@ from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
-from twill.tile.between import tile_program
+from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.pipeline import DEFAULT, Rewriting, rewrite
 

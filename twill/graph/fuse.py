@@ -70,14 +70,14 @@ class _Fuser:
         """Contracts the first pair that may be, in program order; False if there is none."""
         for u in sorted(self.members, key=lambda chain: self.position[chain]):
             reader = self.reader.get(u)
-            if reader is None or self.chain[reader] == u or not self.may_join(u, reader):
+            if reader is None or self.chain[reader] == u or not self.may_fuse(u, reader):
                 continue
             if not self.between(u, self.chain[reader]):
                 self.contract(u, self.chain[reader])
                 return True
         return False
 
-    def may_join(self, u: int, reader: int) -> bool:
+    def may_fuse(self, u: int, reader: int) -> bool:
         v = self.chain[reader]
         if "" in (self.pipe[u], self.pipe[reader]):
             return False

@@ -1,6 +1,6 @@
-"""Write-after-read dependences of accumulators that products update in place.
+"""Write-after-read dependences of accumulators that MMAs update in place.
 
-A product D whose operand "c" is its own result of the iteration before, directly or through
+An MMA D whose operand "c" is its own result of the iteration before, directly or through
 elementwise nodes that only rescale it (same shape and type, each read by the next one alone),
 keeps that tile in one place: the nodes on the way, W1 ... Wk = D, overwrite it one after the
 other. Every other reader r of D's result must then be done before W1 of the next iteration:
@@ -33,15 +33,15 @@ def anti_edges(
 
 
 def _update_path(
-    product: int, kinds: Mapping[int, NodeKind], tiles: Mapping[int, Tile | None], edges: Sequence[Edge]
+    mma: int, kinds: Mapping[int, NodeKind], tiles: Mapping[int, Tile | None], edges: Sequence[Edge]
 ) -> tuple[int, ...]:
-    """W1 ... Wk = product, or () if the product does not accumulate onto itself."""
-    path = [product]
+    """W1 ... Wk = MMA, or () if the MMA does not accumulate onto itself."""
+    path = [mma]
     while True:
         incoming = [e for e in edges if e.kind == "value" and e.dst == path[0]]
-        if path[0] == product:
+        if path[0] == mma:
             incoming = [e for e in incoming if e.operand == "c"]
-        if any(e.src == product and e.distance == 1 for e in incoming):
+        if any(e.src == mma and e.distance == 1 for e in incoming):
             return tuple(path)
         steps = [
             e.src
@@ -49,7 +49,7 @@ def _update_path(
             if e.distance == 0
             and e.src not in path
             and kinds[e.src] == "elementwise"
-            and _same_tile(tiles[e.src], tiles[product])
+            and _same_tile(tiles[e.src], tiles[mma])
             and all(o.dst == path[0] and o.distance == 0 for o in edges if o.kind == "value" and o.src == e.src)
         ]
         if not steps:
@@ -62,12 +62,12 @@ def _same_tile(left: Tile | None, right: Tile | None) -> bool:
 
 
 def _protect(path: tuple[int, ...], edges: Sequence[Edge]) -> list[Edge] | None:
-    first, product = path[0], path[-1]
+    first, mma = path[0], path[-1]
     anti = []
     for edge in edges:
-        if edge.kind != "value" or edge.src != product:
+        if edge.kind != "value" or edge.src != mma:
             continue
-        if edge.dst == first and edge.distance == 1 and (first != product or edge.operand == "c"):
+        if edge.dst == first and edge.distance == 1 and (first != mma or edge.operand == "c"):
             continue
         if edge.distance > 1 or edge.dst in path:
             return None

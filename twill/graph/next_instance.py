@@ -42,13 +42,13 @@ class NextInstance:
 
     def goes_on(self) -> bool:
         """Whether it does in everything that is computed, stored and bounded."""
-        work = (step for step in self.flat.steps if step.op.kind == "amend" or not (step.index or is_free(step)))
+        work = (step for step in self.flat.steps if step.op.kind == "update" or not (step.index or is_free(step)))
         return all(map(self.step_goes_on, work))
 
     def step_goes_on(self, step: Step) -> bool:
         """Whether all that a step reads does."""
         read = [self.operand(*pair) for pair in zip(step.op.operands, step.operands, strict=True)]
-        read += [self.cell(step.amended)] if step.op.kind == "amend" else []
+        read += [self.cell(step.updated)] if step.op.kind == "update" else []
         return all(map(self.law_goes_on, (*read, *map(self.of_scalars, self.bounds(step)))))
 
     def bounds(self, step: Step) -> list[Polynomial]:
@@ -93,7 +93,7 @@ class NextInstance:
             return self.carried(carry, cell)
         step = self.flat.steps[self.wiring.maker[cell]]
         kind, whole = step.op.kind, self.is_whole(step)
-        if kind == "amend" or not (step.index or is_free(step)):
+        if kind == "update" or not (step.index or is_free(step)):
             return own(cell)  # looked at where it is made
         if kind == "constant":
             value = step.op.attribute("value")

@@ -37,7 +37,7 @@ class NodeMaker:
         return Tile(shape=kind.shape, dims=self.classes.of[cell], dtype=kind.element)
 
     def node(self, number: int, members: Sequence[int]) -> Node:
-        """The node of a chain of steps (indices in `Flat.steps`), or of one product or access."""
+        """The node of a chain of steps (indices in `Flat.steps`), or of one MMA or access."""
         last = self.flat.steps[members[-1]]
         if last.op.kind in ACCESS:
             return self._access(number, last)

@@ -9,7 +9,7 @@ A parallel class is *fusable* if there is an index s of the launch grid such tha
 - nothing without the class is added to memory: both instances would add it;
 - numbers that are made of s go on from instance to instance (`twill.graph.next_instance`).
 
-Instances whose loops have different bounds (causal attention, a sliding window) are thus never fused: the products of
+Instances whose loops have different bounds (causal attention, a sliding window) are thus never fused: the MMAs of
 the one that is done would have to be left out, which is a branch in the steady state of the other.
 
 Both instances otherwise have equal grid indices: fusing them means that one runs the tiles of
@@ -28,28 +28,30 @@ from twill.tile.affine import Polynomial
 from twill.tile.flat import UNIFORM, Flat, Step
 from twill.tile.program import Access, TileProgram
 from twill.tile.scalars import Scalars
-from twill.tile.uniformity import Purity, stretches
+from twill.tile.uniformity import Uniformity, stretches
 
 
 def fusable_classes(
-    program: TileProgram, purity: Purity, flat: Flat, classes: Classes, wiring: Wiring
+    program: TileProgram, uniformity: Uniformity, flat: Flat, classes: Classes, wiring: Wiring
 ) -> frozenset[int]:
     """The classes along which instances may be fused."""
-    judge = _Judge(program, purity, flat, classes, wiring)
+    judge = _Judge(program, uniformity, flat, classes, wiring)
     return frozenset(c for c in classes.size if judge.may_be_cut(c) and judge.scalars_of(c))
 
 
 def fusing_scalars(
-    program: TileProgram, purity: Purity, flat: Flat, classes: Classes, wiring: Wiring, wanted: int
+    program: TileProgram, uniformity: Uniformity, flat: Flat, classes: Classes, wiring: Wiring, wanted: int
 ) -> tuple[int, ...]:
     """The grid indices s along which instances may be fused for a class; () if they may not."""
-    judge = _Judge(program, purity, flat, classes, wiring)
+    judge = _Judge(program, uniformity, flat, classes, wiring)
     return judge.scalars_of(wanted) if judge.may_be_cut(wanted) else ()
 
 
 class _Judge:
-    def __init__(self, program: TileProgram, purity: Purity, flat: Flat, classes: Classes, wiring: Wiring) -> None:
-        self.program, self.purity, self.scalars = program, purity, Scalars(program, purity)
+    def __init__(
+        self, program: TileProgram, uniformity: Uniformity, flat: Flat, classes: Classes, wiring: Wiring
+    ) -> None:
+        self.program, self.uniformity, self.scalars = program, uniformity, Scalars(program, uniformity)
         self.flat, self.classes, self.wiring = flat, classes, wiring
         self.accesses = [
             (step.op.access, classes.of[tile]) for step in flat.steps if step.op.access and (tile := _tile(step)) >= 0
@@ -80,7 +82,7 @@ class _Judge:
 
     def is_index(self, scalar: int) -> bool:
         """Whether a scalar is an index of the launch grid as it is."""
-        maker = self.purity.makers.get(scalar)
+        maker = self.uniformity.makers.get(scalar)
         return maker is not None and maker.kind == "program_id"
 
     def only(self, wanted: int, scalar: int) -> bool:

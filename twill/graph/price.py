@@ -46,7 +46,7 @@ class Price:
 
 
 def price_node(node: Node, machine: Machine, parts: int, a_shared: bool = True) -> Price:
-    """The price of 1/parts of a node; `a_shared`: a product's operand A is read from shared memory.
+    """The price of 1/parts of a node; `a_shared`: an MMA's operand A is read from shared memory.
 
     Raises KeyError naming an operation the machine has no price for.
     """
@@ -60,7 +60,7 @@ def price_node(node: Node, machine: Machine, parts: int, a_shared: bool = True) 
 
 
 def price_mma(node: Node, machine: Machine, parts: int, a_shared: bool) -> Price:
-    """A matrix product: rows are padded to the instruction's row block, and the tensor core waits for
+    """A MMA: rows are padded to the instruction's row block, and the tensor core waits for
     the operands that it reads from shared memory once for every row block of the instruction."""
     mma, work = machine.mma, node.mma
     if mma is None or work is None:

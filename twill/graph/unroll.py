@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Invariant, Read, Storage, Value
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Invariant, Read, Storage
 
 
 def unrolled(graph: CostedGraph, times: int) -> CostedGraph:
@@ -22,7 +22,7 @@ def unrolled(graph: CostedGraph, times: int) -> CostedGraph:
 
     instructions: list[Instruction] = []
     edges: list[CostedEdge] = []
-    values: list[Value] = []
+    values: list[CostedValue] = []
     for k in range(times):
         instructions += [i.model_copy(update={"id": i.id + k * n}) for i in graph.instructions]
         for e in graph.edges:
@@ -31,8 +31,8 @@ def unrolled(graph: CostedGraph, times: int) -> CostedGraph:
         for x in graph.values:
             reads = (at(r.reader, k, r.distance) for r in x.reads)
             moved = {"id": x.id + k * m, "producer": x.producer + k * n}
-            told = tuple(Read(reader=v, distance=distance) for v, distance in reads)
-            values.append(x.model_copy(update={**moved, "reads": told}))
+            described = tuple(Read(reader=v, distance=distance) for v, distance in reads)
+            values.append(x.model_copy(update={**moved, "reads": described}))
     invariants = tuple(
         i.model_copy(update={"readers": tuple(r + k * n for k in range(times) for r in i.readers)})
         for i in graph.invariants
@@ -82,7 +82,7 @@ def _first_copy(graph: CostedGraph, times: int) -> CostedGraph | None:
         if e.src < n:
             dst, distance = at(e.dst, e.distance)
             edges.append(e.model_copy(update={"dst": dst, "distance": distance}))
-    values: list[Value] = []
+    values: list[CostedValue] = []
     for x in graph.values:
         if x.producer < n:
             reads = (at(r.reader, r.distance) for r in x.reads)
@@ -99,7 +99,7 @@ def _first_copy(graph: CostedGraph, times: int) -> CostedGraph | None:
 def _alike(a: CostedGraph, b: CostedGraph) -> bool:
     """Whether two graphs are the same but for names, lines, sources and the order in which things are told."""
 
-    def told(g: CostedGraph) -> list[object]:
+    def described(g: CostedGraph) -> list[object]:
         unnamed = {"name": "", "line": 0, "source": 0}
         return [
             [i.model_copy(update=unnamed) for i in g.instructions],
@@ -111,7 +111,7 @@ def _alike(a: CostedGraph, b: CostedGraph) -> bool:
             sorted((i.space, i.bytes, i.registers, i.block, tuple(sorted(i.readers))) for i in g.invariants),
         ]  # fmt: skip
 
-    return told(a) == told(b)
+    return described(a) == described(b)
 
 
 def side_by_side(graphs: Sequence[CostedGraph]) -> CostedGraph:
@@ -124,7 +124,7 @@ def side_by_side(graphs: Sequence[CostedGraph]) -> CostedGraph:
         raise ValueError("the loops are costed for different machines")
     instructions: list[Instruction] = []
     edges: list[CostedEdge] = []
-    values: list[Value] = []
+    values: list[CostedValue] = []
     storages: list[Storage] = []
     invariants: list[Invariant] = []
     for g in graphs:
@@ -158,5 +158,5 @@ def side_by_side(graphs: Sequence[CostedGraph]) -> CostedGraph:
     )
 
 
-def _next(told: Sequence[Value] | Sequence[Storage] | Sequence[Invariant]) -> int:
-    return 1 + max((x.id for x in told), default=-1)
+def _next(described: Sequence[CostedValue] | Sequence[Storage] | Sequence[Invariant]) -> int:
+    return 1 + max((x.id for x in described), default=-1)

@@ -13,7 +13,7 @@ from twill.tile.flat import UNIFORM, Flat, FlatCarry
 
 
 @dataclass(frozen=True)
-class Origin:
+class ValueOrigin:
     """A value made by step `step` (index in `Flat.steps`), `distance` iterations ago. via: the
     carried values it came through, the reader's own first.
     """
@@ -32,7 +32,7 @@ class Wiring:
         self.argument = {carry.argument: carry for carry in flat.carries}
         self.result = {carry.result: carry for carry in flat.carries}
 
-    def origins(self, cell: int, seen: tuple[FlatCarry, ...] = ()) -> tuple[Origin, ...]:
+    def origins(self, cell: int, seen: tuple[FlatCarry, ...] = ()) -> tuple[ValueOrigin, ...]:
         """The steps that make a cell: none for what costs nothing (constants, index arithmetic),
         several where a join puts tiles side by side.
 
@@ -52,16 +52,16 @@ class Wiring:
         if is_free(step):
             found = (origin for operand in step.operands for origin in self.origins(operand, seen))
             return tuple(dict.fromkeys(found))
-        return () if step.index else (Origin(self.maker[cell], 0, ()),)
+        return () if step.index else (ValueOrigin(self.maker[cell], 0, ()),)
 
-    def _carried(self, carry: FlatCarry, seen: tuple[FlatCarry, ...]) -> tuple[Origin, ...]:
+    def _carried(self, carry: FlatCarry, seen: tuple[FlatCarry, ...]) -> tuple[ValueOrigin, ...]:
         if carry.pure or carry in seen:
             return ()
         found = self.origins(carry.yielded, (*seen, carry))
         inside = [o for o in found if self.stretch(o) == carry.stretch]
         outside = [o for o in found if self.stretch(o) != carry.stretch]
         entry = () if inside else self.origins(carry.init)
-        counted = [Origin(o.step, o.distance + 1, (carry, *o.via)) for o in inside]
+        counted = [ValueOrigin(o.step, o.distance + 1, (carry, *o.via)) for o in inside]
         return tuple(dict.fromkeys((*counted, *outside, *entry)))
 
     def is_transposed(self, cell: int) -> bool:
@@ -74,7 +74,7 @@ class Wiring:
         inner = self.is_transposed(cells[0]) if len(cells) == 1 else False
         return inner != (step.op.kind == "transpose" and step.op.attribute("order") == (1, 0))
 
-    def stretch(self, origin: Origin) -> int:
+    def stretch(self, origin: ValueOrigin) -> int:
         """The stretch in which the origin's step runs."""
         return self.flat.steps[origin.step].stretch
 

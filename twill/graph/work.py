@@ -99,16 +99,16 @@ def chain_counts(steps: Iterable[Step], flat: Flat, uses: Mapping[int, int]) -> 
     shape, is one fused multiply-add with it.
     """
     chain = tuple(steps)
-    products = {step.results[0]: step for step in chain if step.op.kind == "mul" and uses[step.results[0]] == 1}
+    mmas = {step.results[0]: step for step in chain if step.op.kind == "mul" and uses[step.results[0]] == 1}
     absorbed: set[int] = set()
     totals: dict[str, int] = {}
     fused: set[int] = set()
     for step in chain:
         if step.op.kind not in ("add", "sub") or _type(step.results[0], flat).startswith("i"):
             continue
-        product = next((operand for operand in step.operands if operand in products), None)
-        if product is not None:
-            absorbed.add(product)
+        mma = next((operand for operand in step.operands if operand in mmas), None)
+        if mma is not None:
+            absorbed.add(mma)
             fused.add(step.results[0])
     for step in chain:
         if step.results[0] in absorbed:

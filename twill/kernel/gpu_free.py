@@ -20,7 +20,7 @@ from triton._C.libtriton import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
-from twill.kernel.stand_in import Nothing, Place, answering, properties
+from twill.kernel.stand_in import Place, StandIn, answering, properties
 
 # TTIR is the same for every GPU with tensor descriptors; this names the first of them.
 TARGET = GPUTarget("cuda", 90, 32)
@@ -81,7 +81,7 @@ def gpu_free(place: Place = "meta") -> Iterator[None]:
         cublas = getattr(nvidia, "cublas", None)
         if cublas is not None:  # opens the library, which needs a GPU
             original = cublas.CublasLt
-            cublas.CublasLt = Nothing
+            cublas.CublasLt = StandIn
             undo.callback(setattr, cublas, "CublasLt", original)
         if "torch" in sys.modules:
             undo.enter_context(answering(sys.modules["torch"], place))

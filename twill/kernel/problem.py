@@ -41,7 +41,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ProblemTable:
     """The table as written; see the top of this file. file, line: where it stands."""
 
     units: Mapping[str, str]
@@ -84,7 +84,7 @@ class Problem:
         scalars = {name: names[name] for name in (*sizes, *self.scalars)}
         return Case(dict(sizes), tuple(int(self._evaluate(text, names)) for text in self.grid), shapes, scalars)
 
-    def with_constants(self, given: Mapping[str, object]) -> Problem:
+    def with_constants(self, given: Mapping[str, object]) -> ProblemTable:
         """The same with other values of constexprs: other tiles have other grids and units."""
         numbers = {name: value for name, value in given.items() if isinstance(value, int | float)}
         return replace(self, constants={**self.constants, **numbers})
@@ -99,9 +99,9 @@ class Problem:
         return MalformedSidecar(f"problem: {message}", file=self.file, line=self.line, hint=hint)
 
 
-def read_problem(table: Table, grid: tuple[str, ...], constants: Mapping[str, object]) -> Problem:
+def read_problem(table: Table, grid: tuple[str, ...], constants: Mapping[str, object]) -> ProblemTable:
     """A problem table. grid, constants: of its specialization. Raises MalformedSidecar and TOML errors."""
-    problem = Problem(
+    problem = ProblemTable(
         units=_texts(table.table("units", "units = { M = 16 }")),
         tensors=_shapes(table.table("tensors", 'tensors = { a = ["M", "K"] }')),
         scalars=_texts(table.table("scalars", "scalars = { scale = 0.5 }")) if table.has("scalars") else {},

@@ -23,7 +23,7 @@ DIVISOR = 16
 
 
 @dataclass(frozen=True)
-class Variant:
+class RecordedVariant:
     """What Triton compiles one kernel for. Tuples of pairs are in the order of the parameters."""
 
     kernel: str
@@ -80,18 +80,18 @@ def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...
     return tuple(shape[axis] for axis in order) if shape else (1,)
 
 
-def table_text(variant: Variant, launches: Mapping[Sizes, int], *, default: bool) -> str:
+def table_text(variant: RecordedVariant, launches: Mapping[Sizes, int], *, default: bool) -> str:
     """One `[[specialization]]`, as text. launches: how often each was seen."""
-    kept = _of_one_rank(launches)
-    names = _Names(variant, kept)
-    grid = [names.count([sizes.grid[axis] for sizes in kept]) for axis in range(len(next(iter(kept)).grid))]
+    retained = _of_one_rank(launches)
+    names = _Names(variant, retained)
+    grid = [names.count([sizes.grid[axis] for sizes in retained]) for axis in range(len(next(iter(retained)).grid))]
     if None in grid:  # no expression fits: the grid that was used most stays a number, with its launches
         common = Counter[tuple[int, ...]]()
-        for sizes, count in kept.items():
+        for sizes, count in retained.items():
             common[sizes.grid] += count
         chosen = common.most_common(1)[0][0]
         return table_text(variant, {one: n for one, n in launches.items() if one.grid == chosen}, default=default)
-    tensors = {name: names.shape(name) for name, _ in next(iter(kept)).shapes}
+    tensors = {name: names.shape(name) for name, _ in next(iter(retained)).shapes}
     times = sum(launches.values())
     lines = [
         "[[specialization]]",
@@ -112,10 +112,10 @@ def table_text(variant: Variant, launches: Mapping[Sizes, int], *, default: bool
         f"units = {_table((name, str(names.unit(name))) for name in names.sizes)}",
         f"tensors = {_table((name, _list(shape)) for name, shape in tensors.items())}",
     ]
-    floats = next(iter(kept)).floats
+    floats = next(iter(retained)).floats
     if floats:
         lines.append(f"scalars = {_table((name, _constant(value)) for name, value in floats)}")
-    rows = [_table((name, str(names.sizes[name][at])) for name in names.sizes) for at in range(len(kept))]
+    rows = [_table((name, str(names.sizes[name][at])) for name in names.sizes) for at in range(len(retained))]
     rows = list(dict.fromkeys(rows))
     lines.append(f"run = [{', '.join(rows)}]")
     lines.append(f"bench = [{rows[0]}]")
@@ -135,23 +135,23 @@ def _of_one_rank(launches: Mapping[Sizes, int]) -> dict[Sizes, int]:
 class _Names:
     """The sizes of a specialization, and what is said by them. sizes: the value of each at every launch."""
 
-    def __init__(self, variant: Variant, kept: dict[Sizes, int]) -> None:
-        for surplus in list(kept)[MOST_SIZES:]:
-            del kept[surplus]
+    def __init__(self, variant: RecordedVariant, retained: dict[Sizes, int]) -> None:
+        for surplus in list(retained)[MOST_SIZES:]:
+            del retained[surplus]
         self.variant = variant
-        self.kept = list(kept)
-        self.sizes = {name: [dict(one.whole)[name] for one in self.kept] for name, _ in self.kept[0].whole}
+        self.retained = list(retained)
+        self.sizes = {name: [dict(one.whole)[name] for one in self.retained] for name, _ in self.retained[0].whole}
 
     def unit(self, name: str) -> int:
         """Of what all values of a size are multiples, as far as Triton was told."""
         if name in self.variant.divisible:
             return DIVISOR
-        own = name not in dict(self.kept[0].whole)
+        own = name not in dict(self.retained[0].whole)
         return DIVISOR if own and all(value % DIVISOR == 0 for value in self.sizes[name]) else 1
 
     def shape(self, name: str) -> list[str]:
         """The dimensions of a tensor, as expressions."""
-        shapes = [dict(one.shapes)[name] for one in self.kept]
+        shapes = [dict(one.shapes)[name] for one in self.retained]
         return [self.dimension(name, axis, [shape[axis] for shape in shapes]) for axis in range(len(shapes[0]))]
 
     def dimension(self, name: str, axis: int, values: list[int]) -> str:

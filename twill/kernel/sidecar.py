@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twill.exc import MalformedSidecar
 from twill.kernel.modules import module_of
-from twill.kernel.problem import Problem, read_problem
+from twill.kernel.problem import ProblemTable, read_problem
 from twill.kernel.tuning_space import Space, read_space
 from twill.toml.table import Table, describe, read_toml
 
@@ -32,7 +32,7 @@ class SidecarTable:
     signature: Mapping[str, str]
     constexprs: Mapping[str, Constant]
     grid: tuple[str, ...]
-    problem: Problem | None = None  # the sizes it is run at, see `twill.kernel.problem`
+    problem: ProblemTable | None = None  # the sizes it is run at, see `twill.kernel.problem`
     space: Space | None = None  # the tiles it may be tried with, see `twill.kernel.tuning_space`
     fp_fusion: bool | None = None
     strict_math: bool | None = None
@@ -56,8 +56,8 @@ def table_of(file: str, kernel: str, spec: str) -> SidecarTable | None:
 def sidecar_path(file: str) -> str:
     """Where the sidecar of a kernel file is, if there is one: in the folder TWILL_SIDECARS, or beside the file."""
     folder = os.environ.get(FOLDER)
-    kept = Path(folder) / sidecar_name(file) if folder else None
-    return str(kept if kept is not None and kept.is_file() else Path(file).with_suffix(SUFFIX))
+    retained = Path(folder) / sidecar_name(file) if folder else None
+    return str(retained if retained is not None and retained.is_file() else Path(file).with_suffix(SUFFIX))
 
 
 def sidecar_name(file: str) -> str:

@@ -48,7 +48,7 @@ from twill.exc import (
 )
 from twill.kernel.importing import KernelFile, line_of_def, load
 from twill.kernel.modules import file_of
-from twill.kernel.problem import Problem
+from twill.kernel.problem import ProblemTable
 from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 
 STRICT = "TWILL_STRICT_MATH"
@@ -99,7 +99,7 @@ class Specialization:
     strict: bool = False
 
 
-def problem_of(specialization: Specialization) -> Problem | None:
+def problem_of(specialization: Specialization) -> ProblemTable | None:
     """The problem table of its sidecar, with its own constants (flags may have changed them); None without one."""
     table = table_of(specialization.file, specialization.kernel, specialization.spec)
     if table is None or table.problem is None:

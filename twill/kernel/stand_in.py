@@ -50,7 +50,7 @@ def _inside(mode: Any, function: Any, args: tuple[Any, ...], named: dict[str, An
         return function(*args, **named)
 
 
-class Nothing:
+class StandIn:
     """A stream, an event, or the choice of a device: takes every call and does nothing."""
 
     cuda_stream = idx = 0
@@ -58,7 +58,7 @@ class Nothing:
     def __init__(self, *args: object, **named: object) -> None:
         pass
 
-    def __enter__(self) -> Nothing:
+    def __enter__(self) -> StandIn:
         return self
 
     def __exit__(self, *args: object) -> None:
@@ -87,7 +87,7 @@ def _answers(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         **dict.fromkeys(("current_device", "memory_allocated", "max_memory_allocated", "memory_reserved"), 0),
         **dict.fromkeys(("_lazy_init", "init", "synchronize", "empty_cache", "set_device", "manual_seed",
                          "manual_seed_all", "reset_peak_memory_stats", "set_stream")),
-        **dict.fromkeys(("current_stream", "default_stream"), Nothing()),
+        **dict.fromkeys(("current_stream", "default_stream"), StandIn()),
         "device_count": 1,
         "get_device_capability": (known["major"], known["minor"]),
         "get_device_name": known["name"],
@@ -98,7 +98,7 @@ def _answers(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     for name, answer in answers.items():  # a function each: PyTorch's compiler keeps a table of them
         yield torch.cuda, name, constant(answer)
     for name in ("device", "device_of", "stream", "Stream", "Event"):
-        yield torch.cuda, name, type(name, (Nothing,), {})
+        yield torch.cuda, name, type(name, (StandIn,), {})
     yield torch.version, "cuda", "12.8"
     if "torch.testing" in sys.modules:
         yield sys.modules["torch.testing"], "assert_close", lambda *args, **named: None

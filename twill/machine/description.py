@@ -62,7 +62,7 @@ class Rate(Document):
     per_cycle: Figure
 
 
-class Operation(Document):
+class OperationCost(Document):
     """An elementwise or reduction operation class such as "exp2.f32".
 
     `rates`: every unit it occupies (e.g. the MUFU pipe and the issue slots).
@@ -80,7 +80,7 @@ class MmaRate(Document):
     per_cycle: Figure
 
 
-class Mma(Document):
+class MmaInstruction(Document):
     """The tensor core instruction (wgmma, tcgen05.mma).
 
     shared_read: the unit that operands in shared memory pass through, in bytes per cycle (None: not described).
@@ -160,7 +160,7 @@ class Crossing(Document):
     spill_per_kb: Figure
 
 
-class Emission(Document):
+class EmissionFigures(Document):
     """What emitted code depends on beside the schedule; no schedule depends on any of it.
 
     reserved_shared: bytes of shared memory that the system keeps of each CTA. most_registers: of a thread, as register
@@ -195,15 +195,15 @@ class Machine(Document):
     sms: Figure
     clock_mhz: Figure
     units: tuple[Unit, ...]
-    operations: tuple[Operation, ...]
-    mma: Mma | None
+    operations: tuple[OperationCost, ...]
+    mma: MmaInstruction | None
     transfers: tuple[Transfer, ...]
     memories: tuple[Memory, ...]
     contexts: tuple[Context, ...]
     register_file: RegisterFile
     crossing: Crossing
     l2: Figure | None = None  # bytes of the cache that all SMs share (None: not described, and no part of the text)
-    emission: Emission | None = None  # the same: None if not described
+    emission: EmissionFigures | None = None  # the same: None if not described
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -215,13 +215,13 @@ class Machine(Document):
         return Document.digest(self.model_copy(update={"l2": None, "emission": None}))
 
     @property
-    def emitting(self) -> Emission:
+    def emitting(self) -> EmissionFigures:
         """What emitted code depends on. Raises NotForEmission."""
         if self.emission is None:
             raise exc.NotForEmission(self.name)
         return self.emission
 
-    def operation(self, name: str) -> Operation:
+    def operation(self, name: str) -> OperationCost:
         """The operation class `name`."""
         return next_named(self.operations, name)
 
@@ -243,7 +243,7 @@ class Machine(Document):
         return math.ceil(self.crossing.spill_base.value + self.crossing.spill_per_kb.value * kib)
 
 
-T = TypeVar("T", Operation, Transfer, Context)
+T = TypeVar("T", OperationCost, Transfer, Context)
 
 
 def next_named(items: tuple[T, ...], name: str) -> T:

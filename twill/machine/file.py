@@ -24,11 +24,11 @@ from twill.document import Document
 from twill.machine.description import (
     Context,
     Crossing,
-    Emission,
+    EmissionFigures,
     Figure,
     Machine,
-    Mma,
-    Operation,
+    MmaInstruction,
+    OperationCost,
     Placement,
     RegisterFile,
     Transfer,
@@ -60,10 +60,15 @@ WORDS = {
     "tuple": "a list of texts", "model": "a table", "dict": "a table",
 }  # fmt: skip
 MODELS: dict[str, type[Document]] = {
-    "mma": Mma, "transfers": Transfer, "contexts": Context, "register_file": RegisterFile, "crossing": Crossing,
-    "operations": Operation, "emission": Emission,
+    "mma": MmaInstruction, "transfers": Transfer, "contexts": Context, "register_file": RegisterFile,
+    "crossing": Crossing,
+    "operations": OperationCost, "emission": EmissionFigures,
 }  # fmt: skip
-WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *Emission.model_fields} - {"under_load", "ordered", "cached"}
+WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields} - {
+    "under_load",
+    "ordered",
+    "cached",
+}
 BY_NAME = ("units", "transfers", "memories", "contexts")
 SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"
 FLATTENED = ("per_cycle", "bytes")  # figures of the document whose keys stand beside others in the file
@@ -81,7 +86,7 @@ def load_machine(name_or_path: str | Path) -> Machine:
 
 def check_machine(path: str | Path) -> Machine:
     """Read and validate the machine file at `path`; raises the first error found."""
-    return Reading(tuple(read_chain(Path(path), ()))).machine()
+    return TomlReading(tuple(read_chain(Path(path), ()))).machine()
 
 
 def machine_path(name_or_path: str | Path) -> Path:
@@ -110,7 +115,7 @@ def read_chain(path: Path, seen: tuple[Path, ...]) -> Iterator[Table]:
     if target.resolve() in chain:
         raise exc.CircularExtends(name, file=top.text.file, line=top.line("extends"))
     base = tuple(read_chain(target, chain))
-    Reading(base).machine()
+    TomlReading(base).machine()
     yield from base
 
 
@@ -122,7 +127,7 @@ def over(new: Any, old: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TomlReading:
     """Files over one another, the one that extends the others first."""
 
     tables: tuple[Table, ...]

@@ -85,7 +85,7 @@ class KernelParameter:
 
 
 @dataclass(frozen=True)
-class Change:
+class NumericChange:
     """Numbers that the code rounds otherwise, or elsewhere, than the Triton kernel says. line: of the kernel, 0: none.
     what: by what. bound: on the error that it may add."""
 
@@ -126,7 +126,7 @@ class Manifest:
     stores: tuple[str, ...]
     reduces: tuple[str, ...]
     apart: tuple[tuple[str, str], ...]
-    changes: tuple[Change, ...]
+    changes: tuple[NumericChange, ...]
     strict: bool
     fp_fusion: bool
     schedule: str

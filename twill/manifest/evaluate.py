@@ -24,7 +24,7 @@ BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
 @dataclass(frozen=True)
-class Operation:
+class ScalarOperation:
     """A scalar operation; attributes as of the tile operation (predicate, signed)."""
 
     kind: str
@@ -33,14 +33,14 @@ class Operation:
     attributes: tuple[tuple[str, int | float | str], ...] = ()
 
 
-Scalar = int | float | str | Operation
+Scalar = int | float | str | ScalarOperation
 
 
 def evaluate(scalar: Scalar, values: Mapping[str, int | float]) -> int | float:
     """The value where names have `values`. Errors: KeyError (no such name), OverflowError, ZeroDivisionError."""
     if isinstance(scalar, str):
         return values[scalar]
-    if not isinstance(scalar, Operation):
+    if not isinstance(scalar, ScalarOperation):
         return scalar
     operands = [evaluate(operand, values) for operand in scalar.operands]
     result: int | float = _KINDS[scalar.kind](dict(scalar.attributes), *operands)
@@ -51,7 +51,7 @@ def names(scalar: Scalar) -> Iterator[str]:
     """The scalars that it needs."""
     if isinstance(scalar, str):
         yield scalar
-    elif isinstance(scalar, Operation):
+    elif isinstance(scalar, ScalarOperation):
         for operand in scalar.operands:
             yield from names(operand)
 
@@ -61,7 +61,7 @@ def evaluable(kind: str) -> bool:
     return kind in _KINDS
 
 
-def _fitting(result: int | float, scalar: Operation) -> int | float:
+def _fitting(result: int | float, scalar: ScalarOperation) -> int | float:
     bits = BITS.get(scalar.element)
     if bits is None:
         return float(result)

@@ -89,13 +89,13 @@ def _union(members: tuple[Any, ...]) -> Reader:
     def read(data: Any) -> Any:
         if type(data) in members:  # exact types before a float that an integer could become
             return data
-        told = []
+        listed = []
         for member in members:
             try:
                 return _reader(member)(data)
             except Misfit as misfit:
-                told.append(misfit)
-        raise max(told, key=lambda misfit: len(str(misfit).partition(": ")[0]))  # the one that got furthest
+                listed.append(misfit)
+        raise max(listed, key=lambda misfit: len(str(misfit).partition(": ")[0]))  # the one that got furthest
 
     return read
 

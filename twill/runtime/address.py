@@ -17,7 +17,7 @@ from twill.runtime.tensor_map import ALIGNMENT, TensorMap, relocated
 
 
 @dataclass(frozen=True)
-class Address:
+class TensorAddress:
     """One such place. position: of its tensor or descriptor among the values. slot: among the packed parameters.
     offset: bytes from the tensor's first element. multiple: bytes that the address is a multiple of."""
 
@@ -41,7 +41,7 @@ class Address:
 
 def addresses(
     manifest: Manifest, names: Sequence[str], tensors: Mapping[str, TensorView], maps: Sequence[TensorMap]
-) -> tuple[Address, ...]:
+) -> tuple[TensorAddress, ...]:
     """Those of a launch that was prepared. names: of the values, in order. tensors: what the launch was prepared for;
     maps: what was made for them."""
     promised = {promise.name: promise.multiple for promise in manifest.promises}
@@ -50,7 +50,7 @@ def addresses(
         if parameter.kind == "map":
             name = manifest.maps[parameter.index].argument
             offset = maps[parameter.index].pointer - tensors[name].pointer
-            found.append(Address(names.index(name), slot, offset, ALIGNMENT))
+            found.append(TensorAddress(names.index(name), slot, offset, ALIGNMENT))
         elif parameter.kind == "pointer":
-            found.append(Address(names.index(parameter.name), slot, 0, promised.get(parameter.name, 1)))
+            found.append(TensorAddress(names.index(parameter.name), slot, 0, promised.get(parameter.name, 1)))
     return tuple(found)

@@ -19,7 +19,7 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundArguments:
     """The arguments of one call. scalars: numbers, and sizes and strides of descriptors ("a_desc.shape.0"), elements.
     tensors: of pointers and descriptors."""
 
@@ -39,7 +39,7 @@ class Bound:
         return first[1].device
 
 
-def read_arguments(arguments: Sequence[CallArgument], values: Sequence[Any], stream: int = 0) -> Bound:
+def read_arguments(arguments: Sequence[CallArgument], values: Sequence[Any], stream: int = 0) -> BoundArguments:
     """`values` of the arguments that are no constants. Errors: WrongArgument, MisalignedTensor."""
     scalars: dict[str, int | float] = {}
     tensors: dict[str, TensorView] = {}
@@ -54,10 +54,10 @@ def read_arguments(arguments: Sequence[CallArgument], values: Sequence[Any], str
             for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.strides, strict=True)):
                 scalars[f"{argument.name}.shape.{axis}"] = size
                 scalars[f"{argument.name}.stride.{axis}"] = stride
-    return Bound(scalars, tensors)
+    return BoundArguments(scalars, tensors)
 
 
-def check_promises(promises: Sequence[Promise], bound: Bound) -> None:
+def check_promises(promises: Sequence[Promise], bound: BoundArguments) -> None:
     """Errors: BrokenPromise for a number or stride, MisalignedTensor for an address."""
     for promise in promises:
         if promise.name in bound.tensors:

@@ -20,7 +20,7 @@ NAME = "launch"  # of the artifact in the store
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedVariant:
     """Why a variant cannot be emitted."""
 
     reason: str
@@ -36,7 +36,7 @@ def refusal(key: str, reason: str) -> bytes:
     return json.dumps({"schema": SCHEMA, "key": key, "refused": reason}).encode() + b"\n"
 
 
-def read_artifact(data: bytes, key: str) -> EmittedKernel | Refused:
+def read_artifact(data: bytes, key: str) -> EmittedKernel | RefusedVariant:
     """The kernel that was stored under `key`. Errors: MalformedManifest."""
     head, _, cubin = data.partition(b"\n")
     try:
@@ -48,7 +48,7 @@ def read_artifact(data: bytes, key: str) -> EmittedKernel | Refused:
     if document.get("key") != key:
         raise _malformed(f"that of key {str(document.get('key'))[:12]}")
     if "refused" in document:
-        return Refused(str(document["refused"]))
+        return RefusedVariant(str(document["refused"]))
     text = document.get("manifest")
     if not isinstance(text, str):
         raise _malformed("not whole")

@@ -22,11 +22,11 @@ from twill.runtime.forks import renew_after_fork
 from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
-from twill.runtime.plan import Plan
-from twill.runtime.plans import REFUSED, Call, Plans, Refused
-from twill.runtime.policy import Settings
+from twill.runtime.plan import LaunchPlan
+from twill.runtime.plans import REFUSED, Call, Plans, RefusedLaunch
+from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
-from twill.runtime.variants import Known, Variants
+from twill.runtime.variants import KnownVariant, Variants
 
 USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
@@ -47,7 +47,7 @@ class Dispatch:
     ever was.
     """
 
-    def __init__(self, original: Any, chosen: Settings) -> None:
+    def __init__(self, original: Any, chosen: JitSettings) -> None:
         self.original = original
         self.chosen = chosen
         self.reasons = Reasons(original.__name__)
@@ -59,7 +59,7 @@ class Dispatch:
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
         if self.never and chosen.policy != "off":
-            self.reasons.tell(self.never)
+            self.reasons.report(self.never)
 
     def launch(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Launch a call that `hot` did not know, and remember it if `call` is how it recognized it. Errors:
@@ -77,7 +77,7 @@ class Dispatch:
         except Exception:  # Triton says what is wrong with the call, if anything is
             return original.run(*args, grid=grid, warmup=False, **kwargs)
         known = self.variants.known.get(name)
-        if known is not None and known.told:  # the usual call where nothing is emitted: as soon as possible
+        if known is not None and known.reported:  # the usual call where nothing is emitted: as soon as possible
             return original.run(*args, grid=grid, warmup=False, **kwargs)
         reason = self.unusual(options)
         if reason:
@@ -98,7 +98,7 @@ class Dispatch:
                 reason = refusal(error)
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
-        known.told = bool(known.reason)
+        known.reported = bool(known.reason)
         self.variants.prepare(known, lambda: compiled)
         return compiled
 
@@ -107,7 +107,7 @@ class Dispatch:
         if reason and self.chosen.policy == "require":
             raise KernelNotReady(self.original.__name__, reason)
         if reason and self.chosen.policy != "off":
-            self.reasons.tell(reason, variant)
+            self.reasons.report(reason, variant)
         return self.original.run(*args, grid=grid, warmup=False, **kwargs)
 
     def unusual(self, options: Mapping[str, Any]) -> str:
@@ -123,7 +123,7 @@ class Dispatch:
 
     def emitted(
         self,
-        known: Known,
+        known: KnownVariant,
         kernel: EmittedKernel,
         hot: Hot | None,
         call: object,
@@ -206,7 +206,7 @@ def fused(requested: Any) -> bool:
     return bool(language.default_fp_fusion if requested is None else requested)
 
 
-def never(original: Any, chosen: Settings) -> str:
+def never(original: Any, chosen: JitSettings) -> str:
     """Why no launch of this kernel could ever be an emitted one; "" if there is no such reason."""
     if chosen.policy == "off":
         return "the policy is off"
@@ -220,7 +220,7 @@ def never(original: Any, chosen: Settings) -> str:
     return ""
 
 
-def remember(hot: Hot | None, call: object, plan: Plan | Refused) -> None:
+def remember(hot: Hot | None, call: object, plan: LaunchPlan | RefusedLaunch) -> None:
     """For the next call like this one."""
     if hot is not None and isinstance(call, Call):
         hot.plans.add(call, plan)

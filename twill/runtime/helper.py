@@ -16,23 +16,23 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from twill.runtime.forks import renew_after_fork
-from twill.runtime.request import Answer, Request, read_answer
+from twill.runtime.request import Prepared, PrepareRequest, read_answer
 
-MODULE = "twill.cli.preparing"
+MODULE = "twill.cli.jit_helper"
 PACKAGE = Path(__file__).resolve().parent.parent
 DEBUG = "TWILL_DEBUG"
 
 _strangers: list[subprocess.Popen[str]] = []  # which a parent process started
 
-Tell = Callable[[Answer], None]
+Notify = Callable[[Prepared], None]
 
 
 class Helper:
-    """Requests go in from any thread; each is answered by a call of its `tell`, on the helper's own thread."""
+    """Requests go in from any thread; each is answered by a call of its `notify`, on the helper's own thread."""
 
     def __init__(self, command: tuple[str, ...] = ()) -> None:
         self.command = command or (sys.executable, "-P", "-m", MODULE)
-        self.waiting: SimpleQueue[tuple[Request, Tell]] = SimpleQueue()
+        self.waiting: SimpleQueue[tuple[PrepareRequest, Notify]] = SimpleQueue()
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
         self.process: subprocess.Popen[str] | None = None
@@ -51,26 +51,26 @@ class Helper:
                 os.dup2(nothing, pipe.fileno(), inheritable=False)  # not closed, as that would write what is buffered
         os.close(nothing)
 
-    def ask(self, request: Request, tell: Tell) -> None:
+    def ask(self, request: PrepareRequest, notify: Notify) -> None:
         """Returns at once."""
         with self.lock:
             if self.thread is None:
                 self.thread = threading.Thread(target=self.serve, name="twill-prepare", daemon=True)
                 self.thread.start()
-        self.waiting.put((request, tell))
+        self.waiting.put((request, notify))
 
     def serve(self) -> None:
         """Pass on one request after the other."""
         while True:
-            request, tell = self.waiting.get()
+            request, notify = self.waiting.get()
             try:
                 answer = self.exchange(request)
             except (OSError, ValueError) as error:
                 self.end()
-                answer = Answer(request.key, "failed", f"the process that prepares kernels is gone: {error}")
-            tell(answer)
+                answer = Prepared(request.key, "failed", f"the process that prepares kernels is gone: {error}")
+            notify(answer)
 
-    def exchange(self, request: Request) -> Answer:
+    def exchange(self, request: PrepareRequest) -> Prepared:
         """Errors: OSError, ValueError."""
         process = self.process
         if process is None or process.poll() is not None:

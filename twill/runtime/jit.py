@@ -20,7 +20,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 from twill.exc import NotAKernel
 from twill.runtime.dispatch import Dispatch
 from twill.runtime.hooks import hooked
-from twill.runtime.policy import Settings, settings
+from twill.runtime.policy import JitSettings, settings
 
 
 class TwillKernel(JITFunction):  # type: ignore[misc]
@@ -29,7 +29,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
     Errors of its launches: Triton's; KernelNotReady if the policy is "require".
     """
 
-    def __init__(self, original: Any, chosen: Settings) -> None:
+    def __init__(self, original: Any, chosen: JitSettings) -> None:
         # The insides are the original's own objects, so that what is done to either is done to both; what Triton adds
         # to the original later is found by __getattr__.
         self.__dict__.update({name: value for name, value in vars(original).items() if name not in vars(TwillKernel)})
@@ -86,7 +86,7 @@ def jit(kernel: Any = None, **options: Any) -> Any:
     return _wrapped(kernel, settings(**options))
 
 
-def _wrapped(kernel: Any, chosen: Settings) -> Any:
+def _wrapped(kernel: Any, chosen: JitSettings) -> Any:
     if isinstance(kernel, TwillKernel):
         return TwillKernel(kernel.twill_original, chosen)
     if isinstance(kernel, JITFunction):

@@ -21,7 +21,7 @@ from twill.runtime.call import Calls
 from twill.runtime.device import device, runs_on
 from twill.runtime.launch import stream_handle
 from twill.runtime.module import Kernel, load_module
-from twill.runtime.plan import Grid, Plan, kernel_parameters, make_plan, needed_by_maps, open_ended
+from twill.runtime.plan import Grid, LaunchPlan, kernel_parameters, make_plan, needed_by_maps, open_ended
 from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
 from twill.runtime.workspace import Workspaces
@@ -87,12 +87,12 @@ class EmittedKernel:
             plan.launch(stream)
             self._plans.add(call or Call(key, self._key(sizes, values, stream, addresses=False)), plan)
 
-    def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> Plan:
+    def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> LaunchPlan:
         """A launch prepared for these arguments, by name, and not started. Errors: those of `make_plan`."""
         values = [arguments[argument.name] for argument in self._calls.runtime]
         return self._prepared(values, _grid(tuple(grid)), stream)
 
-    def _prepared(self, values: Sequence[Any], grid: Grid, stream: int) -> Plan:
+    def _prepared(self, values: Sequence[Any], grid: Grid, stream: int) -> LaunchPlan:
         runtime, in_maps, zeros = self._calls.runtime, self._in_maps, self._workspaces
         return make_plan(self.manifest, runtime, values, grid, stream, self._loaded, in_maps, zeros)
 

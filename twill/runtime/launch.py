@@ -15,7 +15,7 @@ from typing import Any
 from twill import exc
 from twill.runtime.device import Device
 from twill.runtime.driver import bindings, call, on_device
-from twill.runtime.module import Kernel, Parameter, prepare
+from twill.runtime.module import Kernel, LaunchParameter, prepare
 from twill.runtime.tensor import TensorView, is_tensor, is_torch, view
 from twill.runtime.tensor_map import TensorMap
 
@@ -87,7 +87,7 @@ def stream_handle(stream: object, arguments: Sequence[Any] = ()) -> int:
 Value = int | float | TensorView | TensorMap
 
 
-def bind(parameters: Sequence[Parameter], arguments: Sequence[Any], stream: int = 0) -> tuple[Value, ...]:
+def bind(parameters: Sequence[LaunchParameter], arguments: Sequence[Any], stream: int = 0) -> tuple[Value, ...]:
     """Arguments as the parameters want them. Errors: WrongArgument, MisalignedTensor."""
     if len(parameters) != len(arguments):
         wanted = ", ".join(p.name for p in parameters)
@@ -95,7 +95,7 @@ def bind(parameters: Sequence[Parameter], arguments: Sequence[Any], stream: int 
     return tuple(_bind(p, a, stream) for p, a in zip(parameters, arguments, strict=True))
 
 
-def _bind(parameter: Parameter, value: Any, stream: int) -> Value:
+def _bind(parameter: LaunchParameter, value: Any, stream: int) -> Value:
     name = parameter.name
     if parameter.kind == "tensor_map":
         if not isinstance(value, TensorMap):
@@ -114,7 +114,7 @@ def _bind(parameter: Parameter, value: Any, stream: int) -> Value:
     return value
 
 
-def _checked_pointer(parameter: Parameter, tensor: TensorView) -> TensorView:
+def _checked_pointer(parameter: LaunchParameter, tensor: TensorView) -> TensorView:
     """`tensor`, if it has the type, alignment and strides that the code was printed for."""
     name = parameter.name
     if parameter.dtype and tensor.dtype != parameter.dtype:
@@ -207,7 +207,7 @@ class Packed:
         return Packed(pointers, tuple(storage), ctypes.addressof(pointers))
 
 
-def pack(parameters: Sequence[Parameter], values: Sequence[Value]) -> Packed:
+def pack(parameters: Sequence[LaunchParameter], values: Sequence[Value]) -> Packed:
     """The driver copies what the pointers point to during the launch; `Packed` must live until then."""
     storage: list[Any] = []
     addresses = []

@@ -14,13 +14,13 @@ from queue import SimpleQueue
 from typing import Literal
 
 from twill.exc import TwillError
-from twill.runtime.artifact import NAME, Refused, from_text, read_artifact
+from twill.runtime.artifact import NAME, RefusedVariant, from_text, read_artifact
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.helper import Helper
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.policy import Settings
+from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import NOTES
-from twill.runtime.request import Answer, Request
+from twill.runtime.request import Prepared, PrepareRequest
 from twill.runtime.variant import Unsupported, compiler
 from twill.store.sqlite import SqliteStore
 
@@ -130,7 +130,7 @@ class Library:
             try:
                 task()
             except Exception as error:
-                NOTES.tell(f"a look-up failed: {type(error).__name__}: {error}")
+                NOTES.report(f"a look-up failed: {type(error).__name__}: {error}")
             finally:
                 with self.lock:
                     self.open_tasks -= 1
@@ -158,14 +158,14 @@ class Library:
         finally:
             inquiry.over.set()
 
-    def stored(self, key: str) -> EmittedKernel | Refused | None:
+    def stored(self, key: str) -> EmittedKernel | RefusedVariant | None:
         """What the store's file has under a key; what is not as it should be is said once."""
         store = self.file()
         try:
             data = None if store is None else store.get_artifact(key, NAME)
             return None if data is None else read_artifact(data, key)
         except TwillError as error:
-            NOTES.tell(error.message)
+            NOTES.report(error.message)
             return None
 
     def file(self) -> SqliteStore | None:
@@ -175,7 +175,7 @@ class Library:
                 try:
                     self.store = SqliteStore(self.path, wait=WAIT)
                 except TwillError as error:
-                    NOTES.tell(error.message)
+                    NOTES.report(error.message)
             self.opened = True
             return self.store
 
@@ -187,12 +187,12 @@ class Library:
             store = self.file()
             return store is not None and bool(store.find(limit=1))
         except TwillError as error:
-            NOTES.tell(error.message)
+            NOTES.report(error.message)
             return False
 
     # -- the helper
 
-    def prepare(self, shelf: Shelf, request: Request) -> None:
+    def prepare(self, shelf: Shelf, request: PrepareRequest) -> None:
         """Have a missing kernel prepared; returns at once."""
         with self.lock:
             if shelf.state != "missing":
@@ -200,17 +200,17 @@ class Library:
             shelf.state, shelf.reason = "preparing", "it is being prepared"
         self.later(lambda: self.ask(shelf, request))
 
-    def ask(self, shelf: Shelf, request: Request) -> None:
+    def ask(self, shelf: Shelf, request: PrepareRequest) -> None:
         """Ask the helper, unless it could not find anything."""
         if not request.solve and not self.promising():
             self.refuse(shelf, "no schedule is stored, and there is no service to ask")
             return
         self.helper.ask(request, lambda answer: self.answered(shelf, answer))
 
-    def answered(self, shelf: Shelf, answer: Answer) -> None:
+    def answered(self, shelf: Shelf, answer: Prepared) -> None:
         """What the helper made of it."""
         for note in answer.notes:
-            NOTES.tell(note)
+            NOTES.report(note)
         if answer.state != "emitted":
             self.refuse(shelf, answer.reason)
             return
@@ -221,12 +221,12 @@ class Library:
 
     def refuse(self, shelf: Shelf, reason: str) -> None:
         """There will be no emitted kernel."""
-        self.put(shelf, Refused(reason))
+        self.put(shelf, RefusedVariant(reason))
 
-    def put(self, shelf: Shelf, found: EmittedKernel | Refused) -> None:
+    def put(self, shelf: Shelf, found: EmittedKernel | RefusedVariant) -> None:
         """Nothing more is to be expected."""
         with self.lock:
-            if isinstance(found, Refused):
+            if isinstance(found, RefusedVariant):
                 shelf.state, shelf.reason = "refused", found.reason
             else:
                 shelf.kernel, shelf.state, shelf.reason = found, "ready", ""
@@ -246,7 +246,7 @@ def _renew() -> None:
 os.register_at_fork(after_in_child=_renew)
 
 
-def library(settings: Settings) -> Library:
+def library(settings: JitSettings) -> Library:
     """The library of these settings' store and service; forked processes have their own."""
     place = (path_of(settings.store), settings.server)
     with _lock:
@@ -258,7 +258,7 @@ def library(settings: Settings) -> Library:
 
 def path_of(store: str) -> str | None:
     """The file of a store, as the environment has it if none is named; None for none."""
-    from twill.store.places import OFF, store_path
+    from twill.store.location import OFF, store_path
 
     if store:
         return None if store == OFF else store

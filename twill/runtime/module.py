@@ -20,7 +20,7 @@ _MOST_PARAMETERS = 32764  # bytes that a kernel's parameters can have (CUDA C++ 
 
 
 @dataclass(frozen=True)
-class Parameter:
+class LaunchParameter:
     """One parameter of a kernel, and what its code relies on.
 
     For pointers: dtype, the type of the elements ("" for any); alignment of the address in bytes; strides, in elements
@@ -40,7 +40,7 @@ class Kernel:
 
     name: str
     arch: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[LaunchParameter, ...]
     handle: Any
 
     def static_shared(self, index: int) -> int:
@@ -68,20 +68,20 @@ def _attribute(kernel: Kernel, name: str, index: int) -> int:
 
 
 @dataclass(frozen=True)
-class Module:
+class LoadedModule:
     """A loaded cubin. Contexts get their copy of the code when a kernel is first launched there."""
 
     arch: str
     handle: Any
 
-    def kernel(self, name: str, parameters: tuple[Parameter, ...]) -> Kernel:
+    def kernel(self, name: str, parameters: tuple[LaunchParameter, ...]) -> Kernel:
         """The kernel `name`, said to take `parameters` (its first launch checks that). Errors: DriverFailed."""
         return Kernel(name, self.arch, parameters, call("cuLibraryGetKernel", self.handle, name.encode()))
 
 
-def load_module(cubin: bytes, arch: str) -> Module:
+def load_module(cubin: bytes, arch: str) -> LoadedModule:
     """A module from a cubin compiled for `arch`. Errors: DriverMissing, DriverFailed."""
-    return Module(arch, call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0))
+    return LoadedModule(arch, call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0))
 
 
 def _check_parameters(kernel: Kernel) -> None:

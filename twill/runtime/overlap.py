@@ -15,7 +15,7 @@ from twill.runtime.tensor import ELEMENT_BYTES, TensorView, is_torch
 
 
 @dataclass(frozen=True)
-class Pair:
+class OverlapPair:
     """Two values of a call, by position, and the bytes from the first of a tensor to behind its last."""
 
     positions: tuple[int, int]
@@ -39,9 +39,9 @@ def check_apart(pairs: Sequence[tuple[str, str]], tensors: Mapping[str, TensorVi
 
 def pairs_of(
     pairs: Sequence[tuple[str, str]], names: Sequence[str], tensors: Mapping[str, TensorView]
-) -> tuple[Pair, ...]:
+) -> tuple[OverlapPair, ...]:
     """The same pairs for launches that differ in addresses alone. names: of the values, in order."""
-    return tuple(Pair((names.index(a), names.index(b)), (span(tensors[a]), span(tensors[b]))) for a, b in pairs)
+    return tuple(OverlapPair((names.index(a), names.index(b)), (span(tensors[a]), span(tensors[b]))) for a, b in pairs)
 
 
 def span(tensor: TensorView) -> int:

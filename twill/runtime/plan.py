@@ -14,13 +14,13 @@ from typing import Any
 from twill import exc
 from twill.manifest.document import CallArgument, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
-from twill.runtime.address import Address, addresses
-from twill.runtime.arguments import Bound, check_promises, is_float, is_positive, limits, read_arguments
+from twill.runtime.address import TensorAddress, addresses
+from twill.runtime.arguments import BoundArguments, check_promises, is_float, is_positive, limits, read_arguments
 from twill.runtime.device import Device
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
-from twill.runtime.module import Kernel, Parameter, ParameterKind, prepare
-from twill.runtime.overlap import Pair, check_apart, pairs_of
+from twill.runtime.module import Kernel, LaunchParameter, ParameterKind, prepare
+from twill.runtime.overlap import OverlapPair, check_apart, pairs_of
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
@@ -65,7 +65,7 @@ class FreeNumber:
 
 
 @dataclass
-class Plan:
+class LaunchPlan:
     """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
 
     cells: those of the free numbers. addresses: what depends on where tensors are. pairs: tensors that lie apart.
@@ -80,13 +80,13 @@ class Plan:
     packed: Packed
     free: tuple[FreeNumber, ...]
     cells: tuple[Any, ...]
-    addresses: tuple[Address, ...]
-    pairs: tuple[Pair, ...] = ()
+    addresses: tuple[TensorAddress, ...]
+    pairs: tuple[OverlapPair, ...] = ()
     workspaces: Workspaces | None = None
     workspace: int = -1
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def positioned(self, positions: Sequence[int]) -> Plan:
+    def positioned(self, positions: Sequence[int]) -> LaunchPlan:
         """The same for values of which the first is at `positions[0]`, and so on."""
         free = tuple(replace(number, position=positions[number.position]) for number in self.free)
         addresses = tuple(replace(address, position=positions[address.position]) for address in self.addresses)
@@ -95,7 +95,7 @@ class Plan:
         )
         return replace(self, free=free, addresses=addresses, pairs=pairs)
 
-    def moved(self, values: Sequence[Any], stream: int) -> Plan | None:
+    def moved(self, values: Sequence[Any], stream: int) -> LaunchPlan | None:
         """The launch for values that differ in nothing but where PyTorch's tensors are (and in free numbers, which
         `start` writes); None if that takes a careful look."""
         if not all(pair.apart(values) for pair in self.pairs):
@@ -153,7 +153,7 @@ class Plan:
             raise exc.DriverFailed("cuLaunchKernelEx", code.name)
 
 
-def kernel_parameters(manifest: Manifest) -> tuple[Parameter, ...]:
+def kernel_parameters(manifest: Manifest) -> tuple[LaunchParameter, ...]:
     """The compiled kernel's parameters, as a module declares them."""
     found = []
     for parameter in manifest.parameters:
@@ -166,7 +166,7 @@ def kernel_parameters(manifest: Manifest) -> tuple[Parameter, ...]:
             kind = "u64"
         else:
             kind = "u32" if parameter.kind == "grid" else _SCALARS[parameter.element]
-        found.append(Parameter(parameter.name, kind))
+        found.append(LaunchParameter(parameter.name, kind))
     return tuple(found)
 
 
@@ -179,7 +179,7 @@ def make_plan(
     load: Callable[[int], Kernel],
     in_maps: frozenset[str] | None = None,
     workspaces: Workspaces | None = None,
-) -> Plan:
+) -> LaunchPlan:
     """Everything that can be checked is checked, then the parameters are packed.
 
     arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded. in_maps: what
@@ -200,7 +200,7 @@ def make_plan(
     packed = pack(kernel.parameters, [_value(p.kind, p.name, p.index, bound, maps, grid) for p in manifest.parameters])
     argument_names = [argument.name for argument in arguments]
     free = _free_numbers(manifest, arguments, needed_by_maps(manifest) if in_maps is None else in_maps)
-    return Plan(
+    return LaunchPlan(
         device=device,
         handle=int(kernel.handle),
         shape=shape,
@@ -228,12 +228,12 @@ def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
     return LaunchShape((ctas, 1, 1), (manifest.threads, 1, 1), manifest.shared, (size, 1, 1))
 
 
-def make_map(entry: MapEntry, bound: Bound) -> TensorMap:
+def make_map(entry: MapEntry, bound: BoundArguments) -> TensorMap:
     """The tensor map for these arguments. Errors: WrongArgument, MisalignedTensor, BadBox, DriverFailed."""
     return encode(map_parameters(entry, bound), bound.tensors[entry.argument].device)
 
 
-def map_parameters(entry: MapEntry, bound: Bound) -> TensorMapParameters:
+def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameters:
     """What it is encoded from. Errors: WrongArgument, MisalignedTensor, BadBox."""
     name, tensor = entry.argument, bound.tensors[entry.argument]
 
@@ -273,7 +273,7 @@ def needed_by_maps(manifest: Manifest) -> frozenset[str]:
     return frozenset(name for scalar in scalars for name in names(scalar))
 
 
-def _value(kind: str, name: str, index: int, bound: Bound, maps: Sequence[TensorMap], grid: Grid) -> Value:
+def _value(kind: str, name: str, index: int, bound: BoundArguments, maps: Sequence[TensorMap], grid: Grid) -> Value:
     if kind == "map":
         return maps[index]
     if kind == "grid":
@@ -283,7 +283,7 @@ def _value(kind: str, name: str, index: int, bound: Bound, maps: Sequence[Tensor
     return bound.tensors[name] if kind == "pointer" else bound.scalars[name]
 
 
-def _device(bound: Bound) -> int:
+def _device(bound: BoundArguments) -> int:
     """The GPU of the tensors, or the current one."""
     index = bound.device
     if index is not None:

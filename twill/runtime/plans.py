@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from twill.runtime.plan import Plan
+from twill.runtime.plan import LaunchPlan
 
 MOST_PLANS = 512  # that are remembered
 
@@ -14,14 +14,14 @@ Key = tuple[Any, ...]
 Value = TypeVar("Value")
 
 
-class Refused:
+class RefusedLaunch:
     """Stands for a launch that the emitted kernel cannot do, such as one with a misaligned tensor."""
 
     def start(self, values: Sequence[Any], stream: int) -> None:
         """Nothing was launched."""
 
 
-REFUSED = Refused()
+REFUSED = RefusedLaunch()
 
 
 class Call(NamedTuple):
@@ -36,16 +36,16 @@ class Call(NamedTuple):
 class Plans:
     """Thread-safe. by_key is read without a lock, at every launch."""
 
-    by_key: dict[Key, Plan | Refused] = field(default_factory=dict)
-    by_layout: dict[Key, Plan] = field(default_factory=dict)
+    by_key: dict[Key, LaunchPlan | RefusedLaunch] = field(default_factory=dict)
+    by_layout: dict[Key, LaunchPlan] = field(default_factory=dict)
 
-    def add(self, call: Call, plan: Plan | Refused) -> None:
+    def add(self, call: Call, plan: LaunchPlan | RefusedLaunch) -> None:
         """For the next call like this one."""
         _put(self.by_key, call.key, plan)
-        if isinstance(plan, Plan):
+        if isinstance(plan, LaunchPlan):
             _put(self.by_layout, call.layout, plan)
 
-    def moved(self, call: Call, values: Sequence[Any], stream: int) -> Plan | None:
+    def moved(self, call: Call, values: Sequence[Any], stream: int) -> LaunchPlan | None:
         """The launch for a call that differs from an earlier one in its addresses alone, from now on remembered."""
         alike = self.by_layout.get(call.layout)
         plan = None if alike is None else alike.moved(values, stream)

@@ -30,7 +30,7 @@ SOLVE_SECONDS = 120.0  # for one solve in the background
 
 
 @dataclass(frozen=True)
-class Settings:
+class JitSettings:
     """budget: seconds. machine: a name or a file ("": the described one that the GPU's name contains). store, server:
     "" for what the environment says; solve_seconds: the budget of one solve in the background. strict_math: whether
     emitted kernels round every number where and as the kernel says (docs/emitted-kernels.md, "Numbers")."""
@@ -53,13 +53,13 @@ def settings(
     solve_seconds: float | None = None,
     strict_math: bool | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Settings:
+) -> JitSettings:
     """The settings of these arguments, else of the environment, else the usual ones. Errors: WrongPolicy."""
     said = environment.get(POLICY, "")
     chosen = "off" if said == "off" else policy or said or "lookup"
     if chosen not in get_args(Policy):
         raise WrongPolicy(f"{chosen!r} is no policy of twill.jit", hint="lookup, solve, require or off")
-    return Settings(
+    return JitSettings(
         policy=cast(Policy, chosen),
         budget=_seconds(environment.get(BUDGET, "")) if budget is None else budget,
         machine=environment.get(MACHINE, "") if machine is None else machine,

@@ -26,7 +26,7 @@ class Reasons:
         """See `Renewed`."""
         self.lock = threading.Lock()
 
-    def tell(self, reason: str, variant: str = "") -> None:
+    def report(self, reason: str, variant: str = "") -> None:
         """A reason, and for which variant of the kernel. Logged if this kernel never had it."""
         kind = reason.partition(": ")[0]
         with self.lock:
@@ -63,7 +63,7 @@ class Notes:
         """See `Renewed`."""
         self.lock = threading.Lock()
 
-    def tell(self, note: str) -> None:
+    def report(self, note: str) -> None:
         """Log it, once in this process."""
         with self.lock:
             if note in self.seen:

@@ -13,7 +13,7 @@ State = Literal["emitted", "missing", "unsupported", "failed"]
 
 
 @dataclass(frozen=True)
-class Named:
+class DefaultedParameter:
     """A parameter that a call may leave out, with its default."""
 
     name: str
@@ -38,7 +38,7 @@ class Valued:
 
 
 @dataclass(frozen=True)
-class Request:
+class PrepareRequest:
     """A kernel to prepare.
 
     key: of the artifact. module: Triton's TTIR of this variant. machine: a name or a file. solve: whether to solve
@@ -48,7 +48,7 @@ class Request:
     key: str
     kernel: str
     file: str
-    parameters: tuple[Named, ...]
+    parameters: tuple[DefaultedParameter, ...]
     signature: tuple[Typed, ...]
     constants: tuple[Valued, ...]
     divisible: tuple[str, ...]
@@ -66,7 +66,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prepared:
     """What became of a request. reason: why there is no kernel. notes: what went wrong on the way and did no harm.
     artifact: `to_text` of what `twill.runtime.artifact` makes, if `state` is "emitted"."""
 
@@ -81,11 +81,11 @@ class Answer:
         return json.dumps(to_json(self))
 
 
-def read_request(line: str) -> Request:
+def read_request(line: str) -> PrepareRequest:
     """Errors: ValueError."""
-    return from_json(Request, json.loads(line))
+    return from_json(PrepareRequest, json.loads(line))
 
 
-def read_answer(line: str) -> Answer:
+def read_answer(line: str) -> Prepared:
     """Errors: ValueError."""
-    return from_json(Answer, json.loads(line))
+    return from_json(Prepared, json.loads(line))

@@ -14,10 +14,10 @@ from triton.runtime import jit as triton_jit
 from triton.runtime.jit import JITFunction
 
 from twill.runtime.jit import TwillKernel
-from twill.runtime.policy import Settings
+from twill.runtime.policy import JitSettings
 
 
-def run_script(path: Path, words: Sequence[str], chosen: Settings, made: list[TwillKernel]) -> None:
+def run_script(path: Path, words: Sequence[str], chosen: JitSettings, made: list[TwillKernel]) -> None:
     """Run a script as `python script.py words` does; raises what it raises. made: gets its kernels, one by one."""
     before = sys.argv[:], sys.path[:]
     sys.argv[:] = [str(path), *words]
@@ -30,7 +30,7 @@ def run_script(path: Path, words: Sequence[str], chosen: Settings, made: list[Tw
 
 
 @contextmanager
-def every_kernel(chosen: Settings, made: list[TwillKernel]) -> Iterator[None]:
+def every_kernel(chosen: JitSettings, made: list[TwillKernel]) -> Iterator[None]:
     """What `@triton.jit` makes inside is under `twill.jit`, and listed in `made`."""
     original: Callable[..., Any] = triton_jit.jit
 
@@ -52,7 +52,7 @@ def every_kernel(chosen: Settings, made: list[TwillKernel]) -> Iterator[None]:
         triton.jit = triton_jit.jit = original
 
 
-def told(made: Sequence[TwillKernel]) -> str:
+def summary(made: Sequence[TwillKernel]) -> str:
     """What became of the kernels, for people: a line, and the reasons of those that ran as Triton's."""
     launched = [kernel for kernel in made if kernel.twill_dispatch.launched]
     emitted = [kernel for kernel in launched if kernel.twill_dispatch.used]

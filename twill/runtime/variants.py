@@ -21,8 +21,8 @@ from twill.runtime.device import device as gpu
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Inquiry, Library, Shelf, library
-from twill.runtime.policy import Settings
-from twill.runtime.request import Named, Request, Typed, Valued
+from twill.runtime.policy import JitSettings
+from twill.runtime.request import DefaultedParameter, PrepareRequest, Typed, Valued
 from twill.runtime.variant import Unsupported, Variant, compiler, constant, machine_name, variant
 
 SLOW = "the look-up took longer than a launch may wait"
@@ -31,16 +31,16 @@ WHOLE = 3600.0  # seconds that "require" waits for a look-up and for the helper,
 
 
 @dataclass
-class Known:
-    """A variant. kernel: the emitted one, once it is used. reason: why it is Triton's, if that is final; told: whether
-    that was said."""
+class KnownVariant:
+    """A variant. kernel: the emitted one, once it is used. reason: why it is Triton's, if that is final; reported:
+    whether that was said."""
 
     index: int
     variant: Variant | None = None
     inquiry: Inquiry | None = None
     kernel: EmittedKernel | None = None
     reason: str = ""
-    told: bool = False
+    reported: bool = False
 
     @property
     def shelf(self) -> Shelf | None:
@@ -60,18 +60,18 @@ class Known:
 class Variants:
     """Of the Triton kernel `original`. Thread-safe."""
 
-    def __init__(self, original: Any, chosen: Settings) -> None:
+    def __init__(self, original: Any, chosen: JitSettings) -> None:
         self.original = original
         self.chosen = chosen
         self.lock = threading.Lock()
-        self.known: dict[Any, Known] = {}
+        self.known: dict[Any, KnownVariant] = {}
         self.machines: dict[int, str] = {}
         renew_after_fork(self)
         ready_driver()
         self.library: Library = library(chosen)
         self.library.warm(triton.__version__)
 
-    def of(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> Known:
+    def of(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> KnownVariant:
         """The variant that Triton calls `name`, on GPU `index`; whoever asks first waits for its look-up, within the
         budget."""
         known = self.known.get(name)
@@ -83,10 +83,10 @@ class Variants:
             self.follow(known)
         return known
 
-    def begin(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> Known:
+    def begin(self, name: Any, index: int, bound: Mapping[str, Any], specialization: Sequence[Any]) -> KnownVariant:
         """Look a new variant up."""
         begun = time.monotonic()
-        made = Known(index)
+        made = KnownVariant(index)
         try:
             found = made.variant = variant(list(bound), specialization, list(bound.values()))
         except Unsupported as unsupported:
@@ -113,7 +113,7 @@ class Variants:
         self.known.clear()
         self.known.update(settled)
 
-    def follow(self, known: Known) -> None:
+    def follow(self, known: KnownVariant) -> None:
         """Take over what became of a look-up by now."""
         if known.inquiry is not None and known.inquiry.failure:
             known.reason = known.inquiry.failure
@@ -146,7 +146,7 @@ class Variants:
             self.machines[index] = machine
         return self.machines[index]
 
-    def prepare(self, known: Known, compile_it: Callable[[], Any]) -> None:
+    def prepare(self, known: KnownVariant, compile_it: Callable[[], Any]) -> None:
         """Have the helper emit a variant, if that is still to be done. compile_it: gives Triton's compiled kernel."""
         shelf = known.shelf
         if shelf is None or shelf.state != "missing" or known.variant is None:
@@ -158,7 +158,7 @@ class Variants:
         if module:
             self.library.prepare(shelf, self.request(shelf, known, known.variant, module))
 
-    def prepared(self, known: Known, compile_it: Callable[[], Any]) -> None:
+    def prepared(self, known: KnownVariant, compile_it: Callable[[], Any]) -> None:
         """The same, and wait for it."""
         if known.kernel is not None or known.reason or known.shelf is None:
             return
@@ -166,9 +166,9 @@ class Variants:
         known.shelf.settled.wait(WHOLE)
         self.follow(known)
 
-    def request(self, shelf: Shelf, known: Known, which: Variant, module: str) -> Request:
+    def request(self, shelf: Shelf, known: KnownVariant, which: Variant, module: str) -> PrepareRequest:
         """What the helper needs to know."""
-        return Request(
+        return PrepareRequest(
             key=shelf.key,
             kernel=self.original.__name__,
             file=str(Path(inspect.getfile(self.original.fn)).resolve()),
@@ -196,9 +196,9 @@ def ready_driver() -> None:
         importlib.import_module("cuda.bindings.driver").cuDriverGetVersion()
 
 
-def _named(parameter: Any) -> Named:
+def _named(parameter: Any) -> DefaultedParameter:
     default = parameter.default if parameter.has_default else None
     try:
-        return Named(parameter.name, bool(parameter.has_default), constant(parameter.name, default))
+        return DefaultedParameter(parameter.name, bool(parameter.has_default), constant(parameter.name, default))
     except Unsupported:
-        return Named(parameter.name, False, None)
+        return DefaultedParameter(parameter.name, False, None)

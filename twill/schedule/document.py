@@ -19,7 +19,7 @@ Verdict = Literal["optimal", "feasible", "infeasible", "bound", "unknown"]
 Strategy = Literal["joint", "paper", "heuristic", "none"]
 
 
-class Op(Document):
+class ScheduledOp(Document):
     """One scheduled tile instruction. start = stage * ii + row."""
 
     id: int  # instruction id within its loop's costed graph
@@ -37,7 +37,7 @@ class Op(Document):
     hold: int
 
 
-class WarpGroup(Document):
+class ScheduledWarpGroup(Document):
     """A warp group, its role in words ("load", "mma", "consumer 0", "softmax 0", "correction"),
     the machine context it is of, its register budget per thread and number of threads."""
 
@@ -48,7 +48,7 @@ class WarpGroup(Document):
     threads: int
 
 
-class Buffer(Document):
+class ScheduledBuffer(Document):
     """A ring of `depth` slots of `bytes` each (depth 1, resident: storages and invariants)."""
 
     name: str
@@ -70,7 +70,7 @@ class Objective(Document):
     proven: tuple[str, ...]  # names of those proven minimal, a prefix of the fields above
 
 
-class Step(Document):
+class SolverStep(Document):
     """One question put to a solver or bound, and its answer.
 
     `ii` and `ii_to`: the closed range of initiation intervals asked about. `copies`: 0 = any.
@@ -104,7 +104,7 @@ class Certificate(Document):
     """Why no better schedule exists: bounds, and the verdict of every step of the search."""
 
     bounds: Bounds
-    steps: tuple[Step, ...]
+    steps: tuple[SolverStep, ...]
     optimal: bool
     lower_bound: int  # proven lower bound on I
     seed: int
@@ -126,7 +126,7 @@ class LoopSchedule(Document):
     graph: CostedGraph
 
 
-class Candidate(Document):
+class CooperationCandidate(Document):
     """A cooperation that was considered and what became of it."""
 
     cooperation: Cooperation
@@ -151,12 +151,12 @@ class Schedule(Document):
     length: int
     copies: int
     objective: Objective
-    ops: tuple[Op, ...]
-    warp_groups: tuple[WarpGroup, ...]
-    buffers: tuple[Buffer, ...]
+    ops: tuple[ScheduledOp, ...]
+    warp_groups: tuple[ScheduledWarpGroup, ...]
+    buffers: tuple[ScheduledBuffer, ...]
     certificate: Certificate
     loops: tuple[LoopSchedule, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CooperationCandidate, ...]
     pins: tuple[str, ...]
     solve_seconds: float
     key: str

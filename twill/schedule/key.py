@@ -16,7 +16,7 @@ EMITTER_VERSION = "5"
 PAPER_UNITS = 300  # the U of the paper's evaluation (arXiv 2512.18134), whose encoding grows with the cycles
 
 
-class Asked(Document):
+class KeyOptions(Document):
     """The options of a solve that can change its answer; units: the U that costs are normalized with (None: exact)."""
 
     strategy: Strategy = "joint"
@@ -35,12 +35,12 @@ def units_of(strategy: Strategy, normalize: int | None) -> int | None:
     return PAPER_UNITS if normalize is None and strategy == "paper" else normalize
 
 
-def schedule_key(graph: DependenceGraph, machine_digest: str, asked: Asked | None = None) -> str:
+def schedule_key(graph: DependenceGraph, machine_digest: str, asked: KeyOptions | None = None) -> str:
     """SHA-256, as hexadecimal text, over the canonical graph, the machine, what was asked and the emitter's version.
 
     Two spellings of one kernel (names, lines) have one key.
     """
-    a = asked or Asked()
+    a = asked or KeyOptions()
     unusual = (
         *(() if a.fuse else ("unfused",)),
         *(() if a.margin else ("no margin",)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twill.schedule.document import Strategy
-from twill.schedule.key import Asked, units_of
+from twill.schedule.key import KeyOptions, units_of
 
 SolverName = Literal["z3", "yices", "cvc5", "portfolio"]
 
@@ -41,9 +41,9 @@ class SolveOptions:
         return units_of(self.strategy, self.normalize)
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> KeyOptions:
         """The options that can change the result, which the key hashes."""
-        return Asked(
+        return KeyOptions(
             strategy=self.strategy,
             units=self.units,
             seed=self.seed,

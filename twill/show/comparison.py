@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from twill.show.table import new_table
-from twill.solve.comparison import Comparison, Row
+from twill.solve.comparison import Comparison, StrategyRow
 
 COLUMNS = ("strategy", "I", "L", "copies", "registers", "groups", "proven", "seconds", "gain")
 PROVEN = {"all": "all", "ii": "I", "none": "no"}
@@ -32,7 +32,7 @@ def parts(comparison: Comparison) -> Iterator[RenderableType]:
         yield Text(line)
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: StrategyRow) -> tuple[str, ...]:
     """One row of the table; `~` before cycles that are estimated from normalized units."""
     seconds = f"{row.seconds:.1f}"
     f = row.figures

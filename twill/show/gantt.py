@@ -18,7 +18,7 @@ from rich.style import Style
 from rich.text import Text
 
 from twill.show.palette import colour, colours
-from twill.show.view import Item, LoopView, Row
+from twill.show.view import LoopView, ShownOp, TimelineRow
 
 LETTERS = ascii_letters + digits
 LEAST_CELLS = 20
@@ -42,7 +42,7 @@ ASCII = Glyphs(begin="|", fill="-", idle=".", tick="+")
 class Span:
     """Cells [first, end) of a line that one bar has; `begins` unless it continues from the right edge."""
 
-    item: Item | None
+    item: ShownOp | None
     first: int
     end: int
     begins: bool
@@ -61,7 +61,7 @@ class _Picture:
         self.cells = max(LEAST_CELLS, min(width - self.margin - len(" 100%"), view.ii))
         self.colours = colours(view.items)
         self.letters = {item.op.id: LETTERS[n % len(LETTERS)] for n, item in enumerate(view.items)}
-        self.lettered: dict[int, Item] = {}
+        self.lettered: dict[int, ShownOp] = {}
         self.drawn: set[int] = set()
 
     def lines(self) -> Iterator[Text]:
@@ -82,7 +82,7 @@ class _Picture:
             marks[at : at + len(number)] = number
         return Text(" " * self.margin + "".join(marks).rstrip(), style="dim")
 
-    def line(self, row: Row) -> Text:
+    def line(self, row: TimelineRow) -> Text:
         """One row."""
         line = Text(f"{row.name[: self.margin - 1]:<{self.margin}}")
         for span in self.spans(row):
@@ -90,7 +90,7 @@ class _Picture:
         line.append(f"{100 * row.busy / self.view.ii:4.0f}%", style="dim")
         return line
 
-    def spans(self, row: Row) -> Iterator[Span]:
+    def spans(self, row: TimelineRow) -> Iterator[Span]:
         """Runs of cells of one bar, or of none."""
         owners = self.owners(row)
         first = 0
@@ -101,9 +101,9 @@ class _Picture:
             yield Span(item, first, cell, begins=starts)
             first = cell
 
-    def owners(self, row: Row) -> list[tuple[Item | None, bool]]:
+    def owners(self, row: TimelineRow) -> list[tuple[ShownOp | None, bool]]:
         """For each cell the item that takes most of it, and whether it began in [0, I) rather than before."""
-        taken: list[tuple[float, Item | None, bool]] = [(0.0, None, False)] * self.cells
+        taken: list[tuple[float, ShownOp | None, bool]] = [(0.0, None, False)] * self.cells
         scale = self.cells / self.view.ii
         for bar in row.bars:
             for start, end, begins in bar.wrapped(self.view.ii):

@@ -8,7 +8,7 @@ from twill.graph.costed import CostedEdge
 from twill.graph.networks import ranks
 from twill.show.html_liveness import hue_of
 from twill.show.markup import element, rect, svg, text, words_at
-from twill.show.view import Item, LoopView
+from twill.show.view import LoopView, ShownOp
 
 WIDTH, HEIGHT, ACROSS, DOWN, MARGIN = 130, 36, 22, 40, 60  # pixels: a box, the room between boxes, and around all
 LETTERS = 19  # that fit into a box
@@ -58,7 +58,7 @@ def places(view: LoopView) -> Places:
     return at
 
 
-def box(item: Item, x: float, y: float, hue: int) -> str:
+def box(item: ShownOp, x: float, y: float, hue: int) -> str:
     """An instruction: its name, and below what it does on which line."""
     does = f"{item.op.op}, line {item.op.line}"
     words = words_at(x + WIDTH / 2, y + 15, short(item.label), "label", "middle")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from twill.schedule.document import Buffer, WarpGroup
-from twill.show.live import Layer, Ring, Steps, level_at, register_layers, rings, total
+from twill.schedule.document import ScheduledBuffer, ScheduledWarpGroup
+from twill.show.live import Layer, RingUse, Steps, level_at, register_layers, rings, total
 from twill.show.markup import Attribute, element, line, rect, svg, text, words_at
 from twill.show.view import LoopView
 from twill.show.words import cycles, label, size
@@ -38,7 +38,9 @@ def hue_of(view: LoopView) -> dict[str, int]:
 
 
 class _Registers:
-    def __init__(self, view: LoopView, group: WarpGroup, layers: Sequence[Layer], hues: dict[str, int]) -> None:
+    def __init__(
+        self, view: LoopView, group: ScheduledWarpGroup, layers: Sequence[Layer], hues: dict[str, int]
+    ) -> None:
         self.view, self.group, self.hues = view, group, hues
         big = sorted((layer for layer in layers if layer.peak >= SMALL), key=lambda layer: len(layer.steps))
         small = [layer for layer in layers if layer.peak < SMALL]
@@ -133,7 +135,7 @@ def scale(ii: int, y: float) -> Iterator[str]:
         yield words_at(x, y + 15, cycles(ii * part // 4), "tick", anchor)
 
 
-def memories(view: LoopView, buffers: Iterable[Buffer]) -> str:
+def memories(view: LoopView, buffers: Iterable[ScheduledBuffer]) -> str:
     """Every ring: how many of its slots hold data over one initiation interval."""
     found = rings(view, buffers)
     if not found:
@@ -143,7 +145,7 @@ def memories(view: LoopView, buffers: Iterable[Buffer]) -> str:
     return "".join(space_figure(space, [r for r in found if r.buffer.space == space], view, hues) for space in spaces)
 
 
-def space_figure(space: str, found: Sequence[Ring], view: LoopView, hues: dict[str, int]) -> str:
+def space_figure(space: str, found: Sequence[RingUse], view: LoopView, hues: dict[str, int]) -> str:
     """The rings of one memory."""
     together = sum(ring.buffer.bytes * ring.buffer.depth for ring in found)
     caption = element("figcaption", text(f"{space} memory: {size(together)} in {len(found)} buffers"))
@@ -158,7 +160,7 @@ def space_figure(space: str, found: Sequence[Ring], view: LoopView, hues: dict[s
 GAP_BETWEEN = 8
 
 
-def ring_name(ring: Ring) -> str:
+def ring_name(ring: RingUse) -> str:
     """Name and size beside the picture."""
     b = ring.buffer
     what = "resident" if ring.resident else f"{b.depth} slot{'s' if b.depth > 1 else ''}"
@@ -166,7 +168,7 @@ def ring_name(ring: Ring) -> str:
     return element("div", words, {"class": "name", "style": f"height:{RING + GAP_BETWEEN}px"})
 
 
-def ring_parts(found: Sequence[Ring], view: LoopView, hues: dict[str, int], bottom: float) -> Iterator[str]:
+def ring_parts(found: Sequence[RingUse], view: LoopView, hues: dict[str, int], bottom: float) -> Iterator[str]:
     """An area of slots in use for each ring, in a frame of all its slots."""
     y = 0.0
     for ring in found:

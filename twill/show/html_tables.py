@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twill.schedule.document import Bounds, Certificate, LoopSchedule, Objective, Schedule, Step
+from twill.schedule.document import Bounds, Certificate, LoopSchedule, Objective, Schedule, SolverStep
 from twill.show.live import register_layers, total
 from twill.show.markup import element, table, text
 from twill.show.view import LoopView
@@ -93,7 +93,7 @@ def summary(proof: Certificate, objective: Objective) -> str:
     return element("p", text(f"{claim} Solver settings: {', '.join(limits)}."))
 
 
-def steps(asked: tuple[Step, ...]) -> str:
+def steps(asked: tuple[SolverStep, ...]) -> str:
     """Questions and answers in order."""
     rows = (
         (

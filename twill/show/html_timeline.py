@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.show.markup import Attribute, element, line, rect, svg, text, words_at
-from twill.show.view import Bar, LoopView, Row
+from twill.show.view import Bar, LoopView, TimelineRow
 from twill.show.words import cycles
 
 MOST_ITERATIONS = 10
@@ -22,10 +22,10 @@ def iterations(view: LoopView) -> int:
 
 def timeline(view: LoopView) -> str:
     """Row names beside a drawing that scrolls."""
-    return Timeline(view).figure()
+    return TimelineDrawing(view).figure()
 
 
-class Timeline:
+class TimelineDrawing:
     """The geometry and the parts of one loop's drawing."""
 
     def __init__(self, view: LoopView) -> None:
@@ -84,7 +84,7 @@ class Timeline:
             yield rect(x, 26, 10, 10, {"class": f"bar i{k % HUES}"})
             yield words_at(x + 15, 35, f"iteration {k} begins", "tick")
 
-    def bars(self, row: Row, y: float, kind: str) -> Iterator[str]:
+    def bars(self, row: TimelineRow, y: float, kind: str) -> Iterator[str]:
         """One bar an op and iteration."""
         for k in range(self.count):
             for bar in row.bars:
@@ -115,7 +115,7 @@ class Timeline:
             f"stage {op.stage}, row {op.row}, {op.cycles} cycles until its result"
         )
 
-    def flights(self, row: Row, y: float) -> Iterator[str]:
+    def flights(self, row: TimelineRow, y: float) -> Iterator[str]:
         """Under the bars of a warp group, what it issued and does not wait for."""
         for k in range(self.count):
             for bar in row.bars:

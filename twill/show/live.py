@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from twill.graph.costed import Value
-from twill.schedule.document import Buffer, WarpGroup
-from twill.show.view import Item, LoopView
+from twill.graph.costed import CostedValue
+from twill.schedule.document import ScheduledBuffer, ScheduledWarpGroup
+from twill.show.view import LoopView, ShownOp
 from twill.show.words import label
 
 Steps = tuple[tuple[int, int], ...]  # (row, level from that row on), the first at row 0
@@ -27,7 +27,7 @@ class Layer:
         return max(level for _, level in self.steps)
 
 
-def lifetime(view: LoopView, value: Value) -> tuple[int, int]:
+def lifetime(view: LoopView, value: CostedValue) -> tuple[int, int]:
     """[birth, death) of iteration 0's copy."""
     items = {item.op.id: item for item in view.items}
     producer = items[value.producer]
@@ -38,7 +38,7 @@ def lifetime(view: LoopView, value: Value) -> tuple[int, int]:
     return birth, max([birth, *ends] if ends else [birth, unread])
 
 
-def read_end(reader: Item, later: int) -> int:
+def read_end(reader: ShownOp, later: int) -> int:
     """When a reader, `later` cycles after its own iteration 0, has read its operand."""
     return reader.op.start + later + (reader.op.cycles if reader.instruction.asynchronous else reader.op.hold)
 
@@ -58,7 +58,7 @@ def scaled(steps: Steps, amount: int) -> Steps:
     return tuple((row, level * amount) for row, level in steps)
 
 
-def register_layers(view: LoopView, group: WarpGroup) -> tuple[Layer, ...]:
+def register_layers(view: LoopView, group: ScheduledWarpGroup) -> tuple[Layer, ...]:
     """Registers per thread that tile values take in a warp group, residents first.
 
     The context's overhead (addresses, counters) is not among them: the schedule document does not
@@ -104,15 +104,15 @@ def level_at(steps: Steps, row: int) -> int:
 
 
 @dataclass(frozen=True)
-class Ring:
+class RingUse:
     """A buffer of a loop, and how many of its slots are taken over [0, I)."""
 
-    buffer: Buffer
+    buffer: ScheduledBuffer
     steps: Steps
     resident: bool
 
 
-def rings(view: LoopView, buffers: Iterable[Buffer]) -> tuple[Ring, ...]:
+def rings(view: LoopView, buffers: Iterable[ScheduledBuffer]) -> tuple[RingUse, ...]:
     """The loop's buffers in shared memory and TMEM, with their use. Buffers of one
     name, row block and size are told apart by their order."""
     graph = view.loop.graph
@@ -123,14 +123,14 @@ def rings(view: LoopView, buffers: Iterable[Buffer]) -> tuple[Ring, ...]:
             continue
         value = next((v for v in waiting if is_of(buffer, v)), None)
         if value is None:
-            found.append(Ring(buffer, ((0, buffer.depth),), resident=True))
+            found.append(RingUse(buffer, ((0, buffer.depth),), resident=True))
             continue
         waiting.remove(value)
-        found.append(Ring(buffer, copies_alive(*lifetime(view, value), view.ii), resident=False))
+        found.append(RingUse(buffer, copies_alive(*lifetime(view, value), view.ii), resident=False))
     return tuple(found)
 
 
-def is_of(buffer: Buffer, value: Value) -> bool:
+def is_of(buffer: ScheduledBuffer, value: CostedValue) -> bool:
     """Whether a buffer can be a value's."""
     its = (value.name, value.block, value.space, value.bytes)
     return (buffer.name, buffer.block, buffer.space, buffer.bytes) == its

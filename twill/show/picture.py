@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
 from twill.show.html import resource
-from twill.show.html_timeline import TOP, Timeline
+from twill.show.html_timeline import TOP, TimelineDrawing
 from twill.show.markup import element, rect, text, words_at
 from twill.show.view import LoopView, views
 from twill.show.words import cycles, verdict
@@ -19,7 +19,7 @@ NAMES, HEAD, MARGIN = 150, 40, 14  # pixels
 def picture(schedule: Schedule) -> str:
     """The main loop's timeline with its row names and a title, drawn for light and dark paper."""
     view = next(v for v in views(schedule) if v.loop.ii == schedule.ii and v.loop.length == schedule.length)
-    drawn = Timeline(view)
+    drawn = TimelineDrawing(view)
     width, height = drawn.width + NAMES + 2 * MARGIN, drawn.height + HEAD + 2 * MARGIN
     title = (
         f"{schedule.kernel} on {schedule.machine}: one iteration every {cycles(view.ii)} cycles, {verdict(schedule)}"
@@ -38,7 +38,7 @@ def picture(schedule: Schedule) -> str:
     return element("svg", element("title", text(title)) + "".join(parts), attributes) + "\n"
 
 
-def names(view: LoopView, drawn: Timeline) -> Iterator[str]:
+def names(view: LoopView, drawn: TimelineDrawing) -> Iterator[str]:
     """Row names and how busy one iteration keeps each row."""
     y = TOP
     rows = [*view.units, *(row for _, row in view.groups)]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from twill.schedule.document import Schedule
 from twill.show.html_timeline import iterations
 from twill.show.live import register_layers, total
-from twill.show.view import Bar, LoopView, Row, views
+from twill.show.view import Bar, LoopView, TimelineRow, views
 
 Event = dict[str, object]
 
@@ -49,7 +49,7 @@ def named(what: str, name: str, process: int, thread: int = 0) -> Event:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def row_events(view: LoopView, row: Row, process: int, thread: int) -> Iterator[Event]:
+def row_events(view: LoopView, row: TimelineRow, process: int, thread: int) -> Iterator[Event]:
     """One complete slice an op and iteration, in the order of time."""
     yield named("thread_name", row.name, process, thread)
     yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": thread, "args": {"sort_index": thread}}
@@ -70,7 +70,7 @@ def arguments(bar: Bar, iteration: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def flights(view: LoopView, row: Row, process: int, thread: int) -> Iterator[Event]:
+def flights(view: LoopView, row: TimelineRow, process: int, thread: int) -> Iterator[Event]:
     """Asynchronous instructions from their issue until their result can be read."""
     for k in range(iterations(view)):
         for bar in row.bars:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from twill.exc import InvalidSchedule
 from twill.graph.costed import Instruction
 from twill.schedule.checker import document as check_document
-from twill.schedule.document import LoopSchedule, Op, Schedule, WarpGroup
+from twill.schedule.document import LoopSchedule, Schedule, ScheduledOp, ScheduledWarpGroup
 from twill.show.words import label
 
 MOST_COPIES = 64  # iterations in flight beyond which no picture helps
@@ -22,7 +22,7 @@ MOST_COPIES = 64  # iterations in flight beyond which no picture helps
 class Bar:
     """`item` occupies its row in [start, end)."""
 
-    item: Item
+    item: ShownOp
     start: int
     end: int
 
@@ -37,10 +37,10 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Item:
+class ShownOp:
     """An op with its instruction. name: tells it from other ops of its row block ("qk", "p:exp2")."""
 
-    op: Op
+    op: ScheduledOp
     instruction: Instruction
     name: str
 
@@ -51,7 +51,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """A unit or a warp group. busy: cycles of one iteration in which it is taken."""
 
     name: str
@@ -68,9 +68,9 @@ class LoopView:
     """One loop to draw. units: busiest first. groups: in the order of their ids, with their row."""
 
     loop: LoopSchedule
-    items: tuple[Item, ...]  # by start, then id
-    units: tuple[Row, ...]
-    groups: tuple[tuple[WarpGroup, Row], ...]
+    items: tuple[ShownOp, ...]  # by start, then id
+    units: tuple[TimelineRow, ...]
+    groups: tuple[tuple[ScheduledWarpGroup, TimelineRow], ...]
 
     @property
     def ii(self) -> int:
@@ -99,26 +99,26 @@ def views(schedule: Schedule) -> tuple[LoopView, ...]:
     return tuple(view(schedule, loop, groups) for loop in schedule.loops)
 
 
-def view(schedule: Schedule, loop: LoopSchedule, groups: dict[int, WarpGroup]) -> LoopView:
+def view(schedule: Schedule, loop: LoopSchedule, groups: dict[int, ScheduledWarpGroup]) -> LoopView:
     """One loop."""
     ops = [op for op in schedule.ops if op.loop == loop.loop]
     refuse_contradictions(loop, ops)
     instructions = {i.id: i for i in loop.graph.instructions}
     names = telling_names(ops)
     ops.sort(key=lambda op: (op.start, op.id))
-    items = tuple(Item(op, instructions[op.id], names[op.id]) for op in ops)
+    items = tuple(ShownOp(op, instructions[op.id], names[op.id]) for op in ops)
     units = dict.fromkeys(use.unit for item in items for use in item.instruction.uses if use.cycles)
-    rows = [Row(unit, tuple(unit_bars(items, unit))) for unit in units]
+    rows = [TimelineRow(unit, tuple(unit_bars(items, unit))) for unit in units]
     used = [groups[number] for number in sorted({op.warp_group for op in ops})]
     return LoopView(
         loop=loop,
         items=items,
         units=tuple(sorted(rows, key=lambda row: (-row.busy, row.name))),
-        groups=tuple((group, Row(group.role, tuple(group_bars(items, group)))) for group in used),
+        groups=tuple((group, TimelineRow(group.role, tuple(group_bars(items, group)))) for group in used),
     )
 
 
-def telling_names(ops: Sequence[Op]) -> dict[int, str]:
+def telling_names(ops: Sequence[ScheduledOp]) -> dict[int, str]:
     """A name for each op by its id: its variable, with its last operation, or all of them, or its id,
     if other ops of the row block have the same."""
     names = {op.id: "" for op in ops}
@@ -130,27 +130,27 @@ def telling_names(ops: Sequence[Op]) -> dict[int, str]:
     return {op.id: names[op.id] or numbered(op) for op in ops}
 
 
-def plain_name(op: Op) -> str:
+def plain_name(op: ScheduledOp) -> str:
     """`p`."""
     return op.name or op.op
 
 
-def last_operation(op: Op) -> str:
+def last_operation(op: ScheduledOp) -> str:
     """`p:exp2`."""
     return f"{plain_name(op)}:{(op.op.split() or [op.unit])[-1]}"
 
 
-def all_operations(op: Op) -> str:
+def all_operations(op: ScheduledOp) -> str:
     """`p:mul+sub`."""
     return f"{plain_name(op)}:{'+'.join(op.op.split())}"
 
 
-def numbered(op: Op) -> str:
+def numbered(op: ScheduledOp) -> str:
     """`p#7`."""
     return f"{plain_name(op)}#{op.id}"
 
 
-def unit_bars(items: tuple[Item, ...], unit: str) -> Iterator[Bar]:
+def unit_bars(items: tuple[ShownOp, ...], unit: str) -> Iterator[Bar]:
     """What occupies a unit in one iteration."""
     for item in items:
         for use in item.instruction.uses:
@@ -159,14 +159,14 @@ def unit_bars(items: tuple[Item, ...], unit: str) -> Iterator[Bar]:
                 yield Bar(item, start, start + use.cycles)
 
 
-def group_bars(items: tuple[Item, ...], group: WarpGroup) -> Iterator[Bar]:
+def group_bars(items: tuple[ShownOp, ...], group: ScheduledWarpGroup) -> Iterator[Bar]:
     """What holds a warp group in one iteration."""
     for item in items:
         if item.op.warp_group == group.id:
             yield Bar(item, item.op.start, item.op.start + item.op.hold)
 
 
-def refuse_contradictions(loop: LoopSchedule, ops: list[Op]) -> None:
+def refuse_contradictions(loop: LoopSchedule, ops: list[ScheduledOp]) -> None:
     """Raise if the ops do not fit the loop's graph, so that nothing false is drawn."""
     if loop.ii < 1:
         raise refusal(f"the loop at line {loop.line} has initiation interval {loop.ii}; it is at least 1")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twill.graph.costed import CostedGraph, Value
+from twill.graph.costed import CostedGraph, CostedValue
 from twill.machine.description import Machine
 from twill.schedule.document import Objective
 from twill.smt.encoding import Encoding, read_end
-from twill.zlp.residence import Residence
+from twill.zlp.memory_use import MemoryUse
 from twill.zlp.slots import Slot
 
 
@@ -44,13 +44,13 @@ class Assignment:
         """Slots that hold an instruction."""
         return tuple(s for s in self.slots if s.id in self.slot)
 
-    def birth(self, value: Value) -> int:
+    def birth(self, value: CostedValue) -> int:
         """Cycle of its producer's iteration at which the value begins to occupy its memory."""
         producer = self.graph.instructions[value.producer]
         early = producer.asynchronous or value.space != "register"
         return self.start[producer.id] + (0 if early else producer.hold)
 
-    def death(self, value: Value) -> int:
+    def death(self, value: CostedValue) -> int:
         """End of its last reader, in cycles of the producer's iteration."""
         ends = [
             self.start[r.reader] + r.distance * self.ii + read_end(self.graph.instructions[r.reader])
@@ -61,7 +61,7 @@ class Assignment:
             ends = [self.start[producer.id] + producer.latency]
         return max([*ends, self.birth(value)])
 
-    def depth(self, value: Value) -> int:
+    def depth(self, value: CostedValue) -> int:
         """Slots of the value's ring."""
         return max(1, -(-(self.death(value) - self.birth(value)) // self.ii))
 
@@ -78,11 +78,11 @@ class Assignment:
                 total += x.registers if any(self.slot[r.reader] == slot for r in x.reads) else 0
         return total
 
-    def live(self, value: Value, instant: int) -> int:
+    def live(self, value: CostedValue, instant: int) -> int:
         """Iterations of `value` alive at `instant` of the steady state."""
         return (instant - self.birth(value)) // self.ii - (instant - self.death(value)) // self.ii
 
-    def pressure(self, slot: int) -> tuple[int, Value | None]:
+    def pressure(self, slot: int) -> tuple[int, CostedValue | None]:
         """Largest number of registers per thread of a slot, and the value whose birth reaches it.
 
         A warp group that handles no register value needs none, not even the overhead.
@@ -141,5 +141,5 @@ def repeated(a: Assignment, graph: CostedGraph, times: int) -> Assignment | None
     """The schedule of `graph`, the loop of `a` unrolled, that repeats `a`; None if memories do not hold it."""
     start = tuple(t + k * a.ii for k in range(times) for t in a.start)
     again = Assignment(graph, a.machine, a.slots, a.ii * times, start, a.slot * times)
-    residence = Residence(graph, a.machine, a.slots, again.slot)
-    return again if residence.possible() and residence.budgets(start, again.ii) is not None else None
+    memory_use = MemoryUse(graph, a.machine, a.slots, again.slot)
+    return again if memory_use.possible() and memory_use.budgets(start, again.ii) is not None else None

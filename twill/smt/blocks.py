@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from twill.graph.costed import CostedGraph, Value
+from twill.graph.costed import CostedGraph, CostedValue
 
 
 @lru_cache(maxsize=64)
@@ -31,8 +31,8 @@ def _speak_alike(graph: CostedGraph, blocks: dict[int, list[int]]) -> bool:
             pair = graph.instructions[x.producer].block, graph.instructions[r.reader].block
             if pair in between:
                 between[pair].append((number[x.producer], number[r.reader], r.distance))
-    told = [sorted(one, key=str) for one in between.values()]
-    return all(one == told[0] for one in told[1:])
+    listed = [sorted(one, key=str) for one in between.values()]
+    return all(one == listed[0] for one in listed[1:])
 
 
 def _shape(graph: CostedGraph, block: int, blocks: dict[int, list[int]]) -> list[object]:
@@ -44,7 +44,7 @@ def _shape(graph: CostedGraph, block: int, blocks: dict[int, list[int]]) -> list
     def place(v: int) -> str:
         return position.get(v, others.get(v, f"shared{v}"))
 
-    def reads(x: Value) -> tuple[tuple[str, int], ...]:
+    def reads(x: CostedValue) -> tuple[tuple[str, int], ...]:
         mine = [r for r in x.reads if r.reader in position or x.block == block]
         return tuple(sorted((place(r.reader), r.distance) for r in mine))
 
@@ -81,6 +81,6 @@ def _shape(graph: CostedGraph, block: int, blocks: dict[int, list[int]]) -> list
     ]
 
 
-def _stored(x: Value, number: dict[int, int]) -> int:
+def _stored(x: CostedValue, number: dict[int, int]) -> int:
     """Which of its row block's storages a value lives in: -1 for none, -2 for another's."""
     return -1 if x.storage is None else number.get(x.storage, -2)

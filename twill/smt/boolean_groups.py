@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from itertools import combinations, pairwise
 
-from twill.graph.costed import Value
-from twill.smt.boolean_window import Window, negated
+from twill.graph.costed import CostedValue
+from twill.smt.boolean_encoding import BooleanEncoding, negated
 from twill.zlp.slots import Slot
 
 Alive = Mapping[int, list[list[str]]]  # value -> by instant: a literal for each iteration of it that is alive then
 
 
-def warp_uniqueness(w: Window) -> None:
+def warp_uniqueness(w: BooleanEncoding) -> None:
     """Every instruction is in exactly one warp group, of a context that may issue it.
 
     Instructions with one single-issuer tag share their literals.
@@ -25,19 +25,19 @@ def warp_uniqueness(w: Window) -> None:
             w.at_most_one(members)
 
 
-def variable_latency(w: Window) -> None:
+def variable_latency(w: BooleanEncoding) -> None:
     """An instruction of variable latency shares its warp group only with its like."""
     for a, b in combinations(w.graph.instructions, 2):
         if a.variable_latency != b.variable_latency:
             w.clause(negated(w.same(a.id, b.id)))
 
 
-def register_values(w: Window) -> list[Value]:
+def register_values(w: BooleanEncoding) -> list[CostedValue]:
     """Values that count against registers for as long as they live."""
     return [x for x in w.graph.values if x.space == "register" and x.storage is None and x.registers]
 
 
-def register_budgets(w: Window, alive: Alive, instants: int) -> None:
+def register_budgets(w: BooleanEncoding, alive: Alive, instants: int) -> None:
     """At every instant what a warp group keeps in registers fits its budget; all budgets fit the register file.
 
     alive: of the `register_values`. A budget is its least legal value and one granule for each true literal of
@@ -70,7 +70,7 @@ def register_budgets(w: Window, alive: Alive, instants: int) -> None:
     w.at_most(total, int(w.machine.register_file.registers.value))
 
 
-def _granules(w: Window, slot: Slot, count: int) -> list[str]:
+def _granules(w: BooleanEncoding, slot: Slot, count: int) -> list[str]:
     """One literal for each granule above the least budget; the n-th needs the one before it."""
     granules = [w.declare(f"budget{slot.id}_{n}") for n in range(count)]
     for fewer, more in pairwise(granules):
@@ -78,7 +78,7 @@ def _granules(w: Window, slot: Slot, count: int) -> list[str]:
     return granules
 
 
-def _resident(w: Window, slot: Slot) -> list[tuple[int, str]]:
+def _resident(w: BooleanEncoding, slot: Slot) -> list[tuple[int, str]]:
     """Registers that `slot` keeps all the time: storages, invariants, landing places."""
     terms = []
     for storage in w.graph.storages:
@@ -97,7 +97,7 @@ def _resident(w: Window, slot: Slot) -> list[tuple[int, str]]:
     return terms
 
 
-def _made(w: Window, x: Value, slot: Slot, alive: list[list[str]]) -> list[list[str]]:
+def _made(w: BooleanEncoding, x: CostedValue, slot: Slot, alive: list[list[str]]) -> list[list[str]]:
     """By instant: the literals of `alive`, true only if x is made in `slot`."""
     if len(w.slots_of(x.producer)) == 1:
         return alive
@@ -110,7 +110,7 @@ def _made(w: Window, x: Value, slot: Slot, alive: list[list[str]]) -> list[list[
     return rows
 
 
-def _any(w: Window, name: str, literals: list[str]) -> str:
+def _any(w: BooleanEncoding, name: str, literals: list[str]) -> str:
     """A literal that is true if one of `literals` is."""
     some = w.declare(name)
     for literal in literals:

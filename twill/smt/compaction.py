@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, product
 
-from twill.graph.costed import Value
+from twill.graph.costed import CostedValue
 from twill.smt.assignment import Assignment
 from twill.smt.encoding import read_end
 
@@ -69,13 +69,13 @@ class Structure:
         return start
 
 
-def compacted(a: Assignment, least_ii: int, quiet: Iterable[tuple[int, int]] = ()) -> Assignment:
+def compacted(a: Assignment, least_ii: int, hazards: Iterable[tuple[int, int]] = ()) -> Assignment:
     """The assignment with the smallest I ≥ `least_ii`, and then the smallest L, that its structure allows.
 
-    Registers and depths do not grow. Its starts begin at 0. quiet: instructions and products that keep apart in one
-    warp group (`twill.graph.quiet`).
+    Registers and depths do not grow. Its starts begin at 0. hazards: instructions and MMAs that keep apart in one
+    warp group (`twill.graph.mma_hazards`).
     """
-    structure = structure_of(a, quiet)
+    structure = structure_of(a, hazards)
     low, high = max(least_ii, structure.least), a.ii
     start = structure.earliest(high)
     if start is None or low > high:
@@ -90,14 +90,14 @@ def compacted(a: Assignment, least_ii: int, quiet: Iterable[tuple[int, int]] = (
     return replace(a, ii=high, start=tuple(start))
 
 
-def structure_of(a: Assignment, quiet: Iterable[tuple[int, int]] = ()) -> Structure:
-    """The structure of an assignment that breaks no rule. quiet: as for `compacted`."""
+def structure_of(a: Assignment, hazards: Iterable[tuple[int, int]] = ()) -> Structure:
+    """The structure of an assignment that breaks no rule. hazards: as for `compacted`."""
     found = _Arcs()
     for e in a.graph.edges:
         crossing = e.crossing if a.slot[e.src] != a.slot[e.dst] else 0
         found.demand(e.src, e.dst, e.delay + crossing, -e.distance)
     least = max([1, *_sums(a)])
-    for crowd in chain(_exclusive(a), _quiet(a, quiet)):
+    for crowd in chain(_exclusive(a), _quiet(a, hazards)):
         least = max([least, *(x.cycles for x in crowd)])
         for x, y in combinations(crowd, 2):
             turns = (a.start[y.owner] + y.offset - a.start[x.owner] - x.offset) // a.ii
@@ -150,7 +150,7 @@ def _exclusive(a: Assignment) -> Iterator[list[Interval]]:
 
 
 def _quiet(a: Assignment, pairs: Iterable[tuple[int, int]]) -> Iterator[list[Interval]]:
-    """Writers and products of one warp group, pair by pair: the one is not held while the other is in flight."""
+    """Writers and MMAs of one warp group, pair by pair: the one is not held while the other is in flight."""
     instructions = a.graph.instructions
     for writer, asked in pairs:
         if a.slot[writer] == a.slot[asked]:
@@ -166,23 +166,23 @@ class _End:
     distance: int
 
 
-def _ends(a: Assignment, value: Value) -> list[_End]:
+def _ends(a: Assignment, value: CostedValue) -> list[_End]:
     """The end of each read; of the result if nothing reads it."""
     instructions = a.graph.instructions
     ends = [_End(r.reader, read_end(instructions[r.reader]), r.distance) for r in value.reads]
     return ends or [_End(value.producer, instructions[value.producer].latency, 0)]
 
 
-def _made(a: Assignment) -> dict[int, list[Value]]:
+def _made(a: Assignment) -> dict[int, list[CostedValue]]:
     """The values that count against a warp group's registers for as long as they live, by slot."""
-    made: dict[int, list[Value]] = {}
+    made: dict[int, list[CostedValue]] = {}
     for x in a.graph.values:
         if x.space == "register" and x.storage is None and x.registers and x.reads:
             made.setdefault(a.slot[x.producer], []).append(x)
     return made
 
 
-def _keep_count(a: Assignment, x: Value, u: Value, found: _Arcs) -> None:
+def _keep_count(a: Assignment, x: CostedValue, u: CostedValue, found: _Arcs) -> None:
     """No more copies of x are alive at the birth of u than now."""
     born, instant = a.birth(x), a.birth(u)
     x_offset, u_offset = born - a.start[x.producer], instant - a.start[u.producer]

@@ -21,19 +21,19 @@ from twill.smt.relaxation import Relaxation
 
 FEW = 4  # candidates of which the last but one is asked about first
 
-Tell = Callable[[str, int, int], None]
+Notify = Callable[[str, int, int], None]
 
 
 @dataclass
 class Descent:
     """Begins at the best assignment of `questions`, whose I is minimal.
 
-    tell: is called with an objective's name and the bounds between which it lies. relaxation: at this I, where
+    notify: is called with an objective's name and the bounds between which it lies. relaxation: at this I, where
     questions have been hard.
     """
 
     questions: Questions
-    tell: Tell
+    notify: Notify
     relaxation: Relaxation | None = None
     proven: list[str] = field(default_factory=list)
     given: str = ""  # what questions are asked under, in words
@@ -87,7 +87,7 @@ class Descent:
         far = self.relaxation is not None and upper - lower > FEW
         probe = (lower + upper) // 2 if far else upper - 1
         while lower < upper:
-            self.tell(name, candidates[lower], value(q.found))
+            self.notify(name, candidates[lower], value(q.found))
             if (
                 q.ask(f"{name} <= {candidates[probe]}{self.given}", q.found.copies, [at_most(e, candidates[probe])])
                 is None

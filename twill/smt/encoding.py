@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from twill.graph.costed import CostedGraph, Instruction, Value
+from twill.graph.costed import CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
 from twill.smt.backend import Session
 from twill.zlp.slots import Slot, slots_of
@@ -26,7 +26,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Origin:
+class RuleOrigin:
     """Where a constraint comes from: the rule of docs/model.md and the instructions it is about."""
 
     rule: str
@@ -49,17 +49,17 @@ class Encoding:
     pinned: bool = False  # pins name instructions, so row blocks are not interchangeable
     named_slots: bool = False  # pins name warp groups, so slots are not interchangeable
     rotates: bool = True  # no pin names a time, so all starts may be moved together
-    dropped: frozenset[Origin] = frozenset()  # constraints left out, to check an explanation
+    dropped: frozenset[RuleOrigin] = frozenset()  # constraints left out, to check an explanation
     slots: tuple[Slot, ...] = ()
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, RuleOrigin] = field(default_factory=dict)
     asserted: int = 0  # how many terms the solver was given
     _points: dict[tuple[int, int], Point] = field(default_factory=dict)
     _same: dict[tuple[int, int], str] = field(default_factory=dict)
     _orders: dict[tuple[Point, Point], str] = field(default_factory=dict)
     _pending: list[str] = field(default_factory=list)
-    _literals: dict[Origin, str] = field(default_factory=dict)
+    _literals: dict[RuleOrigin, str] = field(default_factory=dict)
     _owner: dict[int, int] = field(default_factory=dict)
-    _values: dict[int, Value] = field(default_factory=dict)
+    _values: dict[int, CostedValue] = field(default_factory=dict)
     interval: str = ""
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Encoding:
 
     # -- assertions ---------------------------------------------------------------------------
 
-    def add(self, term: str, origin: Origin | None = None) -> None:
+    def add(self, term: str, origin: RuleOrigin | None = None) -> None:
         """Assert `term`, under its origin's literal when explaining."""
         if origin is not None and origin in self.dropped:
             return
@@ -207,7 +207,7 @@ class Encoding:
                 self.add(f"(or (not {literal}) (and {' '.join(f'(not {m})' for m in alone)}))")
         return literal
 
-    def stays(self, x: Value) -> str:
+    def is_local(self, x: CostedValue) -> str:
         """The term "every reader of x is in its producer's warp group"."""
         terms = sorted({self.same(x.producer, r.reader) for r in x.reads} - {"true"})
         if "false" in terms:
@@ -216,7 +216,7 @@ class Encoding:
 
     # -- reading back -------------------------------------------------------------------------
 
-    def value(self, x: int) -> Value:
+    def value(self, x: int) -> CostedValue:
         """The value with id x."""
         return self._values[x]
 

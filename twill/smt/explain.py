@@ -15,7 +15,7 @@ from twill.graph.costed import CostedGraph, Instruction
 from twill.machine.description import Machine
 from twill.smt.assignment import read_assignment
 from twill.smt.backend import Z3Session
-from twill.smt.encoding import Encoding, Origin
+from twill.smt.encoding import Encoding, RuleOrigin
 from twill.smt.lazy import LazyRules
 from twill.smt.objectives import length_at_most
 from twill.smt.pins import Pin, assert_pins
@@ -25,7 +25,7 @@ SHRINK_SECONDS = 5.0  # of one question whether an origin is needed
 
 
 @dataclass(frozen=True)
-class Request:
+class ExplainRequest:
     """What is asked for: exactly this I, at most so many copies and warp groups (None: any)."""
 
     ii: int
@@ -38,8 +38,8 @@ class Request:
 class Explanation:
     """A minimal unsatisfiable core as sentences. minimal: False if the time ran out before it was shrunk."""
 
-    request: Request
-    origins: tuple[Origin, ...]
+    request: ExplainRequest
+    origins: tuple[RuleOrigin, ...]
     sentences: tuple[str, ...]
     minimal: bool
 
@@ -47,9 +47,9 @@ class Explanation:
 def explain(
     graph: CostedGraph,
     machine: Machine,
-    request: Request,
+    request: ExplainRequest,
     seconds: float = 60.0,
-    dropped: frozenset[Origin] = frozenset(),
+    dropped: frozenset[RuleOrigin] = frozenset(),
 ) -> Explanation | None:
     """Why `request` is impossible; None if it is possible. `dropped` origins are not asserted.
 
@@ -61,16 +61,16 @@ def explain(
     assert_rules(e)
     assert_pins(e, request.pins)
     if request.copies is not None:
-        e.add(length_at_most(e, request.copies * request.ii), Origin(f"at most {request.copies} copies"))
+        e.add(length_at_most(e, request.copies * request.ii), RuleOrigin(f"at most {request.copies} copies"))
     if request.groups is not None:
         count = " ".join(f"(ite used{s.id} 1 0)" for s in e.slots)
-        e.add(f"(<= (+ 0 {count}) {request.groups})", Origin(f"at most {request.groups} warp groups"))
+        e.add(f"(<= (+ 0 {count}) {request.groups})", RuleOrigin(f"at most {request.groups} warp groups"))
     core = _core(e, LazyRules(e), seconds)
     if core is None:
         return None
     core, minimal = _shrink(e, core, seconds)
     origins = tuple(sorted((e.origins[c] for c in core), key=lambda o: (o.rule, o.instructions)))
-    return Explanation(request, origins, tuple(tell(graph, machine, request, origins)), minimal)
+    return Explanation(request, origins, tuple(sentences_of(graph, machine, request, origins)), minimal)
 
 
 def _core(e: Encoding, lazy: LazyRules, seconds: float) -> list[str] | None:
@@ -94,37 +94,39 @@ def _core(e: Encoding, lazy: LazyRules, seconds: float) -> list[str] | None:
 def _shrink(e: Encoding, core: list[str], seconds: float) -> tuple[list[str], bool]:
     """Leave out one origin after another as long as the rest stays unsatisfiable."""
     deadline = time.perf_counter() + seconds
-    kept: list[str] = []
+    retained: list[str] = []
     rest = list(core)
     while rest:
         candidate, rest = rest[0], rest[1:]
         left = min(deadline - time.perf_counter(), SHRINK_SECONDS)
-        answer = e.session.check(assuming=[*kept, *rest], seconds=left)
+        answer = e.session.check(assuming=[*retained, *rest], seconds=left)
         if answer.outcome == "unsat":
             rest = [c for c in rest if c in answer.core]
-            kept = [c for c in kept if c in answer.core]
+            retained = [c for c in retained if c in answer.core]
             continue
         if answer.outcome == "unknown":
-            return [*kept, candidate, *rest], False
-        kept.append(candidate)
-    return kept, True
+            return [*retained, candidate, *rest], False
+        retained.append(candidate)
+    return retained, True
 
 
 BACKGROUND = ("warp uniqueness",)  # true of every schedule, and told only if nothing else is
 
 
-def tell(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> list[str]:
+def sentences_of(
+    graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]
+) -> list[str]:
     """The core as sentences, one for each rule that takes part."""
-    by_rule: dict[str, list[Origin]] = {}
+    by_rule: dict[str, list[RuleOrigin]] = {}
     for o in origins:
         by_rule.setdefault(o.rule, []).append(o)
     apart = _apart(graph, by_rule.get("warp uniqueness", ()))
-    told = [rule for rule in by_rule if rule not in BACKGROUND] or ([] if apart else list(by_rule))
-    sentences = [_TELLERS.get(rule.split(" (")[0], _plain)(graph, machine, request, by_rule[rule]) for rule in told]
+    listed = [rule for rule in by_rule if rule not in BACKGROUND] or ([] if apart else list(by_rule))
+    sentences = [_TELLERS.get(rule.split(" (")[0], _plain)(graph, machine, request, by_rule[rule]) for rule in listed]
     return sentences + apart
 
 
-def _apart(graph: CostedGraph, origins: Sequence[Origin]) -> list[str]:
+def _apart(graph: CostedGraph, origins: Sequence[RuleOrigin]) -> list[str]:
     """That instructions of the core need warp groups of different kinds, where they do."""
     found = [graph.instructions[v] for o in origins for v in o.instructions]
     for i, j in combinations(found, 2):
@@ -137,7 +139,7 @@ def _needs(graph: CostedGraph, i: Instruction) -> str:
     return f"{_label(graph, i)} needs a warp group for {' or '.join(i.contexts)}"
 
 
-def _capacity(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+def _capacity(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
     busy: dict[str, int] = {}
     users: dict[str, set[int]] = {}
@@ -156,7 +158,7 @@ def _capacity(graph: CostedGraph, machine: Machine, request: Request, origins: S
     return f"{named} {holds} the {unit} unit for {busy[unit]} cycles, {verb} I = {request.ii}"
 
 
-def _concurrency(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+def _concurrency(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
     held = sum(graph.instructions[v].hold for v in ids)
     return (
@@ -165,20 +167,20 @@ def _concurrency(graph: CostedGraph, machine: Machine, request: Request, origins
     )
 
 
-def _dependence(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+def _dependence(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
     steps: dict[tuple[str, str, int, int], list[int]] = {}
     for o in origins:
         u, v = (graph.instructions[x] for x in o.instructions)
         edge = max((e for e in graph.edges if (e.src, e.dst) == o.instructions), key=lambda e: e.delay)
         steps.setdefault((_label(graph, u), _label(graph, v), edge.delay, edge.distance), []).append(v.block)
-    told = []
+    listed = []
     for (u_name, v_name, delay, distance), blocks in steps.items():
         later = f" of {distance} iteration{'s' if distance > 1 else ''} later" if distance else ""
-        told.append(f"{v_name}{later} waits {delay} cycles for {u_name}{_in_blocks(blocks)}")
-    return "; ".join(told)
+        listed.append(f"{v_name}{later} waits {delay} cycles for {u_name}{_in_blocks(blocks)}")
+    return "; ".join(listed)
 
 
-def _registers(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+def _registers(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
     made = [v for v in graph.values if v.producer in ids and v.registers and v.storage is None]
     if not made:
@@ -190,15 +192,15 @@ def _registers(graph: CostedGraph, machine: Machine, request: Request, origins: 
 
 def _resident(graph: CostedGraph, machine: Machine) -> str:
     """What warp groups keep in registers all the time, and the largest budget that one can have."""
-    kept: dict[str, list[int]] = {}
+    retained: dict[str, list[int]] = {}
     held = [(f"{x.name} (line {x.line})", x.registers) for x in graph.storages]
     held += [(f"{x.name} (line {x.line})", x.registers) for x in graph.invariants]
     held += [(f"{x.name} (line {x.line}) where it is read in another warp group", x.registers) for x in graph.values
              if x.storage is None]  # fmt: skip
     for name, registers in held:
         if registers:
-            kept.setdefault(name, []).append(registers)
-    parts = [f"{name} {n[0]}" + (f" for each of {len(n)}" if len(n) > 1 else "") for name, n in kept.items()]
+            retained.setdefault(name, []).append(registers)
+    parts = [f"{name} {n[0]}" + (f" for each of {len(n)}" if len(n) > 1 else "") for name, n in retained.items()]
     limits = ", ".join(
         f"{c.max_registers} for {c.name} less {int(c.overhead.value)} of its own" for c in machine.contexts
     )
@@ -208,13 +210,13 @@ def _resident(graph: CostedGraph, machine: Machine) -> str:
     )
 
 
-def _plain(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+def _plain(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
     ids = sorted({v for o in origins for v in o.instructions})
     rule = origins[0].rule
     return f"{rule}: {_named(graph, ids)}" if ids else rule
 
 
-def _memory(graph: CostedGraph, machine: Machine, request: Request, origins: Sequence[Origin]) -> str:
+def _memory(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
     space = origins[0].rule.split("(")[-1].rstrip(")")
     held = [(v.name, v.bytes) for v in graph.values if v.space == space and v.storage is None]
     held += [(s.name, s.bytes) for s in graph.storages if s.space == space]
@@ -222,9 +224,9 @@ def _memory(graph: CostedGraph, machine: Machine, request: Request, origins: Seq
     sizes: dict[str, int] = {}
     for name, size in held:
         sizes[name] = sizes.get(name, 0) + size
-    told = ", ".join(f"{name} {_spelled_bytes(size)}" for name, size in sizes.items() if size)
+    listed = ", ".join(f"{name} {_spelled_bytes(size)}" for name, size in sizes.items() if size)
     total, room = sum(sizes.values()), machine.capacity(space)
-    taken = f"one slot for each tile in {space} memory takes {_spelled_bytes(total)} ({told})"
+    taken = f"one slot for each tile in {space} memory takes {_spelled_bytes(total)} ({listed})"
     if total > room:
         return f"{taken}, and there are {_spelled_bytes(room)}"
     return f"{taken}, and with the further slots that lifetimes need that is more than there is"

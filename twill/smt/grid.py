@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twill.smt.boolean_window import Window
+from twill.smt.boolean_encoding import BooleanEncoding
 
 
 @dataclass
-class Grid(Window):
+class Grid(BooleanEncoding):
     """A window with a literal for each instruction, iteration and cycle at which it may be issued."""
 
     @property

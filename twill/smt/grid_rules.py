@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from twill.graph.costed import Value
+from twill.graph.costed import CostedValue
+from twill.smt.boolean_encoding import negated
 from twill.smt.boolean_groups import register_budgets, register_values
-from twill.smt.boolean_window import negated
 from twill.smt.encoding import read_end
 from twill.smt.grid import Grid
 from twill.smt.rules import resident_bytes
@@ -124,7 +124,7 @@ def memory_capacity(w: Grid) -> None:
         w.at_most(terms, int(memory.bytes.value))
 
 
-def liveness(w: Grid, x: Value) -> list[list[str]]:
+def liveness(w: Grid, x: CostedValue) -> list[list[str]]:
     """By cycle of prologue and steady state: the literals "x of iteration i is live", one for each i.
 
     As printed, backwards from the end of the program: what is live at t is live at t - 1 unless born at t, what is
@@ -158,7 +158,7 @@ def liveness(w: Grid, x: Value) -> list[list[str]]:
     return by_cycle
 
 
-def _unborn(w: Grid, x: Value, i: int, t: int) -> list[str]:
+def _unborn(w: Grid, x: CostedValue, i: int, t: int) -> list[str]:
     """The literals "x of iteration i is made at t or later", where dependences do not make sure of an earlier birth."""
     producer = w.graph.instructions[x.producer]
     birth = 0 if producer.asynchronous or x.space != "register" else producer.hold

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from twill.graph.costed import Value
+from twill.graph.costed import CostedValue
+from twill.smt.boolean_encoding import negated
 from twill.smt.boolean_groups import register_budgets, register_values
-from twill.smt.boolean_window import negated
 from twill.smt.encoding import read_end
 from twill.smt.ladders import Ladders
 from twill.smt.rules import resident_bytes
@@ -86,7 +86,7 @@ def memory_capacity(w: Ladders) -> None:
         w.at_most(terms, int(memory.bytes.value))
 
 
-def _deeper(w: Ladders, x: Value) -> list[str]:
+def _deeper(w: Ladders, x: CostedValue) -> list[str]:
     """For k = 2, 3, ...: a literal that is true if the ring of x needs k slots."""
     reads = [(r.reader, r.distance * w.ii + read_end(w.graph.instructions[r.reader])) for r in x.reads]
     if not reads:
@@ -123,7 +123,7 @@ def concurrency(w: Ladders) -> None:
             w.clause(apart, negated(a), negated(b))
 
 
-def liveness(w: Ladders, x: Value) -> list[list[str]]:
+def liveness(w: Ladders, x: CostedValue) -> list[list[str]]:
     """By row modulo I: the literals "x, made at some iteration, is alive there", one for each iteration.
 
     A register value lives from its birth (its issue if the producer is asynchronous, else the end of its hold) to the

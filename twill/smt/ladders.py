@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.smt.boolean_window import Window, negated
+from twill.smt.boolean_encoding import BooleanEncoding, negated
 
 
 @dataclass
-class Ladders(Window):
+class Ladders(BooleanEncoding):
     """A window with the literals of iteration 0."""
 
     def op(self, v: int, t: int) -> str:

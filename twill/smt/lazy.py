@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.graph.costed import CostedGraph, Value
+from twill.graph.costed import CostedGraph, CostedValue
 from twill.smt.assignment import Assignment
 from twill.smt.blocks import blocks_alike
-from twill.smt.encoding import Encoding, Origin, Point, implies, read_end
+from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
 from twill.zlp.slots import Slot
 
 
@@ -57,7 +57,7 @@ class LazyRules:
 
     # -- register limit -----------------------------------------------------------------------
 
-    def _registers(self, a: Assignment, slot: Slot, at: Value | None) -> None:
+    def _registers(self, a: Assignment, slot: Slot, at: CostedValue | None) -> None:
         for s in self.encoding.slots:
             self._assert_resident(s)
         if at is None:
@@ -98,7 +98,7 @@ class LazyRules:
             outside = f"(not {inside[0]})" if inside else "true"
             terms.append(f"(ite (and {outside} (or {' '.join(readers)})) {x.registers} 0)")
         total = f"(+ {' '.join(terms)})" if len(terms) > 1 else terms[0]
-        origin = Origin("register limit", ())
+        origin = RuleOrigin("register limit", ())
         e.add(f"(= resident{slot.id} {total})")
         granule = e.machine.register_file.granule
         e.add(f"(=> used{slot.id} (<= resident{slot.id} (* {granule} b{slot.id})))", origin)
@@ -107,7 +107,7 @@ class LazyRules:
         e = self.encoding
         return sorted({e.member(v, slot) for v in instructions if slot in e.slots_of(v)})
 
-    def _assert_crowd(self, u: Value, crowd: list[Value]) -> None:
+    def _assert_crowd(self, u: CostedValue, crowd: list[CostedValue]) -> None:
         e = self.encoding
         known = self._crowds.setdefault(u.id, set())
         wanted = {x.id for x in crowd} | {u.id}
@@ -117,12 +117,12 @@ class LazyRules:
         granule = e.machine.register_file.granule
         values = [e.value(x) for x in sorted(known)]
         terms = [f"(* {x.registers} {self._count(x, u)})" for x in values]
-        origin = Origin("register limit", tuple(x.producer for x in values))
+        origin = RuleOrigin("register limit", tuple(x.producer for x in values))
         for slot in e.slots_of(u.producer):
             total = f"(+ resident{slot.id} {' '.join(terms)})"
             e.add(f"(=> {e.member(u.producer, slot)} (<= {total} (* {granule} b{slot.id})))", origin)
 
-    def _count(self, x: Value, u: Value) -> str:
+    def _count(self, x: CostedValue, u: CostedValue) -> str:
         """An unknown >= the iterations of x alive at the birth of u, if both are made in one group."""
         known = self._counts.get((x.id, u.id))
         if known is not None:
@@ -147,13 +147,13 @@ class LazyRules:
                         e.add(term)
         return count
 
-    def _birth(self, value: Value) -> Point:
+    def _birth(self, value: CostedValue) -> Point:
         producer = self.encoding.instruction(value.producer)
         return self.encoding.point(producer.id, 0 if producer.asynchronous else producer.hold)
 
     # -- cross-warp spill ---------------------------------------------------------------------
 
-    def _spill(self, value: Value, kind: str, other: int) -> None:
+    def _spill(self, value: CostedValue, kind: str, other: int) -> None:
         e = self.encoding
         for x, ys in _alike_spills(e.graph, value, kind, other):
             for y in ys:
@@ -162,7 +162,7 @@ class LazyRules:
                 self._spills.add((x.id, kind, y))
                 self._assert_spill(x, kind, y)
 
-    def _assert_spill(self, x: Value, kind: str, other: int) -> None:
+    def _assert_spill(self, x: CostedValue, kind: str, other: int) -> None:
         e = self.encoding
         moved = e.point(x.producer, e.instruction(x.producer).latency)
         crosses = self._crosses(x)
@@ -181,9 +181,9 @@ class LazyRules:
             apart = e.disjoint(moved, x.spill, theirs, y.spill)
             term = implies([crosses, self._crosses(y), e.same(x.producer, y.producer)], apart)
         if term is not None:
-            e.add(term, Origin("cross-warp spill", (x.producer, owner)))
+            e.add(term, RuleOrigin("cross-warp spill", (x.producer, owner)))
 
-    def _crosses(self, x: Value) -> str:
+    def _crosses(self, x: CostedValue) -> str:
         """The term "some reader of x is in another warp group"."""
         same = [self.encoding.same(x.producer, r.reader) for r in x.reads]
         if "false" in same:
@@ -192,7 +192,7 @@ class LazyRules:
         return f"(not (and {' '.join(literals)}))" if literals else "false"
 
 
-def _in_registers(x: Value) -> bool:
+def _in_registers(x: CostedValue) -> bool:
     return x.space == "register" and x.storage is None
 
 
@@ -200,7 +200,7 @@ def _negated(term: str) -> str:
     return {"true": "false", "false": "true"}.get(term, f"(not {term})")
 
 
-def _crosses(a: Assignment, x: Value) -> bool:
+def _crosses(a: Assignment, x: CostedValue) -> bool:
     return any(a.slot[r.reader] != a.slot[x.producer] for r in x.reads)
 
 
@@ -209,7 +209,7 @@ def _meet(a: int, a_cycles: int, b: int, b_cycles: int, ii: int) -> bool:
     return (b - a) % ii < a_cycles or (a - b) % ii < b_cycles
 
 
-def _overlapped_spills(a: Assignment, x: Value) -> list[tuple[str, int]]:
+def _overlapped_spills(a: Assignment, x: CostedValue) -> list[tuple[str, int]]:
     """What the spill of x collides with: ("hold", instruction), ("spill", value), ("self", x)."""
     if not x.spill or not _crosses(a, x):
         return []
@@ -243,17 +243,19 @@ def _twins(graph: CostedGraph, block: int) -> dict[int, dict[int, int]]:
     }
 
 
-def _alike(graph: CostedGraph, at: Value, crowd: list[Value]) -> list[tuple[Value, list[Value]]]:
+def _alike(
+    graph: CostedGraph, at: CostedValue, crowd: list[CostedValue]
+) -> list[tuple[CostedValue, list[CostedValue]]]:
     """(at, crowd) and its twins in the other row blocks, when the crowd is of one row block."""
     found = [(at, crowd)]
     if any(x.block != at.block for x in crowd) or at.block < 0:
         return found
-    by_producer: dict[int, list[Value]] = {}
+    by_producer: dict[int, list[CostedValue]] = {}
     for x in graph.values:
         by_producer.setdefault(x.producer, []).append(x)
     for twins in _twins(graph, at.block).values():
 
-        def twin(x: Value, twins: dict[int, int] = twins) -> Value:
+        def twin(x: CostedValue, twins: dict[int, int] = twins) -> CostedValue:
             position = by_producer[x.producer].index(x)
             return by_producer[twins[x.producer]][position]
 
@@ -261,7 +263,7 @@ def _alike(graph: CostedGraph, at: Value, crowd: list[Value]) -> list[tuple[Valu
     return found
 
 
-def _alike_spills(graph: CostedGraph, x: Value, kind: str, other: int) -> list[tuple[Value, list[int]]]:
+def _alike_spills(graph: CostedGraph, x: CostedValue, kind: str, other: int) -> list[tuple[CostedValue, list[int]]]:
     """A spill collision and, for a value against its own row block, everything it could meet there.
 
     Asserting a value's spill against all instructions of its block at once saves rounds.
@@ -270,7 +272,7 @@ def _alike_spills(graph: CostedGraph, x: Value, kind: str, other: int) -> list[t
         return [(x, [other])]
     blocks = {i.block for i in graph.instructions if i.block >= 0}
     twins = _twins(graph, x.block)
-    found: list[tuple[Value, list[int]]] = []
+    found: list[tuple[CostedValue, list[int]]] = []
     for b in sorted(blocks):
         if b != x.block and b not in twins:
             continue

@@ -63,7 +63,7 @@ class NeverCross:
         for x in values:
             if x not in crosses:
                 continue
-            stays = e.stays(e.value(x))
+            stays = e.is_local(e.value(x))
             if stays == "true":
                 continue
             e.flush()

@@ -1,17 +1,17 @@
 """The margin: time for MMAs to end later than the model says, because other work shares the tensor core.
 
-What a product of the tensor core takes depends on what else is under way: products of other warp groups, the power
+What an MMA of the tensor core takes depends on what else is under way: MMAs of other warp groups, the power
 limit, the arrival of an operand. A schedule that reads its result in the very cycle in which it is ready loses a
 cycle of every iteration for each cycle that it is late. Of the schedules of equal I, copies and crossing, those are
-looked for in which products may be late by the same number of cycles, as many as possible: the margin. They are the
-schedules of a graph in which every instruction that waits for a product waits so much longer. A product that shares
+looked for in which MMAs may be late by the same number of cycles, as many as possible: the margin. They are the
+schedules of a graph in which every instruction that waits for an MMA waits so much longer. An MMA that shares
 the tensor core with those of n other warp groups takes n + 1 times its time: no larger margin is looked for. And the
-products of a warp group follow one another, so that the tensor core goes from group to group once in every I: an
+MMAs of a warp group follow one another, so that the tensor core goes from group to group once in every I: an
 order that emitted code can keep (`twill.codegen.lower.ordering_barriers`), and in which no result has to wait for
-products of another group.
+MMAs of another group.
 
 The more warp groups share the tensor core, the later the last of them has its turn: where the fewest copies leave no
-margin, one more copy may (three row blocks of attention, whose products of two iterations make one run).
+margin, one more copy may (three row blocks of attention, whose MMAs of two iterations make one run).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from twill.graph.costed import CostedEdge, CostedGraph
-from twill.graph.quiet import awaited, is_product, one_result
+from twill.graph.mma_hazards import awaited, is_mma, one_result
 from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding
 from twill.smt.objectives import crossing_at_most, length_at_most
@@ -31,19 +31,19 @@ EFFORT = 20_000_000  # of the solver's counter for one margin; what takes more c
 
 
 def with_margin(graph: CostedGraph, cycles: int) -> CostedGraph:
-    """The graph in which what waits for a product waits `cycles` longer."""
+    """The graph in which what waits for an MMA waits `cycles` longer."""
     edges = tuple(e.model_copy(update={"delay": e.delay + cycles}) if awaited(graph, e) else e for e in graph.edges)
     return graph.model_copy(update={"edges": edges})
 
 
 def longest(graph: CostedGraph, edge: CostedEdge) -> int:
-    """Cycles for which the product that the edge waits for has its unit; 0 if it waits for none."""
+    """Cycles for which the MMA that the edge waits for has its unit; 0 if it waits for none."""
     return max((u.cycles for u in graph.instructions[edge.src].uses), default=0) if awaited(graph, edge) else 0
 
 
 def largest(graph: CostedGraph, found: Assignment) -> int:
-    """The largest margin that is looked for: the longest product, as often as other groups share its unit."""
-    groups = {found.slot[i.id] for i in graph.instructions if is_product(i)}
+    """The largest margin that is looked for: the longest MMA, as often as other groups share its unit."""
+    groups = {found.slot[i.id] for i in graph.instructions if is_mma(i)}
     return max(longest(graph, e) for e in graph.edges) * max(1, len(groups) - 1)
 
 
@@ -79,11 +79,11 @@ def widest(questions: Questions, more: int = 0) -> Room:
 
 
 def one_run(e: Encoding) -> list[str]:
-    """Modulo I, no product of another warp group starts between the products of one."""
-    products = [i.id for i in e.graph.instructions if is_product(i)]
+    """Modulo I, no MMA of another warp group starts between the MMAs of one."""
+    mmas = [i.id for i in e.graph.instructions if is_mma(i)]
     terms = []
-    for a, b in combinations(products, 2):
-        for c, d in combinations(sorted(set(products) - {a, b}), 2):
+    for a, b in combinations(mmas, 2):
+        for c, d in combinations(sorted(set(mmas) - {a, b}), 2):
             together = [e.same(a, b), e.same(c, d), f"(not {e.same(a, c)})"]
             if "false" in together or "(not true)" in together:
                 continue
@@ -113,7 +113,7 @@ def _ask(questions: Questions, found: Assignment, cycles: int, more: int) -> Que
     """Questions about this margin, if there is a schedule that has it."""
     copies = found.copies + more
     graph = with_margin(one_result(questions.problem.graph), cycles)
-    problem = replace(questions.problem, graph=graph, quiet=True)
+    problem = replace(questions.problem, graph=graph, hazards=True)
     asked = Questions(problem, questions.limits, questions.open_session, least_ii=found.ii, steps=questions.steps)
     e = asked.about((found.ii, found.ii))
     asked.keep([length_at_most(e, copies * found.ii), crossing_at_most(e, found.crossing)])

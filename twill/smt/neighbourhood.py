@@ -50,7 +50,7 @@ class Neighbourhoods:
             count = len(best.start)
             choose = self._random.choice(CHOICES)
             freed = set(choose(best, self._random)[: min(self.free, count)])
-            answer = q.probe(QUESTION, 0, kept(e, best, freed), EFFORT, only_found=True)
+            answer = q.probe(QUESTION, 0, fixed_structure(e, best, freed), EFFORT, only_found=True)
             if answer == "sat":
                 failures = 0
                 continue
@@ -61,7 +61,7 @@ class Neighbourhoods:
         return q.found.ii < first
 
 
-def kept(e: Encoding, a: Assignment, freed: set[int]) -> list[str]:
+def fixed_structure(e: Encoding, a: Assignment, freed: set[int]) -> list[str]:
     """The structure of `a` among the instructions that are not freed, as terms of `e`.
 
     Rows are counted from the start of instruction 0, in `a` as in a model of these terms.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.schedule.document import Bounds, Certificate, Step, Verdict
+from twill.schedule.document import Bounds, Certificate, SolverStep, Verdict
 from twill.smt.assignment import Assignment
 from twill.smt.boolean import SOLVER, solve_boolean
 from twill.smt.limits import Limits
@@ -49,7 +49,7 @@ class _PaperSearch:
     bounds: Bounds
     limits: Limits
     progress: Callable[[Progress], None] | None
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SolverStep] = field(default_factory=list)
     lower: int = 1
     begun: float = field(default_factory=time.perf_counter)
 
@@ -114,7 +114,9 @@ class _PaperSearch:
 
     def record(self, ii: tuple[int, int], copies: int, question: str, verdict: Verdict, solver: str, s: float) -> None:
         self.steps.append(
-            Step(ii=ii[0], ii_to=ii[1], copies=copies, question=question, verdict=verdict, solver=solver, seconds=s)
+            SolverStep(
+                ii=ii[0], ii_to=ii[1], copies=copies, question=question, verdict=verdict, solver=solver, seconds=s
+            )
         )
 
     def seconds_left(self) -> float | None:

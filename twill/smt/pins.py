@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from twill.exc import BadPin
 from twill.graph.costed import CostedGraph, Instruction
-from twill.smt.encoding import Encoding, Origin
+from twill.smt.encoding import Encoding, RuleOrigin
 
 _OPERAND = r"(?P<{0}>[A-Za-z_]\w*|line:\d+)(?:\.(?P<{0}b>\d+))?"
 _UNARY = re.compile(_OPERAND.format("a") + r"@(?P<key>group|stage|start)=(?P<value>\d+)$")
@@ -72,18 +72,18 @@ def assert_pins(e: Encoding, pins: tuple[Pin, ...]) -> None:
     if any(pin.names_time for pin in pins):
         e.rotates = False
         starts = [e.start(i.id) for i in e.graph.instructions]
-        e.add(f"(or {' '.join(f'(and (= {p.row} 0) (= {p.stage} 0))' for p in starts)})", Origin("uniqueness"))
+        e.add(f"(or {' '.join(f'(and (= {p.row} 0) (= {p.stage} 0))' for p in starts)})", RuleOrigin("uniqueness"))
     for pin in pins:
         firsts = select(e.graph, pin.first, pin.text)
         if pin.second is None:
             for i in firsts:
-                e.add(_unary(e, pin, i), Origin(f"pin {pin.text}", (i.id,)))
+                e.add(_unary(e, pin, i), RuleOrigin(f"pin {pin.text}", (i.id,)))
             continue
         pairs = _pairs(pin, firsts, select(e.graph, pin.second, pin.text))
         if not pairs:
             raise BadPin(f"the pin {pin.text!r} compares an instruction with itself", hint="two different instructions")
         for a, b in pairs:
-            e.add(_binary(e, pin, a, b), Origin(f"pin {pin.text}", (a.id, b.id)))
+            e.add(_binary(e, pin, a, b), RuleOrigin(f"pin {pin.text}", (a.id, b.id)))
 
 
 def _pairs(pin: Pin, firsts: list[Instruction], seconds: list[Instruction]) -> list[tuple[Instruction, Instruction]]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
-from twill.graph.quiet import quiet_pairs
+from twill.graph.mma_hazards import hazard_pairs
 from twill.machine.description import Machine
 from twill.smt.assignment import Assignment
-from twill.smt.encoding import Encoding, Origin, implies
+from twill.smt.encoding import Encoding, RuleOrigin, implies
 from twill.smt.pins import Pin, assert_pins
 
 LARGE = 32  # instructions
@@ -19,8 +19,8 @@ LARGE = 32  # instructions
 class Problem:
     """fixed: instruction id -> slot id that it must be in.
 
-    floors: registers per thread that are taken anyway, by slot id. quiet: nothing writes registers of products while
-    one is in flight (`twill.graph.quiet`).
+    floors: registers per thread that are taken anyway, by slot id. hazards: nothing writes registers of MMAs while
+    one is in flight (`twill.graph.mma_hazards`).
     """
 
     graph: CostedGraph
@@ -28,12 +28,12 @@ class Problem:
     pins: tuple[Pin, ...] = ()
     fixed: Mapping[int, int] = field(default_factory=dict)
     floors: Mapping[int, int] = field(default_factory=dict)
-    quiet: bool = False
+    hazards: bool = False
 
     @property
-    def quiet_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Writers and products that exclude each other in one warp group."""
-        return quiet_pairs(self.graph) if self.quiet else ()
+    def hazard_pairs(self) -> tuple[tuple[int, int], ...]:
+        """Writers and MMAs that exclude each other in one warp group."""
+        return hazard_pairs(self.graph) if self.hazards else ()
 
     @property
     def large(self) -> bool:
@@ -58,17 +58,17 @@ class Problem:
             e.add(e.member(v, e.slots[slot]))
         for slot, registers in self.floors.items():
             e.add(f"(and used{slot} (<= {-(-registers // granule)} b{slot}))")
-        for writer, product in self.quiet_pairs:
-            held, lasts = e.instruction(writer).hold, e.instruction(product).latency
-            term = implies([e.same(writer, product)], e.disjoint(e.start(writer), held, e.start(product), lasts))
+        for writer, mma in self.hazard_pairs:
+            held, lasts = e.instruction(writer).hold, e.instruction(mma).latency
+            term = implies([e.same(writer, mma)], e.disjoint(e.start(writer), held, e.start(mma), lasts))
             if term is not None:
-                e.add(term, Origin("quiet products", (writer, product)))
+                e.add(term, RuleOrigin("quiet products", (writer, mma)))
 
     def keeps_fixed(self, a: Assignment) -> bool:
-        """Whether an assignment that knows nothing of `fixed`, `floors` and `quiet` respects them."""
+        """Whether an assignment that knows nothing of `fixed`, `floors` and `hazards` respects them."""
         if any(a.slot[v] != slot for v, slot in self.fixed.items()):
             return False
-        if any(not _apart(a, writer, product) for writer, product in self.quiet_pairs):
+        if any(not _apart(a, writer, mma) for writer, mma in self.hazard_pairs):
             return False
         threads = sum(a.slots[slot].context.threads * budget for slot, budget in self._budgets(a).items())
         return threads <= self.machine.register_file.registers.value
@@ -84,8 +84,8 @@ class Problem:
         return budgets
 
 
-def _apart(a: Assignment, writer: int, product: int) -> bool:
-    """Whether a writer and a product are in two warp groups, or the one is not held while the other is in flight."""
-    held, lasts = a.graph.instructions[writer].hold, a.graph.instructions[product].latency
-    ahead = (a.start[product] - a.start[writer]) % a.ii
-    return a.slot[writer] != a.slot[product] or held <= ahead <= a.ii - lasts
+def _apart(a: Assignment, writer: int, mma: int) -> bool:
+    """Whether a writer and an MMA are in two warp groups, or the one is not held while the other is in flight."""
+    held, lasts = a.graph.instructions[writer].hold, a.graph.instructions[mma].latency
+    ahead = (a.start[mma] - a.start[writer]) % a.ii
+    return a.slot[writer] != a.slot[mma] or held <= ahead <= a.ii - lasts

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from twill.schedule.document import Step, Verdict
+from twill.schedule.document import SolverStep, Verdict
 from twill.smt.assignment import Assignment, read_assignment
 from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session, Z3Session
@@ -37,7 +37,7 @@ class Questions:
     open_session: Callable[[], Session] | None = None
     least_ii: int = 1
     compacting: bool = True
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SolverStep] = field(default_factory=list)
     best: Assignment | None = None
     _encoding: Encoding | None = None
     _lazy: LazyRules | None = None
@@ -77,7 +77,7 @@ class Questions:
         if self._hard and self.best is not None and not self.problem.large:
             self._never_cross.learn(self.best.ii)
         for x in self._never_cross.up_to(ii[1]):
-            e.add(e.stays(e.value(x)))
+            e.add(e.is_local(e.value(x)))
         if recalling and before is not None:
             self._lazy.recall(before)
         e.flush()
@@ -126,7 +126,7 @@ class Questions:
         """`a`, compacted, is the best assignment from now on. (Pins may forbid what compaction does.)"""
         begun = time.perf_counter()
         compacting = self.compacting and not self.problem.pins
-        self.best = compacted(a, self.least_ii, self.problem.quiet_pairs) if compacting else a
+        self.best = compacted(a, self.least_ii, self.problem.hazard_pairs) if compacting else a
         if self.best.ii < a.ii:
             ii = (self.best.ii, self.best.ii)
             self.record(ii, 0, "feasible", "feasible", "compaction", time.perf_counter() - begun)
@@ -140,7 +140,9 @@ class Questions:
     def record(self, ii: tuple[int, int], copies: int, question: str, verdict: Verdict, solver: str, s: float) -> None:
         """Note a question and its answer."""
         self.steps.append(
-            Step(ii=ii[0], ii_to=ii[1], copies=copies, question=question, verdict=verdict, solver=solver, seconds=s)
+            SolverStep(
+                ii=ii[0], ii_to=ii[1], copies=copies, question=question, verdict=verdict, solver=solver, seconds=s
+            )
         )
 
     def open(self) -> Session:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from twill.graph.costed import Use, Value
+from twill.graph.costed import CostedValue, Use
 from twill.smt.backend import Outcome, Session
 from twill.smt.blocks import blocks_alike
 from twill.smt.encoding import Encoding, implies, number, read_end
@@ -206,8 +206,8 @@ def registers(e: Encoding) -> None:
     values exceed it together, their lives are disjoint modulo I, and so together no longer than I.
     """
     granule = e.machine.register_file.granule
-    kept = [x for x in e.graph.values if x.space == "register" and x.storage is None and x.registers and x.reads]
-    for x in kept:
+    retained = [x for x in e.graph.values if x.space == "register" and x.storage is None and x.registers and x.reads]
+    for x in retained:
         producer = e.instruction(x.producer)
         e.session.declare(f"life{x.id}", "Int")
         e.add(f"(<= 0 life{x.id})")
@@ -216,7 +216,7 @@ def registers(e: Encoding) -> None:
             e.add(f"(<= (+ {lived} {e.times(iterations)}) life{x.id})")
     for slot in e.slots:
         room = slot.context.max_registers - int(slot.context.overhead.value)
-        made = [x for x in kept if slot in e.slots_of(x.producer)]
+        made = [x for x in retained if slot in e.slots_of(x.producer)]
         lives = {x.id: f"life{x.id}_{slot.id}" for x in made}  # the life if it is made here, or any number >= 0
         for x in made:
             member, life = e.member(x.producer, slot), lives[x.id]
@@ -244,7 +244,7 @@ def interchangeable_blocks(e: Encoding) -> None:
         e.add(f"(<= t{first[a]} t{first[b]})")
 
 
-def _lives(e: Encoding, x: Value, born: str) -> list[tuple[str, int]]:
+def _lives(e: Encoding, x: CostedValue, born: str) -> list[tuple[str, int]]:
     """For each read: cycles and iterations from `born` to its end; a result in memory that nothing reads lasts too."""
     ends = [(f"t{r.reader}", read_end(e.instruction(r.reader)), r.distance) for r in x.reads]
     if not ends and x.space != "register":

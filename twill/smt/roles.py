@@ -29,10 +29,10 @@ def _role(graph: CostedGraph, held: list[Instruction], machine: Machine) -> str:
     if all(i.variable_latency for i in held):
         return "load"
     ids = {i.id for i in held}
-    products = [i for i in held if machine.mma and i.unit == machine.mma.unit]
-    others = [i for i in held if i not in products]
-    if products:
-        return "consumer" if others or "compute" in products[0].contexts else "mma"
+    mmas = [i for i in held if machine.mma and i.unit == machine.mma.unit]
+    others = [i for i in held if i not in mmas]
+    if mmas:
+        return "consumer" if others or "compute" in mmas[0].contexts else "mma"
     if any("exp2" in i.op for i in held) and any("reduce" in i.op for i in held):
         return "softmax"
     updates = {v.producer for v in graph.values if v.storage is not None}

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from twill.graph.costed import CostedGraph, Instruction, Use
 from twill.smt.blocks import blocks_alike
-from twill.smt.encoding import Encoding, Origin, Point, implies, read_end
+from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
 
 
 def assert_rules(e: Encoding) -> None:
@@ -37,7 +37,7 @@ def warp_uniqueness(e: Encoding) -> None:
         declared.update(members)
         for m in members:
             e.session.declare(m, "Bool")
-        e.add(f"(or {' '.join(members)})", Origin("warp uniqueness", (i.id,)))
+        e.add(f"(or {' '.join(members)})", RuleOrigin("warp uniqueness", (i.id,)))
         for a, b in combinations(members, 2):
             e.add(f"(or (not {a}) (not {b}))")
 
@@ -61,7 +61,7 @@ def interchangeable_slots(e: Encoding) -> None:
 def dependence(e: Encoding) -> None:
     """t_v + δ·I >= t_u + delay, and + crossing if u and v are in different warp groups."""
     for edge in e.graph.edges:
-        origin = Origin("dependence", (edge.src, edge.dst))
+        origin = RuleOrigin("dependence", (edge.src, edge.dst))
         for condition, delay in (("true", edge.delay), (_differ(e, edge.src, edge.dst), edge.delay + edge.crossing)):
             if edge.src == edge.dst:
                 low, high = e.ii
@@ -86,14 +86,14 @@ def capacity(e: Encoding) -> None:
         if unit in e.graph.interleaved:
             total = sum(use.cycles for _, use in uses)
             if total > e.ii[0]:
-                e.add(f"(<= {total} {e.interval})", Origin("capacity", tuple(v for v, _ in uses)))
+                e.add(f"(<= {total} {e.interval})", RuleOrigin("capacity", tuple(v for v, _ in uses)))
             continue
         for v, use in uses:
             if use.cycles > e.ii[0]:
-                e.add(f"(<= {use.cycles} {e.interval})", Origin("capacity", (v,)))
+                e.add(f"(<= {use.cycles} {e.interval})", RuleOrigin("capacity", (v,)))
         for (u, a), (v, b) in combinations(uses, 2):
             term = e.disjoint(e.point(u, a.start), a.cycles, e.point(v, b.start), b.cycles)
-            e.add(term, Origin("capacity", (u, v)))
+            e.add(term, RuleOrigin("capacity", (u, v)))
 
 
 def concurrency(e: Encoding) -> None:
@@ -101,13 +101,13 @@ def concurrency(e: Encoding) -> None:
     held = [i for i in e.graph.instructions if i.hold]
     for i in held:
         if i.hold > e.ii[0]:
-            e.add(f"(<= {i.hold} {e.interval})", Origin("concurrency", (i.id,)))
+            e.add(f"(<= {i.hold} {e.interval})", RuleOrigin("concurrency", (i.id,)))
     for a, b in combinations(held, 2):
         if _exclude_by_unit(e.graph, a, b):
             continue
         term = implies([e.same(a.id, b.id)], e.disjoint(e.start(a.id), a.hold, e.start(b.id), b.hold))
         if term is not None:
-            e.add(term, Origin("concurrency", (a.id, b.id)))
+            e.add(term, RuleOrigin("concurrency", (a.id, b.id)))
 
 
 def issue_time(e: Encoding) -> dict[int, str]:
@@ -121,7 +121,7 @@ def issue_time(e: Encoding) -> dict[int, str]:
         return {}
     crosses: dict[int, str] = {}
     for x in crossing_terms(e.graph):
-        stays = e.stays(e.value(x))
+        stays = e.is_local(e.value(x))
         if stays == "true":
             continue
         literal = crosses[x] = f"crosses{x}"
@@ -153,7 +153,7 @@ def variable_latency(e: Encoding) -> None:
             if a.variable_latency and not b.variable_latency:
                 term = implies([e.same(a.id, b.id)], "false")
                 if term is not None:
-                    e.add(term, Origin("variable latency", (a.id, b.id)))
+                    e.add(term, RuleOrigin("variable latency", (a.id, b.id)))
 
 
 def memory_capacity(e: Encoding) -> None:
@@ -178,7 +178,7 @@ def memory_capacity(e: Encoding) -> None:
         if not rings and not resident:
             continue
         total = f"(+ {resident} {' '.join(rings)})" if rings else str(resident)
-        e.add(f"(<= {total} {int(memory.bytes.value)})", Origin(f"memory capacity ({space})", tuple(owners)))
+        e.add(f"(<= {total} {int(memory.bytes.value)})", RuleOrigin(f"memory capacity ({space})", tuple(owners)))
 
 
 def register_file(e: Encoding) -> None:
@@ -194,7 +194,7 @@ def register_file(e: Encoding) -> None:
         e.add(f"(and (<= {low} b{slot.id}) (<= b{slot.id} {high}))")
     terms = [f"(ite used{s.id} (* {s.context.threads * granule} b{s.id}) 0)" for s in e.slots]
     total = terms[0] if len(terms) == 1 else f"(+ {' '.join(terms)})"
-    e.add(f"(<= {total} {int(e.machine.register_file.registers.value)})", Origin("register file"))
+    e.add(f"(<= {total} {int(e.machine.register_file.registers.value)})", RuleOrigin("register file"))
 
 
 def interchangeable_blocks(e: Encoding) -> None:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.schedule.document import Bounds, Certificate, Step
+from twill.schedule.document import Bounds, Certificate, SolverStep
 from twill.smt import spending
 from twill.smt.assignment import Assignment
 from twill.smt.backend import Outcome as Answered
@@ -52,7 +52,7 @@ class Search:
 
     ii: only this I is asked about. fixed, floors: see `twill.smt.problem`. warm: start from what the
     heuristic finds, if it respects all this. margin: look for room for late
-    products (`twill.smt.margin`). lower: every smaller I is closed. effort: of the solver's
+    MMAs (`twill.smt.margin`). lower: every smaller I is closed. effort: of the solver's
     counter for each question of the next round.
     """
 
@@ -103,7 +103,7 @@ class Search:
         return self._questions.best
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[SolverStep]:
         """All questions so far."""
         return self._questions.steps
 
@@ -197,7 +197,7 @@ class Search:
             self._roomy = True
 
     def _make_room(self) -> bool:
-        """Whether there is room for late products; then L and registers are minimized behind it. Raises OutOfBudget.
+        """Whether there is room for late MMAs; then L and registers are minimized behind it. Raises OutOfBudget.
 
         Whatever was left of the time for other questions, there is time for these.
         """

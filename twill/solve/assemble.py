@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from twill.graph.costed import CostedGraph, Invariant, Storage
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
-from twill.schedule.document import Buffer, Candidate, LoopSchedule, Objective, Op, Schedule, WarpGroup
+from twill.schedule.document import (
+    CooperationCandidate,
+    LoopSchedule,
+    Objective,
+    Schedule,
+    ScheduledBuffer,
+    ScheduledOp,
+    ScheduledWarpGroup,
+)
 from twill.smt.assignment import Assignment
 from twill.smt.outcome import Outcome
 from twill.smt.roles import roles
@@ -56,7 +64,7 @@ class Solved:
 
     @property
     def in_turn(self) -> bool:
-        """Whether one computing warp group keeps the tensor core busy by itself: its loop is nothing but products. A
+        """Whether one computing warp group keeps the tensor core busy by itself: its loop is nothing but MMAs. A
         second one can then have every other program instance, and begin and end tiles meanwhile."""
         return self.graph.cooperation.blocks == 1 and all(i.asynchronous for i in self.graph.instructions)
 
@@ -83,7 +91,7 @@ def assemble(
     machine: Machine,
     main: Solved,
     solved: Sequence[Solved],
-    candidates: Sequence[Candidate],
+    candidates: Sequence[CooperationCandidate],
     pins: tuple[str, ...],
     key: str,
     seconds: float,
@@ -114,7 +122,7 @@ def assemble(
     )
 
 
-def _warp_groups(machine: Machine, main: Solved, solved: Sequence[Solved]) -> dict[int, WarpGroup]:
+def _warp_groups(machine: Machine, main: Solved, solved: Sequence[Solved]) -> dict[int, ScheduledWarpGroup]:
     """Warp groups of all loops by slot, numbered from 0; a budget is the largest that any loop needs."""
     names = roles(main.graph, main.assignment.slot, machine)
     budgets: dict[int, int] = {}
@@ -125,16 +133,16 @@ def _warp_groups(machine: Machine, main: Solved, solved: Sequence[Solved]) -> di
     found = {}
     for n, slot in enumerate(sorted(budgets)):
         context = main.assignment.slots[slot].context
-        found[slot] = WarpGroup(
+        found[slot] = ScheduledWarpGroup(
             id=n, role=names[slot], context=context.name, registers=budgets[slot], threads=context.threads
         )
     return found
 
 
-def _ops(solved: Solved, number: dict[int, int]) -> list[Op]:
+def _ops(solved: Solved, number: dict[int, int]) -> list[ScheduledOp]:
     a = solved.assignment
     return [
-        Op(
+        ScheduledOp(
             id=i.id,
             loop=solved.region.id,
             name=i.name,
@@ -153,17 +161,17 @@ def _ops(solved: Solved, number: dict[int, int]) -> list[Op]:
     ]
 
 
-def _buffers(solved: Solved) -> list[Buffer]:
+def _buffers(solved: Solved) -> list[ScheduledBuffer]:
     graph, a, loop = solved.graph, solved.assignment, solved.region.id
     rings = [
-        Buffer(name=v.name, block=v.block, loop=loop, space=v.space, bytes=v.bytes, depth=a.depth(v))
+        ScheduledBuffer(name=v.name, block=v.block, loop=loop, space=v.space, bytes=v.bytes, depth=a.depth(v))
         for v in graph.values
         if v.space != "register" and v.storage is None
     ]
-    kept: list[Storage | Invariant] = [*graph.storages, *graph.invariants]
+    retained: list[Storage | Invariant] = [*graph.storages, *graph.invariants]
     resident = [
-        Buffer(name=r.name, block=r.block, loop=loop, space=r.space, bytes=r.bytes, depth=1)
-        for r in kept
+        ScheduledBuffer(name=r.name, block=r.block, loop=loop, space=r.space, bytes=r.bytes, depth=1)
+        for r in retained
         if r.space != "register"
     ]
     return rings + resident

@@ -15,30 +15,30 @@ from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
 from twill.graph.cooperation import cooperations, in_columns, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
-from twill.schedule.document import Bounds, Candidate
-from twill.smt.explain import Request, explain
+from twill.schedule.document import Bounds, CooperationCandidate
+from twill.smt.explain import ExplainRequest, explain
 from twill.smt.pins import select
 from twill.smt.search import Search
 from twill.solve.assemble import Solved
-from twill.solve.job import Job, Searching
+from twill.solve.job import Searching, SolveJob
 from twill.solve.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
 
 PAIR = 2  # row blocks: with fewer, warp groups have nothing to overlap with one another
-WHYS_TOLD = 2  # cooperations whose infeasibility is explained in an error
+EXPLAINED = 2  # cooperations whose infeasibility is explained in an error
 SECONDS_TO_EXPLAIN = 20.0
 
 
 @dataclass
-class Contest:
+class CandidateSearch:
     """The cooperations of one region, each with its search."""
 
-    job: Job
+    job: SolveJob
     region: Region
     searches: list[Searching] = field(default_factory=list)
 
-    def winner(self) -> tuple[Solved, list[Candidate]]:
+    def winner(self) -> tuple[Solved, list[CooperationCandidate]]:
         """The best cooperation's schedule, and what became of every cooperation.
 
         Raises BadPin, Infeasible, BudgetExhausted, StrategyGaveUp.
@@ -58,7 +58,7 @@ class Contest:
                 file=self.job.graph.file,
                 hint="no --columns" if asked.columns else self._possible(),
             )
-        self._compete()
+        self._search_all()
         if all(s.best is None for s in self.searches):
             self._fall_back()
         scheduled = [s for s in self.searches if s.best is not None]
@@ -73,7 +73,7 @@ class Contest:
         skipped = [_not_tried(g, why) for (g, _), why in zip(bounded, whys, strict=True) if why]
         return best, [_candidate(s, best) for s in self.searches] + skipped
 
-    def _compete(self) -> None:
+    def _search_all(self) -> None:
         while True:
             contenders = self._contenders()
             if not contenders or any(s.state == "out of budget" for s in self.searches):
@@ -168,7 +168,7 @@ class Contest:
         asked = f" with I = {job.options.ii}" if job.options.ii is not None else ""
         raise Infeasible(
             f"{job.graph.kernel} has no schedule on {job.machine.name}{asked}: "
-            + "; ".join(f"{_spelled(s.graph.cooperation)}: {self._why(s)}" for s in searches[:WHYS_TOLD]),
+            + "; ".join(f"{_spelled(s.graph.cooperation)}: {self._why(s)}" for s in searches[:EXPLAINED]),
             file=job.graph.file,
             line=searches[0].graph.line,
             hint=(
@@ -180,7 +180,7 @@ class Contest:
 
     def _why(self, search: Searching) -> str:
         """The rules that exclude every schedule of a cooperation (at the I asked for, else at any I)."""
-        request = Request(self.job.options.ii or largest_ii(search.graph), pins=self.job.pins)
+        request = ExplainRequest(self.job.options.ii or largest_ii(search.graph), pins=self.job.pins)
         try:
             found = explain(search.graph, self.job.machine, request, SECONDS_TO_EXPLAIN)
         except TimeoutError:
@@ -207,22 +207,22 @@ def _reached(search: Searching) -> tuple[float, int]:
     return search.best.ii / fuse, fuse
 
 
-def _not_tried(graph: CostedGraph, why: str) -> Candidate:
-    return Candidate(cooperation=graph.cooperation, verdict=why, ii=None)
+def _not_tried(graph: CostedGraph, why: str) -> CooperationCandidate:
+    return CooperationCandidate(cooperation=graph.cooperation, verdict=why, ii=None)
 
 
-def _candidate(search: Searching, best: Solved) -> Candidate:
+def _candidate(search: Searching, best: Solved) -> CooperationCandidate:
     """What became of a cooperation."""
     cooperation = search.graph.cooperation
     if cooperation == best.graph.cooperation:
-        return Candidate(cooperation=cooperation, verdict="chosen", ii=best.outcome_ii)
+        return CooperationCandidate(cooperation=cooperation, verdict="chosen", ii=best.outcome_ii)
     if search.state == "gave up":
-        return Candidate(cooperation=cooperation, verdict="no schedule found", ii=None)
+        return CooperationCandidate(cooperation=cooperation, verdict="no schedule found", ii=None)
     if search.state == "found" and search.lower / cooperation.fuse > best.outcome_ii / best.graph.cooperation.fuse:
-        return Candidate(cooperation=cooperation, verdict="a larger I for each instance", ii=search.lower)
+        return CooperationCandidate(cooperation=cooperation, verdict="a larger I for each instance", ii=search.lower)
     if search.state == "found":
-        return Candidate(cooperation=cooperation, verdict="worse in a later objective", ii=search.lower)
+        return CooperationCandidate(cooperation=cooperation, verdict="worse in a later objective", ii=search.lower)
     if search.state == "infeasible":
-        return Candidate(cooperation=cooperation, verdict="infeasible", ii=None)
+        return CooperationCandidate(cooperation=cooperation, verdict="infeasible", ii=None)
     verdict = f"dominated: I >= {search.lower}" + (f" for {cooperation.fuse} instances" if cooperation.fuse > 1 else "")
-    return Candidate(cooperation=cooperation, verdict=verdict, ii=None)
+    return CooperationCandidate(cooperation=cooperation, verdict=verdict, ii=None)

@@ -25,8 +25,8 @@ from twill.solve.pipeline import Report, SolveOptions
 
 STRATEGIES: tuple[Strategy, ...] = ("joint", "paper", "heuristic", "none")
 
-Tell = Callable[[Report], None]
-Watch = Callable[[Strategy], AbstractContextManager[Tell | None]]
+Notify = Callable[[Report], None]
+Watch = Callable[[Strategy], AbstractContextManager[Notify | None]]
 
 
 class Figures(Document):
@@ -47,7 +47,7 @@ class Figures(Document):
     cycles_per_unit: float | None
 
 
-class Row(Document):
+class StrategyRow(Document):
     """One strategy's. refusal: why there is no schedule, or no proof; "" if nothing is amiss.
 
     speedup: how many times shorter I for each instance is with joint; None if either has no schedule.
@@ -70,7 +70,7 @@ class Comparison(Document):
     machine_digest: str
     normalize: int | None
     budget_seconds: float | None
-    rows: tuple[Row, ...]
+    rows: tuple[StrategyRow, ...]
 
 
 def compare(
@@ -87,8 +87,8 @@ def compare(
     """
     rows = []
     for strategy in strategies:
-        with watch(strategy) if watch is not None else nullcontext() as tell:
-            rows.append(_row(graph, machine, replace(options, strategy=strategy), tell))
+        with watch(strategy) if watch is not None else nullcontext() as notify:
+            rows.append(_row(graph, machine, replace(options, strategy=strategy), notify))
     joint = next((row.figures for row in rows if row.strategy == "joint"), None)
     return Comparison(
         kernel=graph.kernel,
@@ -119,18 +119,18 @@ def figures_of(schedule: Schedule) -> Figures:
     )
 
 
-def _row(graph: DependenceGraph, machine: Machine, options: SolveOptions, tell: Tell | None) -> Row:
+def _row(graph: DependenceGraph, machine: Machine, options: SolveOptions, notify: Notify | None) -> StrategyRow:
     begun = time.perf_counter()
     schedule: object | None = None
     refusal = ""
     try:
-        schedule = pipeline.solve(graph, machine, options, tell)
+        schedule = pipeline.solve(graph, machine, options, notify)
     except BudgetExhausted as ended:
         schedule, refusal = ended.schedule, ended.message
     except (StrategyGaveUp, NormalizeTooCoarse) as ended:
         refusal = ended.message
     figures = figures_of(schedule) if isinstance(schedule, Schedule) else None
-    return Row(strategy=options.strategy, figures=figures, refusal=refusal, seconds=time.perf_counter() - begun)
+    return StrategyRow(strategy=options.strategy, figures=figures, refusal=refusal, seconds=time.perf_counter() - begun)
 
 
 def _speedup(figures: Figures | None, joint: Figures | None) -> float | None:

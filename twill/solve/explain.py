@@ -14,7 +14,7 @@ from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import LoopSchedule, Schedule
-from twill.smt.explain import Explanation, Request
+from twill.smt.explain import ExplainRequest, Explanation
 from twill.smt.explain import explain as explain_loop
 from twill.smt.pins import parse_pin
 from twill.solve.pipeline import SolveOptions, solve
@@ -23,19 +23,19 @@ SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainLimits:
     """Beside `SolveOptions.ii` and pins: at most so many copies, at most so many warp groups."""
 
     copies: int | None = None
     groups: int | None = None
 
 
-def explain(graph: DependenceGraph, machine: Machine, options: SolveOptions, asked: Asked | None = None) -> str:
+def explain(graph: DependenceGraph, machine: Machine, options: SolveOptions, asked: ExplainLimits | None = None) -> str:
     """The answer to what was asked, or why nothing is better than the optimum if nothing was asked.
 
     Raises `Infeasible` if the kernel has no schedule at all, `BudgetExhausted` if it was not solved.
     """
-    asked = asked or Asked()
+    asked = asked or ExplainLimits()
     optimum = solve(graph, machine, replace(options, ii=None, pins=()))
     main = next(loop for loop in optimum.loops if loop.certificate == optimum.certificate)
     found = f"I = {optimum.ii}, {optimum.copies} copies, {len(optimum.warp_groups)} warp groups"
@@ -44,25 +44,25 @@ def explain(graph: DependenceGraph, machine: Machine, options: SolveOptions, ask
 
 
 def _answers(
-    machine: Machine, options: SolveOptions, asked: Asked, optimum: Schedule, main: LoopSchedule
+    machine: Machine, options: SolveOptions, asked: ExplainLimits, optimum: Schedule, main: LoopSchedule
 ) -> Iterator[str]:
     pins = tuple(parse_pin(p) for p in options.pins)
     if options.ii is not None or pins or asked.copies is not None or asked.groups is not None:
-        request = Request(options.ii or optimum.ii, asked.copies, asked.groups, pins)
+        request = ExplainRequest(options.ii or optimum.ii, asked.copies, asked.groups, pins)
         yield answer(main.graph, machine, request)
         if options.ii is not None and options.ii < optimum.ii:
             yield from _others(optimum)
         return
     if optimum.ii > 1:
-        yield answer(main.graph, machine, Request(optimum.ii - 1))
+        yield answer(main.graph, machine, ExplainRequest(optimum.ii - 1))
         yield from _others(optimum)
     if optimum.copies > 1:
-        yield answer(main.graph, machine, Request(optimum.ii, copies=optimum.copies - 1))
+        yield answer(main.graph, machine, ExplainRequest(optimum.ii, copies=optimum.copies - 1))
     if len(optimum.warp_groups) > 1:
-        yield answer(main.graph, machine, Request(optimum.ii, groups=len(optimum.warp_groups) - 1))
+        yield answer(main.graph, machine, ExplainRequest(optimum.ii, groups=len(optimum.warp_groups) - 1))
 
 
-def answer(graph: CostedGraph, machine: Machine, request: Request) -> str:
+def answer(graph: CostedGraph, machine: Machine, request: ExplainRequest) -> str:
     """One question and its answer as a paragraph."""
     try:
         found = explain_loop(graph, machine, request, SECONDS)
@@ -73,7 +73,7 @@ def answer(graph: CostedGraph, machine: Machine, request: Request) -> str:
     return "\n".join([f"{spelled(request)} is impossible:", *(f"  - {s}" for s in found.sentences), *_footnote(found)])
 
 
-def spelled(request: Request) -> str:
+def spelled(request: ExplainRequest) -> str:
     """The request in words: "I = 7 with at most 2 copies"."""
     parts = [f"I = {request.ii}"]
     limits = []
@@ -104,4 +104,4 @@ def _others(optimum: Schedule) -> Iterator[str]:
         yield "\n".join(["The other cooperations:", *lines])
 
 
-__all__ = ["Asked", "BudgetExhausted", "Infeasible", "explain"]
+__all__ = ["ExplainLimits", "BudgetExhausted", "Infeasible", "explain"]

@@ -35,7 +35,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Job:
+class SolveJob:
     """began: of the clock that the budget is counted from (`time.perf_counter`)."""
 
     graph: DependenceGraph
@@ -77,7 +77,7 @@ class Job:
         """The search of the main loop with one cooperation."""
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, {}, {})
-        tell = self._teller(region, graph)
+        notify = self._notifier(region, graph)
         return Search(
             graph,
             self.machine,
@@ -85,7 +85,7 @@ class Job:
             self.limits,
             pins=self.pins,
             ii=self.options.ii,
-            progress=tell,
+            progress=notify,
             open_session=opener(self.options.solver, self.options.seed),
             margin=self.options.margin,
         )
@@ -101,7 +101,7 @@ class Job:
         """The search of a loop beside the main one; fixed, floors: see `twill.smt.problem`."""
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, fixed, floors)
-        tell = self._teller(region, graph)
+        notify = self._notifier(region, graph)
         return Search(
             graph,
             self.machine,
@@ -109,7 +109,7 @@ class Job:
             self.limits,
             fixed=fixed,
             floors=floors,
-            progress=tell,
+            progress=notify,
             open_session=opener(self.options.solver, self.options.seed),
             margin=self.options.margin,
         )
@@ -125,7 +125,7 @@ class Job:
             self.limits,
             fixed=fixed,
             floors=floors,
-            progress=self._teller(region, graph),
+            progress=self._notifier(region, graph),
         )
 
     @property
@@ -133,6 +133,6 @@ class Job:
         """The budget of every search of it."""
         return Limits(self.options.budget, self.options.resource_limit, self.options.seed, self.began)
 
-    def _teller(self, region: Region, graph: CostedGraph) -> Callable[[Progress], None] | None:
-        tell = self.progress
-        return None if tell is None else lambda p: tell(Report(region.id, graph.cooperation, p))
+    def _notifier(self, region: Region, graph: CostedGraph) -> Callable[[Progress], None] | None:
+        notify = self.progress
+        return None if notify is None else lambda p: notify(Report(region.id, graph.cooperation, p))

@@ -15,16 +15,16 @@ from twill.graph.dependence import DependenceGraph, Region
 from twill.graph.links import carried_links
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
-from twill.schedule.document import Candidate, Objective, Schedule
+from twill.schedule.document import CooperationCandidate, Objective, Schedule
 from twill.schedule.key import schedule_key
 from twill.schedule.options import SolveOptions as SolveOptions
 from twill.smt.alternatives import alternatives
 from twill.smt.questions import OutOfBudget
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
-from twill.solve.candidates import Contest
-from twill.solve.job import Job
+from twill.solve.candidates import CandidateSearch
 from twill.solve.job import Report as Report
+from twill.solve.job import SolveJob
 from twill.solve.regions import main_region as main_region
 from twill.solve.regions import schedulable as schedulable
 from twill.solve.strategies import Baseline
@@ -41,9 +41,9 @@ def solve(
 
     The main loop comes first; the others follow its cooperation and its warp groups.
     """
-    job = Job(graph, machine, options or SolveOptions(), progress)
+    job = SolveJob(graph, machine, options or SolveOptions(), progress)
     _refuse_unfollowed(job.options)
-    best, candidates = Contest(job, main_region(graph)).winner()
+    best, candidates = CandidateSearch(job, main_region(graph)).winner()
     return _schedule(job, best, candidates)
 
 
@@ -67,10 +67,10 @@ def solve_top(
     The first is what `solve` returns; each is checked. Raises what `solve` raises, and StrategyOption for a
     strategy other than joint, which proves nothing optimal.
     """
-    job = Job(graph, machine, options or SolveOptions(), progress)
+    job = SolveJob(graph, machine, options or SolveOptions(), progress)
     if job.options.strategy != "joint":
         raise StrategyOption("--top", job.options.strategy)
-    best, candidates = Contest(job, main_region(graph)).winner()
+    best, candidates = CandidateSearch(job, main_region(graph)).winner()
     schedules = [_schedule(job, best, candidates)]
     others = alternatives(job.problem(best.graph), best.assignment, job.limits)
     try:
@@ -85,7 +85,7 @@ def solve_top(
     return Top(tuple(schedules), False)
 
 
-def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedule:
+def _schedule(job: SolveJob, best: Solved, candidates: Sequence[CooperationCandidate]) -> Schedule:
     """The checked document of a main loop's schedule and of the loops that follow it. Raises BudgetExhausted."""
     graph, machine = job.graph, job.machine
     solved = [best, *(_follow(job, other, best) for other in schedulable(graph) if other.id != best.region.id)]
@@ -115,12 +115,12 @@ def _schedule(job: Job, best: Solved, candidates: Sequence[Candidate]) -> Schedu
 
 def _proven(schedule: Schedule, main: int) -> str:
     """Which objectives are proven minimal, in words: of the loop `main`, and of others not proven optimal."""
-    told = [_minimal(schedule.objective)]
+    proofs = [_minimal(schedule.objective)]
     for loop in schedule.loops:
         if loop.loop != main and not loop.certificate.optimal:
             bound = f"I = {loop.ii}, proven lower bound {loop.certificate.lower_bound}"
-            told.append(f"of the loop at line {loop.line}: {bound}; {_minimal(loop.objective)}")
-    return "; ".join(told)
+            proofs.append(f"of the loop at line {loop.line}: {bound}; {_minimal(loop.objective)}")
+    return "; ".join(proofs)
 
 
 def _minimal(o: Objective) -> str:
@@ -138,7 +138,7 @@ def _refuse_unfollowed(o: SolveOptions) -> None:
             raise StrategyOption(option, o.strategy)
 
 
-def _follow(job: Job, region: Region, main: Solved) -> Solved:
+def _follow(job: SolveJob, region: Region, main: Solved) -> Solved:
     """Schedule another loop with the main loop's cooperation, and its warp groups where values pass."""
     graph = job.costed(region, main.graph.cooperation)
     bounds = lower_bounds(graph, job.machine)

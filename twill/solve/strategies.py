@@ -17,7 +17,7 @@ from typing import Literal
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.schedule.document import Bounds, Certificate, Objective, Step, Strategy, Verdict
+from twill.schedule.document import Bounds, Certificate, Objective, SolverStep, Strategy, Verdict
 from twill.smt.assignment import Assignment
 from twill.smt.limits import Limits
 from twill.smt.outcome import Outcome, Progress
@@ -32,11 +32,15 @@ from twill.zlp.ties import renamed, tied
 
 SOLVERS = {"heuristic": "iterative modulo scheduling", "none": "program order"}
 
-Tell = Callable[[Progress], None]
+Notify = Callable[[Progress], None]
 
 
 def schedule_loop(
-    strategy: Strategy, graph: CostedGraph, machine: Machine, limits: Limits | None = None, progress: Tell | None = None
+    strategy: Strategy,
+    graph: CostedGraph,
+    machine: Machine,
+    limits: Limits | None = None,
+    progress: Notify | None = None,
 ) -> Outcome:
     """What `strategy` makes of one loop. A baseline that finds no schedule has proven nothing by that.
 
@@ -63,7 +67,7 @@ class Baseline:
     limits: Limits = field(default_factory=Limits)
     fixed: Mapping[int, int] = field(default_factory=dict)
     floors: Mapping[int, int] = field(default_factory=dict)
-    progress: Tell | None = None
+    progress: Notify | None = None
     state: Literal["open", "found", "gave up"] = "open"
     lower: int = 1
     effort: int = 0
@@ -142,8 +146,10 @@ class Baseline:
     def _certificate(self, a: Assignment | None, verdict: Verdict, seconds: float) -> Certificate:
         least, solver = self.bounds.best, SOLVERS[self.strategy]
         ii = least if a is None else a.ii
-        asked = Step(ii=ii, ii_to=ii, copies=0, question="feasible", verdict=verdict, solver=solver, seconds=seconds)
-        below = Step(
+        asked = SolverStep(
+            ii=ii, ii_to=ii, copies=0, question="feasible", verdict=verdict, solver=solver, seconds=seconds
+        )
+        below = SolverStep(
             ii=1, ii_to=least - 1, copies=0, question=self.bounds.witness, verdict="bound", solver="lower bounds",
             seconds=0.0,
         )  # fmt: skip

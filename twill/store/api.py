@@ -25,7 +25,7 @@ from twill.document import Document
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Strategy
-from twill.schedule.key import Asked, units_of
+from twill.schedule.key import KeyOptions, units_of
 from twill.store.interface import Summary
 
 PREFIX = "/v1"
@@ -54,9 +54,9 @@ class SolveRequest(Document):
     margin: bool = True
     columns: bool = False
 
-    def asked(self) -> Asked:
+    def asked(self) -> KeyOptions:
         """The part that the key depends on."""
-        return Asked(
+        return KeyOptions(
             strategy=self.strategy,
             units=units_of(self.strategy, self.normalize),
             seed=self.seed,

@@ -28,13 +28,13 @@ from pydantic import ValidationError
 
 from twill.exc import FileMissing, MalformedArchive
 from twill.machine.description import Machine
-from twill.store.care import artifact_names
 from twill.store.examine import examine
-from twill.store.filing import described
 from twill.store.interface import Entry
+from twill.store.maintenance import artifact_names
 from twill.store.rows import sha256
 from twill.store.signing import SigningKeys, keys_path, own_keys, read_keys, runs
 from twill.store.sql import SqlStore
+from twill.store.validation import described
 
 ARCHIVE = "twill.archive/1"
 LINE = 256 * 2**20  # bytes of a line that are read
@@ -42,7 +42,7 @@ AGAIN = "write the file again with `twill store export`"
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedEntry:
     """Something of an archive that was not kept."""
 
     key: str
@@ -54,10 +54,10 @@ class Refused:
 class Imported:
     """What became of an archive. known: schedules that were there already."""
 
-    kept: int
+    imported: int
     known: int
     artifacts: int
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedEntry, ...]
 
 
 def export_lines(store: SqlStore, keys: Iterable[str], signing: SigningKeys | None = None) -> Iterator[str]:
@@ -117,8 +117,8 @@ def import_archive(store: SqlStore, path: str | Path, trusted: SigningKeys | Non
     for _ in checked_lines(path):
         pass
     machines: dict[str, Machine] = {}
-    kept = known = artifacts = 0
-    refused: list[Refused] = []
+    retained = known = artifacts = 0
+    refused: list[RefusedEntry] = []
     for number, line in checked_lines(path):
         try:
             if "machine" in line:
@@ -127,22 +127,24 @@ def import_archive(store: SqlStore, path: str | Path, trusted: SigningKeys | Non
             elif "entry" in line:
                 entry = Entry.parse(json.dumps(line["entry"]))
                 reason = import_entry(store, entry, machines)
-                kept += reason == ""
+                retained += reason == ""
                 known += reason == KNOWN
                 if reason not in ("", KNOWN):
-                    refused.append(Refused(entry.key, "schedule", reason))
+                    refused.append(RefusedEntry(entry.key, "schedule", reason))
             elif "artifact" in line:
                 key, name, reason = import_artifact(store, line["artifact"], trusted)
                 artifacts += not reason
                 if reason not in ("", KNOWN):
-                    refused.append(Refused(key, f"artifact {name}", reason))
+                    refused.append(RefusedEntry(key, f"artifact {name}", reason))
             else:
                 raise MalformedArchive("a line of an unknown kind", file=str(path), line=number, hint=AGAIN)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            refused.append(Refused("", f"line {number}", f"not a document of this version: {where}: {first['msg']}"))
-    return Imported(kept, known, artifacts, tuple(refused))
+            refused.append(
+                RefusedEntry("", f"line {number}", f"not a document of this version: {where}: {first['msg']}")
+            )
+    return Imported(retained, known, artifacts, tuple(refused))
 
 
 KNOWN = "it is there already"

@@ -44,9 +44,9 @@ from twill.store.api import (
     State,
     Submission,
 )
-from twill.store.breaker import Breaker
+from twill.store.circuit_breaker import Breaker
 from twill.store.interface import Entry
-from twill.store.transport import Answer, NoAnswer, Transport
+from twill.store.transport import HttpResponse, NoAnswer, Transport
 
 SECONDS = 10.0  # for a call with its retries
 TRIES = 4
@@ -59,7 +59,7 @@ D = TypeVar("D", bound=Document)
 
 
 @dataclass(frozen=True)
-class Known:
+class CachedDocument:
     """A document that was fetched, with its ETag."""
 
     etag: str
@@ -83,7 +83,7 @@ class Client:
         self.tries = tries
         self.breaker = breaker or Breaker()
         self.transport = Transport(address, token)
-        self.known: OrderedDict[str, Known] = OrderedDict()
+        self.known: OrderedDict[str, CachedDocument] = OrderedDict()
         self.lock = threading.Lock()
 
     # -- the calls
@@ -186,12 +186,12 @@ class Client:
         document = self.document(answer, kind)
         if etag:
             with self.lock:
-                self.known[path] = Known(etag, document)
+                self.known[path] = CachedDocument(etag, document)
                 while len(self.known) > REMEMBERED:
                     self.known.popitem(last=False)
         return document
 
-    def document(self, answer: Answer, kind: type[D]) -> D:
+    def document(self, answer: HttpResponse, kind: type[D]) -> D:
         """The document in an answer; raises ServiceRefused or ServiceUnavailable."""
         if not 200 <= answer.status < 300:
             raise self.refused(answer)
@@ -213,7 +213,7 @@ class Client:
         *,
         headers: dict[str, str] | None = None,
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         """One call, tried again while the service is not there or busy and time is left."""
         end = time.monotonic() + (self.seconds if seconds is None else seconds)
         problem = ""
@@ -257,9 +257,9 @@ class Client:
         with suppress(NoAnswer), self.transport.stream(path, left) as (status, lines):
             for kind, data in messages(lines) if status == 200 else ():
                 if kind == "job":
-                    yield self.document(Answer(200, {}, data), Job)
+                    yield self.document(HttpResponse(200, {}, data), Job)
 
-    def refused(self, answer: Answer) -> ServiceRefused | ServiceUnavailable:
+    def refused(self, answer: HttpResponse) -> ServiceRefused | ServiceUnavailable:
         """What an answer that is not 2xx says."""
         try:
             refusal = Refusal.parse(answer.body)

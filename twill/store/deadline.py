@@ -37,7 +37,7 @@ def left() -> float:
     return seconds
 
 
-class Transport(httpx.HTTPTransport):
+class DeadlineTransport(httpx.HTTPTransport):
     """One whose connections keep the deadline."""
 
     def __init__(self, verify: ssl.SSLContext, trust_env: bool) -> None:
@@ -57,10 +57,10 @@ class Backend(httpcore.SyncBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """A new connection."""
-        return Stream(super().connect_tcp(host, port, left(), local_address, socket_options))
+        return DeadlineStream(super().connect_tcp(host, port, left(), local_address, socket_options))
 
 
-class Stream(httpcore.NetworkStream):
+class DeadlineStream(httpcore.NetworkStream):
     """A connection that keeps the deadline."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
@@ -79,4 +79,4 @@ class Stream(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         """The same, encrypted."""
-        return Stream(self.inner.start_tls(ssl_context, server_hostname, left()))
+        return DeadlineStream(self.inner.start_tls(ssl_context, server_hostname, left()))

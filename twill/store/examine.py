@@ -17,7 +17,7 @@ from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked, schedule_key
+from twill.schedule.key import KeyOptions, schedule_key
 from twill.store.interface import Entry
 from twill.store.rescaled import same_graph
 
@@ -87,7 +87,7 @@ def size(entry: Entry) -> int:
     return costed + plain + len(entry.schedule.ops) + len(entry.graph.dims if entry.graph is not None else ())
 
 
-def unbound(schedule: Schedule, graph: DependenceGraph, asked: Asked, machine: Machine) -> Iterator[str]:
+def unbound(schedule: Schedule, graph: DependenceGraph, asked: KeyOptions, machine: Machine) -> Iterator[str]:
     """Where the schedule is not one of this graph under these options, whatever key it has written on it."""
     if schedule_key(graph, machine.digest(), asked) != schedule.key:
         yield "its key is not that of its graph, machine and options"

@@ -14,8 +14,8 @@ from twill.exc import ServiceRefused, ServiceUnavailable
 from twill.machine.description import Machine
 from twill.store.client import REMEMBERED, Client
 from twill.store.examine import examine
-from twill.store.filing import Told, described
 from twill.store.interface import Entry
+from twill.store.validation import OnceLogger, described
 
 REFUSALS = 10_000  # reasons that are remembered
 
@@ -25,7 +25,7 @@ class HttpStore:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self.told = Told()
+        self.warnings = OnceLogger()
         self.machines: dict[str, Machine] = {}
         self.refused: dict[str, str] = {}  # digest of an entry that is not believed -> why
         self.passed: OrderedDict[str, Entry] = OrderedDict()  # by key, as the client remembers them
@@ -43,10 +43,12 @@ class HttpStore:
             machine = self.machine(entry, seconds)
             reason = self.reason(key, entry, machine)
         except (ServiceUnavailable, ServiceRefused) as error:
-            self.told.tell(error.message)
+            self.warnings.warn(error.message)
             return None
         if reason or machine is None:
-            self.told.tell(f"the service {self.client.address}: its schedule of key {key[:12]} is not used: {reason}")
+            self.warnings.warn(
+                f"the service {self.client.address}: its schedule of key {key[:12]} is not used: {reason}"
+            )
             return None
         return entry, machine
 

@@ -18,7 +18,7 @@ from twill.document import Document
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule, Strategy
-from twill.schedule.key import Asked
+from twill.schedule.key import KeyOptions
 
 
 class Entry(Document):
@@ -38,7 +38,7 @@ class Entry(Document):
     schedule_digest: str
     schedule: Schedule
     graph: DependenceGraph | None = None
-    asked: Asked | None = None
+    asked: KeyOptions | None = None
 
 
 class Summary(Document):
@@ -88,7 +88,7 @@ class ScheduleStore(Protocol):
         schedule: Schedule,
         graph: DependenceGraph | None = None,
         *,
-        asked: Asked | None = None,
+        asked: KeyOptions | None = None,
         machine: Machine | None = None,
     ) -> Entry:
         """Store a schedule under `schedule.key` and return the entry that is now there.
@@ -99,7 +99,7 @@ class ScheduleStore(Protocol):
         """
 
     def keep(self, entry: Entry, machine: Machine) -> Entry:
-        """Store an entry that was examined (`twill.store.filing.file`), and return the entry that is now there."""
+        """Store an entry that was examined (`twill.store.validation.file`), and return the entry that is now there."""
 
     def find(
         self,

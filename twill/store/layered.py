@@ -16,12 +16,12 @@ from twill.exc import StoreUnavailable
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked
-from twill.store.filing import Told
+from twill.schedule.key import KeyOptions
 from twill.store.http import HttpStore
 from twill.store.interface import Entry, Summary
 from twill.store.memory import MemoryStore
 from twill.store.sqlite import SqliteStore
+from twill.store.validation import OnceLogger
 
 BUDGET = 0.05  # seconds
 PATIENCE = 30.0  # seconds without waiting after a wait in vain
@@ -52,7 +52,7 @@ class LayeredStore:
         self.http = http
         self.budget = budget
         self.clock = clock
-        self.told = Told()
+        self.warnings = OnceLogger()
         self.lock = threading.Lock()
         self.fetching: dict[str, threading.Event] = {}
         self.missed: dict[str, float] = {}  # key -> when the service may be asked again
@@ -86,7 +86,7 @@ class LayeredStore:
         schedule: Schedule,
         graph: DependenceGraph | None = None,
         *,
-        asked: Asked | None = None,
+        asked: KeyOptions | None = None,
         machine: Machine | None = None,
     ) -> Entry:
         """See `ScheduleStore.put`; if SQLite cannot be written, memory still keeps it."""
@@ -155,7 +155,7 @@ class LayeredStore:
         with self.lock:
             self.impatient_until = self.clock() + PATIENCE
         assert self.http is not None
-        self.told.tell(f"the service {self.http.client.address} did not answer within {self.budget} s")
+        self.warnings.warn(f"the service {self.http.client.address} did not answer within {self.budget} s")
         return None
 
     def fetch(self, key: str, done: threading.Event) -> None:
@@ -169,7 +169,9 @@ class LayeredStore:
                 self.memory.hold(entry)
                 self.quietly(lambda store: store.keep(entry, machine))
         except Exception as error:
-            self.told.tell(f"a look-up at the service failed: {' '.join(f'{type(error).__name__}: {error}'.split())}")
+            self.warnings.warn(
+                f"a look-up at the service failed: {' '.join(f'{type(error).__name__}: {error}'.split())}"
+            )
         finally:
             with self.lock:
                 self.fetching.pop(key, None)
@@ -188,5 +190,5 @@ class LayeredStore:
         try:
             return what(self.sqlite)
         except StoreUnavailable as error:
-            self.told.tell(error.message)
+            self.warnings.warn(error.message)
             return None

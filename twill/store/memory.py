@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked
-from twill.store.filing import file
+from twill.schedule.key import KeyOptions
 from twill.store.interface import Entry, Summary, summary_of
+from twill.store.validation import file
 
 ENTRIES = 1024
 ARTIFACT_BYTES = 64 * 2**20
@@ -52,7 +52,7 @@ class MemoryStore:
         schedule: Schedule,
         graph: DependenceGraph | None = None,
         *,
-        asked: Asked | None = None,
+        asked: KeyOptions | None = None,
         machine: Machine | None = None,
     ) -> Entry:
         """See `ScheduleStore.put`."""

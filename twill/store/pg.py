@@ -31,7 +31,7 @@ def is_postgres(place: str) -> bool:
     return place.startswith(SCHEMES)
 
 
-class Session:
+class PgSession:
     """A connection that takes statements in the form of SQLite's."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -65,7 +65,7 @@ class Postgres:
         with self.reporting():
             self.place = place_of(url)
             with self.connected() as connection:
-                prepare(Session(connection), part, editions, self.refused)
+                prepare(PgSession(connection), part, editions, self.refused)
         self.pool = ConnectionPool(
             url,
             min_size=1,
@@ -82,16 +82,16 @@ class Postgres:
         return psycopg.connect(self.url, autocommit=True, connect_timeout=5)
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[PgSession]:
         """A connection for single statements."""
         with self.reporting(), self.pool.connection() as connection:
-            yield Session(connection)
+            yield PgSession(connection)
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
+    def writing(self) -> Iterator[PgSession]:
         """A connection in a transaction that is committed whole at the end, or not at all."""
         with self.reporting(), self.pool.connection() as connection, connection.transaction():
-            yield Session(connection)
+            yield PgSession(connection)
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -122,7 +122,7 @@ def place_of(url: str) -> str:
     return f"database {known.get('dbname') or 'postgres'} at {known.get('host') or 'localhost'}"
 
 
-def prepare(db: Session, part: str, editions: Sequence[Sequence[str]], refused: Callable[[str], Exception]) -> None:
+def prepare(db: PgSession, part: str, editions: Sequence[Sequence[str]], refused: Callable[[str], Exception]) -> None:
     """Bring a part of the schema to the newest edition, in one transaction; many processes may begin at once."""
     with db.connection.transaction():
         # Only for whoever else is here: it ends with the transaction, also when its process is killed.

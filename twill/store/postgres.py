@@ -8,7 +8,7 @@ from twill.exc import StoreUnavailable
 from twill.store.objects import LARGE, Objects
 from twill.store.pg import Postgres
 from twill.store.rows import HASH, sha256
-from twill.store.sql import Session, SqlStore
+from twill.store.sql import SqlSession, SqlStore
 
 FIRST = (
     """CREATE TABLE schedules (
@@ -51,26 +51,26 @@ class PostgresStore(SqlStore):
         self.objects = objects
         super().__init__(self.database.place, limit)
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[SqlSession]:
         """See SqlStore."""
         return self.database.reading()
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[SqlSession]:
         """See SqlStore."""
         return self.database.writing()
 
-    def taken(self, c: Session) -> int:
+    def taken(self, c: SqlSession) -> int:
         """See SqlStore."""
         sums = "(SELECT coalesce(sum(bytes), 0) FROM schedules) + (SELECT coalesce(sum(bytes), 0) FROM artifacts)"
         return int(c.execute(f"SELECT {sums}").fetchone()[0])
 
-    def on_disk(self, c: Session) -> int:
+    def on_disk(self, c: SqlSession) -> int:
         """See SqlStore; object storage is not among it."""
         tables = ("schedules", "artifacts", "quarantine", self.machines_table)
         sizes = " + ".join(f"pg_total_relation_size('{table}')" for table in tables)
         return int(c.execute(f"SELECT {sizes}").fetchone()[0])
 
-    def broken(self, c: Session) -> list[str]:
+    def broken(self, c: SqlSession) -> list[str]:
         """See SqlStore. Nothing: pg_amcheck and checksums are the database's own."""
         return []
 
@@ -93,7 +93,9 @@ class PostgresStore(SqlStore):
             return super().get_artifact(key, name)
         digest = str(row[0])
         if self.objects is None:
-            self.told.tell(f"{self.place}: large artifacts are in object storage, which this process was not told of")
+            self.warnings.warn(
+                f"{self.place}: large artifacts are in object storage, which this process was not told of"
+            )
             return None
         data = self.objects.get(object_of(key, digest))
         if data is None or sha256(data) != digest:

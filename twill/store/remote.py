@@ -31,7 +31,7 @@ def solve_at(
     graph: DependenceGraph,
     machine: Machine,
     options: SolveRequest,
-    tell: Callable[[Job], None] = lambda job: None,
+    notify: Callable[[Job], None] = lambda job: None,
 ) -> Entry:
     """The checked entry of a solve that the service did; an interrupted wait leaves the job to others.
 
@@ -43,10 +43,10 @@ def solve_at(
     job = client.submit(graph, machine, options)
     if job.key != key:
         raise ServiceUnavailable(client.address, "it computes other keys: it is of another version of Twill")
-    tell(job)
+    notify(job)
     if job.state not in ENDED:
         for seen in client.events(job.id, SPARE + (options.budget or LONGEST)):
-            tell(seen)
+            notify(seen)
             job = seen
     if job.state == "failed" and job.problem is not None:
         problem = job.problem

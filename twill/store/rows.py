@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from twill.graph.dependence import DependenceGraph
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked
+from twill.schedule.key import KeyOptions
 from twill.store.examine import mark
 from twill.store.interface import Entry, summary_of
 
@@ -20,7 +20,7 @@ HASH = "its bytes do not have the hash they were stored with"
 
 
 @dataclass(frozen=True)
-class Row:
+class StoredRow:
     """What was read. graph: None if it was not asked for; empty, as asked, if the entry has none."""
 
     number: int
@@ -65,7 +65,7 @@ class Row:
                 schedule_digest=self.schedule_digest,
                 schedule=schedule,
                 graph=DependenceGraph.parse(self.graph) if self.graph else None,
-                asked=Asked.parse(self.asked) if self.asked else None,
+                asked=KeyOptions.parse(self.asked) if self.asked else None,
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]

@@ -19,11 +19,11 @@ from twill.exc import StoreUnavailable
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.schedule.key import Asked
+from twill.schedule.key import KeyOptions
 from twill.store.examine import examine
-from twill.store.filing import Told, described, file, now
 from twill.store.interface import Entry, Summary
-from twill.store.rows import HASH, HEAD, MalformedRow, Row, row_of, sha256
+from twill.store.rows import HASH, HEAD, MalformedRow, StoredRow, row_of, sha256
+from twill.store.validation import OnceLogger, described, file, now
 
 ROOM = 0.9  # of the limit is kept when something has to give way, so that not every write makes room
 TOUCHES = 5.0  # seconds; look-ups are written down together, at most this late
@@ -58,7 +58,7 @@ class Rows(Protocol):
         """All rows that are left."""
 
 
-class Session(Protocol):
+class SqlSession(Protocol):
     """A connection: to read, or in a transaction."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> Rows:
@@ -77,30 +77,30 @@ class SqlStore:
     def __init__(self, place: str, limit: int | None) -> None:
         self.place = place
         self.limit = limit
-        self.told = Told()
+        self.warnings = OnceLogger()
         self.machines: dict[str, Machine] = {}
         self.touched: dict[tuple[str, str | None], float] = {}
         self.touched_since = 0.0
         self.lock = threading.Lock()
 
     @abstractmethod
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[SqlSession]:
         """A connection for single statements. Raises StoreUnavailable."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[SqlSession]:
         """A connection in a transaction that is committed whole at the end, or not at all. Raises StoreUnavailable."""
 
     @abstractmethod
-    def taken(self, c: Session) -> int:
+    def taken(self, c: SqlSession) -> int:
         """Bytes of schedules and artifacts."""
 
     @abstractmethod
-    def on_disk(self, c: Session) -> int:
+    def on_disk(self, c: SqlSession) -> int:
         """Bytes that the database takes on its disk."""
 
     @abstractmethod
-    def broken(self, c: Session) -> list[str]:
+    def broken(self, c: SqlSession) -> list[str]:
         """What is wrong with the database's own structure, as far as it can tell."""
 
     @abstractmethod
@@ -127,13 +127,13 @@ class SqlStore:
         self.touch(key, None)
         return entry
 
-    def read(self, key: str, graph: bool) -> Row | None:
+    def read(self, key: str, graph: bool) -> StoredRow | None:
         """The row of a key. graph: with its graph."""
         with self.reading() as c:
             row = c.execute(READ_WHOLE if graph else READ, (key,)).fetchone()
-        return None if row is None else Row(*row)
+        return None if row is None else StoredRow(*row)
 
-    def believe(self, row: Row, *, again: bool = False) -> tuple[Entry | None, str]:
+    def believe(self, row: StoredRow, *, again: bool = False) -> tuple[Entry | None, str]:
         """The entry of a row, or what is wrong with it. again: examine it even if it has a mark."""
         reason = row.fault()
         if reason:
@@ -158,7 +158,7 @@ class SqlStore:
         schedule: Schedule,
         graph: DependenceGraph | None = None,
         *,
-        asked: Asked | None = None,
+        asked: KeyOptions | None = None,
         machine: Machine | None = None,
     ) -> Entry:
         """See `ScheduleStore.put`. An entry without a graph gives way to one that has it."""
@@ -216,7 +216,7 @@ class SqlStore:
         try:
             return Summary.model_validate(dict(zip(names, row, strict=True)), strict=False)
         except ValidationError:
-            self.told.tell(
+            self.warnings.warn(
                 f"{self.place}: entries are left out of lists, because their rows are damaged (twill store verify)"
             )
             return None
@@ -277,7 +277,7 @@ class SqlStore:
             self.write_artifact(c, key, name, sha256(data), len(data), data)
             self.make_room(c)
 
-    def write_artifact(self, c: Session, key: str, name: str, digest: str, size: int, data: bytes) -> None:
+    def write_artifact(self, c: SqlSession, key: str, name: str, digest: str, size: int, data: bytes) -> None:
         """The row of an artifact, within a transaction."""
         c.execute(WRITE_ARTIFACT, (key, name, digest, size, time.time(), bytes(data)))
 
@@ -296,7 +296,7 @@ class SqlStore:
             row = c.execute(f"SELECT document FROM {self.machines_table} WHERE digest = ?", (digest,)).fetchone()
         found = machine_in(row[0], digest) if row is not None else None
         if row is not None and found is None:
-            self.told.tell(f"{self.place}: the document of machine {name} is not what was stored")
+            self.warnings.warn(f"{self.place}: the document of machine {name} is not what was stored")
         found = found or described(name, digest)
         if found is not None:
             self.machines[digest] = found
@@ -304,15 +304,15 @@ class SqlStore:
 
     # -- what is not believed
 
-    def quarantine(self, row: Row, reason: str) -> None:
+    def quarantine(self, row: StoredRow, reason: str) -> None:
         """Move an entry into quarantine, if it is still there, and say so once."""
-        self.told.tell(f"{self.place}: the schedule of key {row.key[:12]} is put into quarantine: {reason}")
+        self.warnings.warn(f"{self.place}: the schedule of key {row.key[:12]} is put into quarantine: {reason}")
         where = ("schedules", "schedule", "number = ?", (row.number,))
         self.set_aside(row.key, "schedule", reason, *where)
 
     def quarantine_artifact(self, key: str, name: str, digest: str) -> None:
         """Move an artifact into quarantine, if it is still there, and say so once."""
-        self.told.tell(f"{self.place}: the artifact {name} of key {key[:12]} is put into quarantine: {HASH}")
+        self.warnings.warn(f"{self.place}: the artifact {name} of key {key[:12]} is put into quarantine: {HASH}")
         where = ("artifacts", "data", "key = ? AND name = ? AND digest = ?", (key, name, digest))
         self.set_aside(key, f"artifact {name}", HASH, *where)
 
@@ -354,7 +354,7 @@ class SqlStore:
                 with self.writing() as c:
                     self.write_touches(c)
 
-    def write_touches(self, c: Session) -> None:
+    def write_touches(self, c: SqlSession) -> None:
         """The same, within a transaction."""
         with self.lock:
             touched, self.touched = self.touched, {}
@@ -367,7 +367,7 @@ class SqlStore:
                     "UPDATE artifacts SET used = ? WHERE key = ? AND name = ? AND used < ?", (at, key, artifact, at)
                 )
 
-    def make_room(self, c: Session, limit: int | None = None, room: float = ROOM) -> None:
+    def make_room(self, c: SqlSession, limit: int | None = None, room: float = ROOM) -> None:
         """If there is more than the limit, remove what was used least recently until `room` of it is taken."""
         limit = self.limit if limit is None else limit
         if limit is None or (total := self.taken(c)) <= limit:
@@ -383,7 +383,7 @@ class SqlStore:
             where, given = ("key = ?", (key,)) if table == "schedules" else ("key = ? AND name = ?", (key, name))
             c.execute(f"DELETE FROM {table} WHERE {where}", given)
 
-    def write_mark(self, row: Row, expected: str) -> None:
+    def write_mark(self, row: StoredRow, expected: str) -> None:
         """Remember that a content passed; where that cannot be written it is examined again next time."""
         with contextlib.suppress(StoreUnavailable), self.writing() as c:
             c.execute("UPDATE schedules SET checked = ? WHERE number = ?", (expected, row.number))

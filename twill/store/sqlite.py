@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from twill.store.database import Database
-from twill.store.sql import Session, SqlStore
+from twill.store.sql import SqlSession, SqlStore
 from twill.store.tables import MIGRATIONS
 
 LIMIT = 2**30  # bytes; some thirty thousand schedules with their graphs
@@ -26,25 +26,25 @@ class SqliteStore(SqlStore):
         self.path = Path(path)
         self.database = Database(self.path, MIGRATIONS, wait)
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[SqlSession]:
         """See SqlStore."""
         return self.database.reading()
 
-    def writing(self) -> AbstractContextManager[Session]:
+    def writing(self) -> AbstractContextManager[SqlSession]:
         """See SqlStore."""
         return self.database.writing()
 
-    def taken(self, c: Session) -> int:
+    def taken(self, c: SqlSession) -> int:
         """See SqlStore."""
         question = "SELECT sum(bytes) FROM totals WHERE name IN ('schedules', 'artifacts')"
         return int(c.execute(question).fetchone()[0])
 
-    def on_disk(self, c: Session) -> int:
+    def on_disk(self, c: SqlSession) -> int:
         """See SqlStore."""
         files = (f"{self.path}{end}" for end in ("", "-wal"))
         return sum(os.path.getsize(file) for file in files if os.path.exists(file))
 
-    def broken(self, c: Session) -> list[str]:
+    def broken(self, c: SqlSession) -> list[str]:
         """See SqlStore."""
         return [row[0] for row in c.execute("PRAGMA integrity_check(10)").fetchall() if row[0] != "ok"]
 

@@ -28,7 +28,7 @@ HINT = "an address such as http://localhost:8787 or https://twill.example.org/pr
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """status, headers (names in small letters), body."""
 
     status: int
@@ -70,7 +70,7 @@ class Transport:
         seconds: float,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         """The answer to one request, whatever its status. Raises NoAnswer."""
         more = {"Content-Type": "application/json"} if body is not None else {}
         with self.answered(method, path, seconds, body, {**more, **(headers or {})}) as response:
@@ -82,7 +82,7 @@ class Transport:
                 found += part
                 if len(found) > BODY:
                     raise NoAnswer(f"the answer has more than {BODY} bytes")
-            return Answer(response.status_code, dict(response.headers), bytes(found))
+            return HttpResponse(response.status_code, dict(response.headers), bytes(found))
 
     @contextmanager
     def stream(self, path: str, seconds: float) -> Iterator[tuple[int, Iterator[bytes]]]:
@@ -115,7 +115,7 @@ class Transport:
         """One request over a connection of this process."""
         import httpx
 
-        from twill.store.deadline import Transport as Deadlines
+        from twill.store.deadline import DeadlineTransport as Deadlines
 
         with self.lock:
             if self.client is None or self.process != os.getpid():  # a parent's connections are its own

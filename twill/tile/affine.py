@@ -32,8 +32,8 @@ class Polynomial:
         merged: dict[Monomial, int] = {}
         for monomial, coefficient in terms:
             merged[monomial] = merged.get(monomial, 0) + coefficient
-        kept = [(m, c) for m, c in merged.items() if c]
-        return cls(tuple(sorted(kept, key=lambda term: rank(term[0]), reverse=True)))
+        retained = [(m, c) for m, c in merged.items() if c]
+        return cls(tuple(sorted(retained, key=lambda term: rank(term[0]), reverse=True)))
 
     @classmethod
     def constant_of(cls, value: int) -> Polynomial:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twill.tile.program import Carry, Loop, Op, TileProgram, TileType
-from twill.tile.uniformity import Purity, stretches
+from twill.tile.uniformity import Uniformity, stretches
 from twill.tile.vocabulary import ELEMENTWISE
 
 SIGNED = frozenset({"add", "sub", "mul", "fma", "div", "max", "min", "compare", "exp", "exp2", "rsqrt", "sqrt", "sin"})
@@ -37,8 +37,8 @@ class Step:
     stretch: int
     index: bool  # index arithmetic, folded into what uses it
     modifier: bool = False  # a sign that the instructions that read the value apply for nothing
-    guarded: bool = False  # only made where an "amend" needs it
-    amended: int = UNIFORM  # of an "amend": the cell that its value may become; `operands` have the value alone
+    guarded: bool = False  # only made where an `update` needs it
+    updated: int = UNIFORM  # of an `update`: the cell that its value may become; `operands` have the value alone
 
     def cells(self) -> tuple[int, ...]:
         """The operands that are cells."""
@@ -67,22 +67,22 @@ class Flat:
     carries: tuple[FlatCarry, ...]
 
 
-def flatten(program: TileProgram, purity: Purity) -> Flat:
+def flatten(program: TileProgram, uniformity: Uniformity) -> Flat:
     """Every operation on tiles, pure ones copied for every path that uses them."""
-    return _Flattener(program, purity).run()
+    return _Flattener(program, uniformity).run()
 
 
 class _Flattener:
-    def __init__(self, program: TileProgram, purity: Purity) -> None:
+    def __init__(self, program: TileProgram, uniformity: Uniformity) -> None:
         self.program = program
-        self.purity = purity
+        self.uniformity = uniformity
         self.cells: list[Cell] = []
         self.steps: list[Step] = []
         self.carries: list[FlatCarry] = []
         self.shared: dict[int, int] = {}
         self.stretch_of: dict[int, int] = {}
-        self.only_amend = amending(program)  # operations
-        self.guarding = False  # whether what is flattened now is made for an "amend" alone
+        self.only_update = only_for_updates(program)  # operations
+        self.guarding = False  # whether what is flattened now is made for an `update` alone
 
     def run(self) -> Flat:
         all_stretches = tuple(stretches(self.program))
@@ -105,19 +105,19 @@ class _Flattener:
         return Flat(tuple(self.cells), tuple(steps), tuple(self.carries))
 
     def _is_data(self, value: int) -> bool:
-        return value not in self.purity.pure and value not in self.purity.uniform
+        return value not in self.uniformity.pure and value not in self.uniformity.uniform
 
     def _data(self, op: Op) -> None:
         memo: dict[int, int] = {}
         foldable = op.kind in ELEMENTWISE
-        self.guarding = op.id in self.only_amend
+        self.guarding = op.id in self.only_update
         operands = tuple(self._use(o, memo if foldable else {}, not foldable) for o in op.operands)
         results = tuple(self._share(result) for result in op.results)
-        step = Step(op, operands, results, self.purity.home[op.id], False, guarded=self.guarding)
-        if op.kind == "amend":
+        step = Step(op, operands, results, self.uniformity.home[op.id], False, guarded=self.guarding)
+        if op.kind == "update":
             self.guarding = True
-            amended = self._use(op.operands[1], {}, False)
-            step = replace(step, operands=(operands[0], UNIFORM, UNIFORM), amended=amended)
+            updated = self._use(op.operands[1], {}, False)
+            step = replace(step, operands=(operands[0], UNIFORM, UNIFORM), updated=updated)
         self.guarding = False
         self.steps.append(step)
 
@@ -133,24 +133,24 @@ class _Flattener:
         """The cell of a value as one use sees it. material: the use needs the tile itself, so that
         index arithmetic cannot be folded into it.
         """
-        if value in self.purity.uniform:
+        if value in self.uniformity.uniform:
             return UNIFORM
-        if value not in self.purity.pure:
+        if value not in self.uniformity.pure:
             return self.shared[value]
         if value in memo:
             return memo[value]
-        carry = self.purity.carries.get(value)
+        carry = self.uniformity.carries.get(value)
         if carry is not None:
             return self._progression(carry, value, memo)
-        op = self.purity.makers[value]
+        op = self.uniformity.makers[value]
         elementwise = op.kind in ELEMENTWISE
         # Same-shaped copies are one dimension anyway; a view may tell two uses of a tile apart.
         operands = tuple(self._use(o, memo if elementwise else {}, material and not elementwise) for o in op.operands)
         for result in op.results:
             memo[result] = self._cell(result)
-        index = op.results[0] in self.purity.index and not (material and elementwise)
+        index = op.results[0] in self.uniformity.index and not (material and elementwise)
         results = tuple(memo[r] for r in op.results)
-        self.steps.append(Step(op, operands, results, self.purity.home[op.id], index, guarded=self.guarding))
+        self.steps.append(Step(op, operands, results, self.uniformity.home[op.id], index, guarded=self.guarding))
         return memo[value]
 
     def _progression(self, carry: Carry, value: int, memo: dict[int, int]) -> int:
@@ -162,13 +162,13 @@ class _Flattener:
         return memo[value]
 
 
-def amending(program: TileProgram) -> set[int]:
+def only_for_updates(program: TileProgram) -> set[int]:
     """Operations that are only read to amend a value."""
     readers: dict[int, list[int]] = {}  # value -> operations; -1: anything but
     for op in program.ops():
         for position, operand in enumerate(op.operands):
-            amends = op.kind == "amend" and position == 1
-            readers.setdefault(operand, []).append(-2 if amends else op.id)
+            updates = op.kind == "update" and position == 1
+            readers.setdefault(operand, []).append(-2 if updates else op.id)
     for loop in (item for item in program.body if isinstance(item, Loop)):
         for value in (loop.lower, loop.upper, loop.step, *(v for c in loop.carried for v in (c.init, c.yielded))):
             readers.setdefault(value, []).append(-1)
@@ -191,8 +191,8 @@ def merge(flat: Flat, classes: dict[int, tuple[int, ...]]) -> Flat:
     for step in flat.steps:
         operands = tuple(stands_for.get(operand, operand) for operand in step.operands)
         key = (step.op.id, operands, tuple(classes[result] for result in step.results))
-        amended = stands_for.get(step.amended, step.amended)
-        first = steps.setdefault(key, replace(step, operands=operands, amended=amended))
+        updated = stands_for.get(step.updated, step.updated)
+        first = steps.setdefault(key, replace(step, operands=operands, updated=updated))
         steps[key] = replace(first, index=first.index and step.index, guarded=first.guarded and step.guarded)
         stands_for.update(zip(step.results, first.results, strict=True))
     carries = dict.fromkeys(_renamed(carry, stands_for) for carry in flat.carries)

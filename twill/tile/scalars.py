@@ -8,7 +8,7 @@ from twill.tile.affine import Polynomial
 from twill.tile.fold import fold
 from twill.tile.program import Loop, TileProgram
 from twill.tile.trip import Trip
-from twill.tile.uniformity import Purity
+from twill.tile.uniformity import Uniformity
 from twill.tile.vocabulary import ACCESS, REDUCE
 
 GRID = frozenset({"program_id", "num_programs"})
@@ -20,7 +20,7 @@ class Scalars:
     """Answers for one program."""
 
     program: TileProgram
-    purity: Purity
+    uniformity: Uniformity
 
     def reach(self, value: int) -> frozenset[int]:
         """The value and every value it is computed from."""
@@ -32,10 +32,10 @@ class Scalars:
         return frozenset(seen)
 
     def _needs(self, value: int) -> tuple[int, ...]:
-        carry = self.purity.carries.get(value)
+        carry = self.uniformity.carries.get(value)
         if carry is not None:
             return carry.init, carry.yielded
-        op = self.purity.makers.get(value)
+        op = self.uniformity.makers.get(value)
         return op.operands if op else ()
 
     def reach_of(self, polynomial: Polynomial) -> frozenset[int]:
@@ -44,12 +44,12 @@ class Scalars:
 
     def varies_with_grid(self, value: int) -> bool:
         """Whether the value depends on a grid index."""
-        ops = (self.purity.makers.get(v) for v in self.reach(value))
+        ops = (self.uniformity.makers.get(v) for v in self.reach(value))
         return any(op is not None and op.kind in GRID for op in ops)
 
     def number(self, value: int) -> int | None:
         """The integer that the value is known to be."""
-        op = self.purity.makers.get(value)
+        op = self.uniformity.makers.get(value)
         if op is None:
             return None
         if op.kind == "constant":
@@ -63,7 +63,7 @@ class Scalars:
 
     def polynomial(self, value: int) -> Polynomial:
         """The value as a polynomial over scalars that are none themselves."""
-        op, number = self.purity.makers.get(value), self.number(value)
+        op, number = self.uniformity.makers.get(value), self.number(value)
         if number is not None:
             return Polynomial.constant_of(number)
         if op is None or op.kind not in ("add", "sub", "mul", "cast"):
@@ -99,7 +99,7 @@ class Scalars:
         polynomial = self.polynomial(value)
         if polynomial != Polynomial.symbol(value):
             return self.sum_text(polynomial)
-        op, name = self.purity.makers.get(value), self.program.values[value].name
+        op, name = self.uniformity.makers.get(value), self.program.values[value].name
         if op is None or op.kind in (*ACCESS, *REDUCE):
             return next((a.name for a in self.program.arguments if a.value == value), name or f"%{value}")
         if op.kind in GRID:
@@ -111,7 +111,7 @@ class Scalars:
 
     def _factor(self, value: int) -> str:
         """The text of an operand of a division, in parentheses where it is an expression."""
-        text, op = self.text(value), self.purity.makers.get(value)
+        text, op = self.text(value), self.uniformity.makers.get(value)
         polynomial = self.polynomial(value)
         loose = (op is not None and op.kind in SIGNS) or len(polynomial.terms) > 1 or "*" in polynomial.text({})
         return f"({text})" if loose and not polynomial.is_constant else text

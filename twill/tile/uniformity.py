@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
 from twill.tile.program import Carry, Loop, Op, TileProgram
-from twill.tile.vocabulary import ACCESS, ELEMENTWISE, PRODUCT, REDUCE, SCAN, SOURCES, VIEWS
+from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REDUCE, SCAN, SOURCES, VIEWS
 
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE})
-MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *SCAN, *PRODUCT})
+MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *SCAN, *MMA})
 KNOWN_KINDS = MOVABLE_KINDS | frozenset(ACCESS)
 
 
 @dataclass(frozen=True)
-class Purity:
+class Uniformity:
     """What `classify` found. makers: the operation that makes a value, if one does. carries: the
     carried value that a block argument or loop result belongs to. home: stretch by operation id.
     """
@@ -58,7 +58,7 @@ def _body(loop: Loop, file: str) -> tuple[Op, ...]:
     return tuple(inner)
 
 
-def classify(program: TileProgram) -> Purity:
+def classify(program: TileProgram) -> Uniformity:
     """Raises `NestedLoop`, and `UnsupportedOperation` for an access that was not resolved."""
     uniform = {argument.value for argument in program.arguments if not argument.type.shape}
     pure: set[int] = set()
@@ -89,7 +89,7 @@ def classify(program: TileProgram) -> Purity:
                 if carry.argument in pure:
                     pure.add(carry.result)
     index = _index(program, pure, makers, carries, uniform)
-    return Purity(frozenset(uniform), frozenset(pure), index, makers, carries, home)
+    return Uniformity(frozenset(uniform), frozenset(pure), index, makers, carries, home)
 
 
 def _home(op: Op, number: int, loop: Loop | None, born: dict[int, int]) -> int:
@@ -114,10 +114,10 @@ def _uniform_arguments(program: TileProgram, loop: Loop, ops: tuple[Op, ...], un
         known = uniform | {carry.argument for carry in assumed}
         for op in ops:
             _grow(program, op, known, set())
-        kept = [carry for carry in assumed if carry.yielded in known]
-        if len(kept) == len(assumed):
-            return {carry.argument for carry in kept}
-        assumed = kept
+        retained = [carry for carry in assumed if carry.yielded in known]
+        if len(retained) == len(assumed):
+            return {carry.argument for carry in retained}
+        assumed = retained
 
 
 def _progressions(program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], pure: set[int]) -> set[int]:

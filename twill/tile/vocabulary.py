@@ -11,7 +11,7 @@ SOURCES = ("constant", "program_id", "num_programs", "range", "splat")
 # constant: attribute value. program_id, num_programs: attribute axis. range: start, end.
 # splat: scalar -> tile (a view of one element).
 
-VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "amend")
+VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "update")
 # expand_dims: axis. transpose: order.
 # amend: value amended condition -> `amended` if the uniform condition holds, else `value`. It is the value itself,
 # changed where it is (`twill.tile.rewrite.loop_fusion`): `amended` is made of it by elementwise operations that
@@ -46,7 +46,7 @@ NATURAL = "natural"
 
 REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor; of max and min: signed, propagate_nan
 SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan
-PRODUCT = ("dot",)
+MMA = ("dot",)
 # operands a b [c]; sums have the type of the result: f32, f16, f64 or i32 (i8 operands are signed)
 # precision: of f32 operands "tf32" "tf32x3" "bf16x3" "bf16x6" "ieee"; others are exact: "ieee".
 # imprecise: of fp8 operands, how many products may be summed in less than f32 before they go into the accumulator.

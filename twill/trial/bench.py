@@ -16,7 +16,7 @@ WARPS, STAGES = (4, 8), (2, 3, 4)
 
 
 @dataclass(frozen=True)
-class Timed:
+class BenchTimes:
     """One size. Times on the GPU in milliseconds, of a launch on the host in microseconds. options: of the fastest
     Triton launch."""
 
@@ -33,7 +33,7 @@ class Timed:
         return self.triton_ms / self.emitted_ms
 
 
-def bench(kernel: EmittedKernel, triton_kernel: Any, cases: Sequence[Case]) -> Iterator[Timed]:
+def bench(kernel: EmittedKernel, triton_kernel: Any, cases: Sequence[Case]) -> Iterator[BenchTimes]:
     """Every size; the Triton kernel as specialized, with the options that are fastest."""
     for case in cases:
         data = make_data(kernel.manifest, case)
@@ -41,7 +41,7 @@ def bench(kernel: EmittedKernel, triton_kernel: Any, cases: Sequence[Case]) -> I
         launch = emitted(kernel, data)
         times = interleaved({"emitted": launch, "triton": triton_launch})
         hosts = host_microseconds(launch, 200), host_microseconds(triton_launch, 200)
-        yield Timed(case, times["emitted"], times["triton"], name, *hosts)
+        yield BenchTimes(case, times["emitted"], times["triton"], name, *hosts)
 
 
 def _fastest(triton_kernel: Any, data: Data) -> tuple[str, Any]:

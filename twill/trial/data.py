@@ -28,7 +28,7 @@ Blocks = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Guarded:
+class GuardedTensor:
     """A tensor in the middle of `whole`, whose other bytes are PATTERN."""
 
     whole: Any
@@ -40,7 +40,7 @@ class Guarded:
         return bool((head == PATTERN).all()) and bool((tail == PATTERN).all())
 
 
-def guarded(shape: tuple[int, ...], element: str, device: str = "cuda") -> Guarded:
+def guarded(shape: tuple[int, ...], element: str, device: str = "cuda") -> GuardedTensor:
     """A tensor of unwritten elements."""
     import torch
 
@@ -49,7 +49,7 @@ def guarded(shape: tuple[int, ...], element: str, device: str = "cuda") -> Guard
     padded = -(-size // 16) * 16
     whole = torch.full((padded + 2 * GUARD,), PATTERN, dtype=torch.uint8, device=device)
     tensor = whole[GUARD : GUARD + size].view(dtype).view(shape)
-    return Guarded(whole, tensor)
+    return GuardedTensor(whole, tensor)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Data:
 
     manifest: Manifest
     case: Case
-    held: Mapping[str, Guarded]
+    held: Mapping[str, GuardedTensor]
 
     def tensor(self, name: str) -> Any:
         """The tensor of an argument."""

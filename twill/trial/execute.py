@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twill import exc
-from twill.codegen.verify.abstract.inputs import Launch, launches, most_iterations, runs_loops
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, runs_loops
 from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract_machine import reference
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
-from twill.codegen.verify.ptx.findings import Finding
+from twill.codegen.verify.ptx.findings import PtxFinding
 from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.units.formats import decode, encode
 from twill.codegen.warp.program import WarpProgram
-from twill.kernel.problem import Problem
+from twill.kernel.problem import ProblemTable
 from twill.manifest.document import KernelParameter, Manifest
-from twill.runtime.arguments import Bound
+from twill.runtime.arguments import BoundArguments
 from twill.runtime.plan import map_parameters
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
@@ -43,9 +43,9 @@ class Execution:
     take amiss. differences: from the sequential tile program, in words. executed: share of the PTX's instructions that
     some thread came to."""
 
-    launch: Launch
+    launch: CheckedLaunch
     arrays: Mapping[str, Array]
-    findings: tuple[Finding, ...]
+    findings: tuple[PtxFinding, ...]
     differences: tuple[str, ...] = ()
     executed: float = 0.0
 
@@ -54,7 +54,9 @@ class Execution:
         return [*(finding.describe() for finding in self.findings), *self.differences]
 
 
-def execute(text: str, manifest: Manifest, launch: Launch, elements: Mapping[str, str], ctas: int = 2) -> Execution:
+def execute(
+    text: str, manifest: Manifest, launch: CheckedLaunch, elements: Mapping[str, str], ctas: int = 2
+) -> Execution:
     """The PTX `text` of a kernel, launched. elements: of the tensors, by name. ctas: at most.
 
     Errors: MalformedPtx, UnsupportedPtx, and what a launch refuses (WrongArgument, MisalignedTensor, BadBox).
@@ -67,7 +69,7 @@ def execute(text: str, manifest: Manifest, launch: Launch, elements: Mapping[str
     result = ptx.execute(
         parse(text),
         manifest.function,
-        ptx.Launch(
+        ptx.PtxLaunch(
             arguments=[argument(parameter, manifest, bound, grid) for parameter in manifest.parameters],
             tensors=bits,
             grid=(count(manifest, grid, ctas), 1, 1),
@@ -95,7 +97,7 @@ def as_held(bits: Array, element: str) -> Array:
 # ---------------------------------------------------------------- what a launch passes
 
 
-def bind(manifest: Manifest, launch: Launch) -> Bound:
+def bind(manifest: Manifest, launch: CheckedLaunch) -> BoundArguments:
     """The arguments of the call. Tensors begin at address 0, each in a memory of its own."""
     tensors = {}
     for given in manifest.arguments:
@@ -107,10 +109,12 @@ def bind(manifest: Manifest, launch: Launch) -> Bound:
             shape = tuple(int(launch.scalars[f"{given.name}.shape.{axis}"]) for axis in axes)
             strides = tuple(int(launch.scalars[f"{given.name}.stride.{axis}"]) for axis in axes)
             tensors[given.name] = TensorView(0, given.element, shape, strides, 0)
-    return Bound(launch.scalars, tensors)
+    return BoundArguments(launch.scalars, tensors)
 
 
-def argument(parameter: KernelParameter, manifest: Manifest, bound: Bound, grid: tuple[int, ...]) -> ptx.Argument:
+def argument(
+    parameter: KernelParameter, manifest: Manifest, bound: BoundArguments, grid: tuple[int, ...]
+) -> ptx.Argument:
     """What a launch passes for a parameter of the compiled kernel."""
     if parameter.kind == "map":
         entry = manifest.maps[parameter.index]
@@ -122,9 +126,9 @@ def argument(parameter: KernelParameter, manifest: Manifest, bound: Bound, grid:
     if parameter.kind == "grid":
         return grid[parameter.index]
     if parameter.kind == "workspace":
-        return ptx.Pointer(WORKSPACE)
+        return ptx.PointerArgument(WORKSPACE)
     if parameter.kind == "pointer":
-        return ptx.Pointer(parameter.name)
+        return ptx.PointerArgument(parameter.name)
     value = bound.scalars[parameter.name]
     return float(value) if parameter.element in ("f32", "f64") else int(value)
 
@@ -139,25 +143,25 @@ def count(manifest: Manifest, grid: tuple[int, ...], most: int) -> int:
 # ---------------------------------------------------------------- held against the tile program
 
 
-def small(program: WarpProgram, count: int, problem: Problem | None = None) -> tuple[Launch, ...]:
+def small(program: WarpProgram, count: int, problem: ProblemTable | None = None) -> tuple[CheckedLaunch, ...]:
     """Of the launches that the abstract machine makes up, those with the least work in which every loop runs, each of
     other sizes. Errors: UnknownProblem."""
     made = [one for one in launches(program, problem) if one.ctas == 1]
     running = [one for one in made if runs_loops(program.program, one)] or made
 
-    def work(launch: Launch) -> int:
+    def work(launch: CheckedLaunch) -> int:
         return math.prod(launch.grid) * (1 + most_iterations(program.program, launch, program.fused))
 
     distinct = {launch.text: launch for launch in sorted(running, key=work, reverse=True)}
     return tuple(sorted(distinct.values(), key=work)[:count])
 
 
-def smallest(program: WarpProgram, problem: Problem | None = None) -> Launch:
+def smallest(program: WarpProgram, problem: ProblemTable | None = None) -> CheckedLaunch:
     """The first of them."""
     return small(program, 1, problem)[0]
 
 
-def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Launch, ctas: int = 2) -> Execution:
+def verified(text: str, manifest: Manifest, program: WarpProgram, launch: CheckedLaunch, ctas: int = 2) -> Execution:
     """The kernel executed, with its differences from the sequential tile program. Errors as for `execute`."""
     tile = program.program
     elements = {
@@ -170,7 +174,7 @@ def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Launch
     return replace(found, differences=(*found.differences, *different))
 
 
-def checked(emission: Emission, problem: Problem | None = None) -> Execution:
+def checked(emission: Emission, problem: ProblemTable | None = None) -> Execution:
     """An emission executed for its smallest launch. problem: the sizes that make sense. Errors: ExecutionDiffers if
     anything is wrong with it, UnknownProblem, those of `execute`."""
     program = emission.program

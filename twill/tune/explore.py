@@ -20,7 +20,7 @@ from twill.tune.predict import predicted_cycles
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExploreRequest:
     """What is explored. values: of constexprs, over those of the sidecar. sizes: to tune for (none: the sidecar's).
     top: equally good schedules of each choice of tiles and row blocks. options: of each solve. strict: as for
     `twill.kernel.specialization.resolve`."""
@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedTiles:
     """Tiles (and row blocks) that come to nothing, and why."""
 
     name: str
@@ -49,19 +49,19 @@ class Explored:
     """candidates: the default first, then the most promising."""
 
     candidates: tuple[Candidate, ...]
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedTiles, ...]
     sizes: tuple[Mapping[str, int], ...]
 
 
-def explore(asked: Asked, machine: Machine, tell: Callable[[str], None] = lambda text: None) -> Explored:
+def explore(asked: ExploreRequest, machine: Machine, notify: Callable[[str], None] = lambda text: None) -> Explored:
     """Solves everything. Errors of the default tiles are raised, those of others are recorded."""
     own = read(asked.target, asked.spec, Tiles({}, {}), asked.sig, asked.const, asked.strict)
     space = with_values(space_of(own.specialization), asked.values or {})
     sizes = [dict(case.sizes) for case in cases(own.specialization, asked.sizes)]
     candidates: list[Candidate] = []
-    refused: list[Refused] = []
+    refused: list[RefusedTiles] = []
     for tiles in all_tiles(own.specialization, space):
-        tell(f"solving {tiles.text()}")
+        notify(f"solving {tiles.text()}")
         try:
             kernel = own
             if tiles.constants:
@@ -70,7 +70,7 @@ def explore(asked: Asked, machine: Machine, tell: Callable[[str], None] = lambda
         except exc.TwillError as error:
             if kernel_is_own(tiles):
                 raise
-            refused.append(Refused(tiles.text(), error.message))
+            refused.append(RefusedTiles(tiles.text(), error.message))
             continue
         for found in _solved(kernel, tiles, machine, asked, launches):
             (candidates if isinstance(found, Candidate) else refused).append(found)  # type: ignore[arg-type]
@@ -97,8 +97,8 @@ def score(candidate: Candidate, default: Candidate) -> float:
 
 
 def _solved(
-    kernel: Extracted, tiles: Tiles, machine: Machine, asked: Asked, launches: Sequence[Case]
-) -> Iterator[Candidate | Refused]:
+    kernel: Extracted, tiles: Tiles, machine: Machine, asked: ExploreRequest, launches: Sequence[Case]
+) -> Iterator[Candidate | RefusedTiles]:
     """What the solver prefers first, then the same tiles in other numbers of row blocks."""
     seen: set[str] = set()
     preferred = 0
@@ -109,7 +109,7 @@ def _solved(
         try:
             schedules = _schedules(kernel, machine, replace(asked.options, blocks=blocks), asked.top)
         except exc.TwillError as error:
-            yield Refused(name, error.message)
+            yield RefusedTiles(name, error.message)
             continue
         for number, schedule in enumerate(schedules, 1):
             preferred = preferred or schedule.cooperation.blocks

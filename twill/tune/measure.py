@@ -23,7 +23,7 @@ WARPS = (8, 4)  # of the Triton kernel, which of them it can run with
 
 
 @dataclass
-class Measured:
+class CandidateTimes:
     """By name. times: milliseconds at each size. wrong: why a candidate has none."""
 
     times: dict[str, list[float]] = field(default_factory=dict)
@@ -42,11 +42,11 @@ class Measured:
 
 def measure(
     folders: Mapping[str, Path], cases: Mapping[str, Sequence[Case]], default: str, triton_kernel: Any
-) -> Measured:
+) -> CandidateTimes:
     """Candidates by name: where each was emitted, and its launches at the sizes (its grid is its tiles'). The kernel of
     `default` says what the tensors are. Errors: NothingToCompareWith."""
     kernels = {name: EmittedKernel.load(folder) for name, folder in folders.items()}
-    found = Measured({name: [] for name in kernels})
+    found = CandidateTimes({name: [] for name in kernels})
     for index, case in enumerate(cases[default]):
         data = make_data(kernels[default].manifest, case)
         held = {name: Data(kernel.manifest, cases[name][index], data.held) for name, kernel in kernels.items()}

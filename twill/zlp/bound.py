@@ -11,14 +11,14 @@ _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Bound:
+class LowerBound:
     """No valid schedule has I < value (cycles); `witness` says why, naming kernel lines."""
 
     value: int
     witness: str
 
 
-NO_BOUND = Bound(0, "")
+NO_BOUND = LowerBound(0, "")
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.zlp.issue import Item, together
+from twill.zlp.issue import IssueBundle, together
 from twill.zlp.slots import Slot, slots_of
 
 Groups = tuple[int, ...]  # instruction id -> slot
@@ -100,7 +100,7 @@ class _Grouper:
         blocks = {member.block for member in self.items[k].members}
         return blocks.pop() if len(blocks) == 1 else -1
 
-    def _neighbours(self, item: Item, chosen: dict[int, int]) -> set[int]:
+    def _neighbours(self, item: IssueBundle, chosen: dict[int, int]) -> set[int]:
         mine = {member.id for member in item.members}
         found = set()
         for edge in self.graph.edges:
@@ -132,7 +132,7 @@ class _Grouper:
             found.append(current)
         return found
 
-    def _moves(self, groups: Groups, full: int, load: dict[int, int]) -> Iterator[tuple[Item, int]]:
+    def _moves(self, groups: Groups, full: int, load: dict[int, int]) -> Iterator[tuple[IssueBundle, int]]:
         """Items of slot `full` with the slots that they could go to; of free slots of a context only the first."""
         variable = {groups[m.id] for item in self.items if item.variable for m in item.members}
         free = [s for s in range(len(self.slots)) if s not in load]
@@ -147,7 +147,7 @@ class _Grouper:
                     yield item, slot
 
     @staticmethod
-    def _moved(groups: Groups, item: Item, slot: int) -> Groups:
+    def _moved(groups: Groups, item: IssueBundle, slot: int) -> Groups:
         ids = {member.id for member in item.members}
         return tuple(slot if v in ids else s for v, s in enumerate(groups))
 

@@ -2,7 +2,7 @@
 
 Warp groups come first (`twill.zlp.grouping`), then iterative modulo scheduling
 (`twill.zlp.placement`), then lifetimes are shortened until rings and registers fit
-(`twill.zlp.residence`). Whatever is returned satisfies every rule of `docs/model.md`.
+(`twill.zlp.memory_use`). Whatever is returned satisfies every rule of `docs/model.md`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
 from twill.zlp.grouping import Groups, group_load, proposals
 from twill.zlp.largest import largest_ii
-from twill.zlp.placement import Demands, Effort, Table, demands, heights, place, staggered
-from twill.zlp.residence import Residence
+from twill.zlp.memory_use import MemoryUse
+from twill.zlp.placement import Demands, Effort, ReservationTable, demands, heights, place, staggered
 from twill.zlp.slots import slots_of
 
 FACTORS = (1.0, 1.02, 1.06, 1.12, 1.22, 1.35, 1.6, 2.0, 2.5, 3.0, 4.0)
@@ -68,7 +68,7 @@ class _Choice:
     """Warp groups with what follows from them; no I below `floor` is possible with them."""
 
     groups: Groups
-    residence: Residence
+    memory_use: MemoryUse
     demands: Demands
     floor: int
 
@@ -98,8 +98,8 @@ class _Search:
 
     def choice(self, groups: Groups) -> _Choice | None:
         """`groups` with their floor; None if they are impossible at any I."""
-        residence = Residence(self.graph, self.machine, self.slots, groups)
-        if not residence.possible():
+        memory_use = MemoryUse(self.graph, self.machine, self.slots, groups)
+        if not memory_use.possible():
             return None
         base = demands(self.graph, groups)
         low, high = max(self.least, *group_load(self.graph, groups).values()), self.most
@@ -110,7 +110,7 @@ class _Search:
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if heights(base, middle) is not None else (middle + 1, high)
-        return _Choice(groups, residence, base, low)
+        return _Choice(groups, memory_use, base, low)
 
     def intervals(self) -> list[int]:
         """Values of I to try, rising: by factors, and where another choice of warp groups becomes possible."""
@@ -165,20 +165,20 @@ class _Search:
                 if start is None:
                     pending.remove((choice, starts))
                 elif start:
-                    found = self._settled(choice.demands, choice.residence, choice.groups, start, ii)
+                    found = self._settled(choice.demands, choice.memory_use, choice.groups, start, ii)
                     if found is not None:
                         return found
         return None
 
     def _settled(
-        self, base: Demands, residence: Residence, groups: Groups, start: list[int], ii: int
+        self, base: Demands, memory_use: MemoryUse, groups: Groups, start: list[int], ii: int
     ) -> HeuristicSchedule | None:
         """The schedule with lifetimes shortened until it fits, or None."""
         for _ in range(SWEEPS):
             for late in (True, False):
                 self.allowed.left -= len(start)
-                _shorten(base, residence, start, ii, late)
-                budgets = residence.budgets(start, ii)
+                _shorten(base, memory_use, start, ii, late)
+                budgets = memory_use.budgets(start, ii)
                 if budgets is not None:
                     first = min(start)
                     every = tuple(budgets.get(slot, 0) for slot in range(len(self.slots)))
@@ -226,18 +226,18 @@ def _twins(graph: CostedGraph, blocks: int) -> list[list[int]]:
     return bundles
 
 
-def _shorten(base: Demands, residence: Residence, start: list[int], ii: int, late: bool) -> None:
+def _shorten(base: Demands, memory_use: MemoryUse, start: list[int], ii: int, late: bool) -> None:
     """Move instructions where the values they make and read live less, one at a time, in place.
 
     late: begin at the last and prefer later starts among equally good ones; else the reverse.
     """
-    graph = residence.graph
-    table = Table(base, ii)
+    graph = memory_use.graph
+    table = ReservationTable(base, ii)
     for v, t in enumerate(start):
         table.put(v, t)
-    touching = [[x for x in residence.free if x.producer == v or any(r.reader == v for r in x.reads)]
+    touching = [[x for x in memory_use.free if x.producer == v or any(r.reader == v for r in x.reads)]
                 for v in range(len(start))]  # fmt: skip
-    weight = {x.id: residence.weight(x) for x in residence.free}
+    weight = {x.id: memory_use.weight(x) for x in memory_use.free}
     into: list[list[tuple[int, int]]] = [[] for _ in start]
     out: list[list[tuple[int, int]]] = [[] for _ in start]
     for src, dst, delay, distance in base.arcs:
@@ -253,7 +253,7 @@ def _shorten(base: Demands, residence: Residence, start: list[int], ii: int, lat
 
         def cost(t: int, v: int = v) -> float:
             start[v] = t
-            lives = ((weight[x.id], *residence.life(x, start, ii)) for x in touching[v])
+            lives = ((weight[x.id], *memory_use.life(x, start, ii)) for x in touching[v])
             return sum(w * (death - birth) for w, birth, death in lives)
 
         table.take(v)

@@ -8,11 +8,11 @@ from itertools import chain, combinations
 
 from twill.graph.costed import CostedGraph, Instruction
 from twill.machine.description import Machine
-from twill.zlp.bound import NO_BOUND, Bound, ceil_div, spelled
+from twill.zlp.bound import NO_BOUND, LowerBound, ceil_div, spelled
 
 
 @dataclass(frozen=True)
-class Item:
+class IssueBundle:
     """Instructions that must share a warp group, and the contexts that can hold them all."""
 
     members: tuple[Instruction, ...]
@@ -29,7 +29,7 @@ class Item:
         return any(member.variable_latency for member in self.members)
 
 
-def issue_bound(graph: CostedGraph, machine: Machine) -> Bound:
+def issue_bound(graph: CostedGraph, machine: Machine) -> LowerBound:
     """The best packing bound over the sets of contexts.
 
     Proof. For a set S of contexts, instructions whose contexts all lie in S are issued by at most
@@ -49,7 +49,7 @@ def issue_bound(graph: CostedGraph, machine: Machine) -> Bound:
     return best
 
 
-def together(graph: CostedGraph) -> tuple[Item, ...]:
+def together(graph: CostedGraph) -> tuple[IssueBundle, ...]:
     """One item for each single-issuer tag, and one for each instruction without a tag."""
     tagged: dict[str, list[Instruction]] = {}
     alone: list[list[Instruction]] = []
@@ -59,12 +59,12 @@ def together(graph: CostedGraph) -> tuple[Item, ...]:
         else:
             alone.append([instruction])
     return tuple(
-        Item(tuple(members), frozenset.intersection(*(frozenset(member.contexts) for member in members)))
+        IssueBundle(tuple(members), frozenset.intersection(*(frozenset(member.contexts) for member in members)))
         for members in (*tagged.values(), *alone)
     )
 
 
-def packing(items: Iterable[Item], contexts: frozenset[str], groups: int) -> Bound:
+def packing(items: Iterable[IssueBundle], contexts: frozenset[str], groups: int) -> LowerBound:
     """The bound for the items that only `contexts` can hold, in `groups` warp groups."""
     inside = [item for item in items if item.contexts <= contexts]
     variable = [item for item in inside if item.variable]
@@ -78,7 +78,7 @@ def packing(items: Iterable[Item], contexts: frozenset[str], groups: int) -> Bou
     return min(splits, key=lambda b: b.value)
 
 
-def packed(items: list[Item], groups: int, contexts: frozenset[str]) -> Bound:
+def packed(items: list[IssueBundle], groups: int, contexts: frozenset[str]) -> LowerBound:
     """I that any placing of the items in `groups` warp groups needs: the average, or k + 1 of k·groups + 1."""
     if not items or groups < 1:
         return NO_BOUND
@@ -92,4 +92,4 @@ def packed(items: list[Item], groups: int, contexts: frozenset[str]) -> Bound:
             value, among = least, longest
     where = f"{groups} warp group{'s' if groups > 1 else ''} of context {' or '.join(sorted(contexts))}"
     words = spelled((member, member.hold) for item in among for member in item.members)
-    return Bound(value, f"at most {where} can issue these, and one of them is held {value} cycles: {words}")
+    return LowerBound(value, f"at most {where} can issue these, and one of them is held {value} cycles: {words}")

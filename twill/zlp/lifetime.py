@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.graph.costed import CostedGraph, Instruction, Value
+from twill.graph.costed import CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
-from twill.zlp.bound import NO_BOUND, Bound, by_id, ceil_div
+from twill.zlp.bound import NO_BOUND, LowerBound, by_id, ceil_div
 from twill.zlp.recurrence import Arc, certain_arcs
 
 
 @dataclass(frozen=True)
-class Life:
+class LeastLifetime:
     """A value lives at least `iterations`·I + `cycles` in every schedule with initiation interval I."""
 
     iterations: int
@@ -34,9 +34,9 @@ class Life:
 class Demand:
     """A value with what one copy occupies (bytes, or registers of all threads) and its lives."""
 
-    value: Value
+    value: CostedValue
     size: int
-    lives: tuple[Life, ...]
+    lives: tuple[LeastLifetime, ...]
 
     def copies(self, ii: int, least_ii: int) -> int:
         """Slots of its ring, at least."""
@@ -47,7 +47,7 @@ class Demand:
         return max([0.0, *(life.share(ii, least_ii) for life in self.lives)])
 
 
-def memory_bound(graph: CostedGraph, machine: Machine, least_ii: int) -> Bound:
+def memory_bound(graph: CostedGraph, machine: Machine, least_ii: int) -> LowerBound:
     """The best of the bounds of shared memory, tensor memory and the register file.
 
     `least_ii`: a lower bound on I that is known already. Returns the smallest I ≥ least_ii at which
@@ -66,7 +66,7 @@ def memory_bound(graph: CostedGraph, machine: Machine, least_ii: int) -> Bound:
     return max(bounds, key=lambda bound: bound.value)
 
 
-def ring_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], space: str, least_ii: int) -> Bound:
+def ring_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], space: str, least_ii: int) -> LowerBound:
     """Σ bytes · depth over values without a storage, in one space."""
     resident = sum(storage.bytes for storage in graph.storages if storage.space == space)
     resident += sum(invariant.bytes for invariant in graph.invariants if invariant.space == space)
@@ -90,10 +90,10 @@ def ring_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], space:
         slots = demand.copies(before, least_ii)
         needs.append((demand.value, f"{slots} x {demand.size} bytes", slots * demand.size))
     words = f"the rings need {need(before):.0f} of {room} bytes of {space} memory: {largest(needs)}"
-    return Bound(ii, f"with I = {before} {words}")
+    return LowerBound(ii, f"with I = {before} {words}")
 
 
-def register_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], least_ii: int) -> Bound:
+def register_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], least_ii: int) -> LowerBound:
     """Σ registers · life / I over register values, against the register file.
 
     Values of a warp group occupy registers(x) · n(x, τ) in each of its threads, and n averages to
@@ -138,10 +138,10 @@ def register_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], le
         cycles = demand.average(before, least_ii) * before
         needs.append((demand.value, f"{demand.size} registers for {cycles:.0f} cycles", demand.size * cycles))
     words = f"the values need {need(before):.0f} of {room} free registers on average: {largest(needs)}"
-    return Bound(ii, f"with I = {before} {words}")
+    return LowerBound(ii, f"with I = {before} {words}")
 
 
-def largest(needs: Iterable[tuple[Value, str, float]]) -> str:
+def largest(needs: Iterable[tuple[CostedValue, str, float]]) -> str:
     """The four largest of (value, its need in words, weight), equal ones of several row blocks as one."""
     weights: dict[str, float] = {}
     times: dict[str, int] = {}
@@ -169,14 +169,14 @@ def smallest(need: Callable[[int], float], room: int, least_ii: int, demands: Se
     return low
 
 
-def lives(value: Value, instruction: Mapping[int, Instruction], arcs: Sequence[Arc]) -> tuple[Life, ...]:
+def lives(value: CostedValue, instruction: Mapping[int, Instruction], arcs: Sequence[Arc]) -> tuple[LeastLifetime, ...]:
     """Lower bounds on death − birth, as in docs/model.md, one for each read and path distance up to the read's."""
     producer = instruction[value.producer]
     early = producer.asynchronous or value.space != "register"
     begin = 0 if early else producer.hold
     found = []
     if not value.reads and value.space != "register":
-        found.append(Life(0, producer.latency))
+        found.append(LeastLifetime(0, producer.latency))
     most = max((read.distance for read in value.reads), default=0)
     reach = longest(value.producer, instruction, arcs, most)
     for read in value.reads:
@@ -185,7 +185,7 @@ def lives(value: Value, instruction: Mapping[int, Instruction], arcs: Sequence[A
         for distance in range(read.distance + 1):
             delay = reach[distance].get(read.reader)
             if delay is not None:
-                found.append(Life(read.distance - distance, delay + tail - begin))
+                found.append(LeastLifetime(read.distance - distance, delay + tail - begin))
     return tuple(found)
 
 

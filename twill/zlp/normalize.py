@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyscipopt import Model, quicksum
 
 from twill.exc import NormalizeTooCoarse
-from twill.graph.costed import CostedEdge, CostedGraph, Instruction, Normalization, Use, Value
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Normalization, Use
 
 _NODE_LIMIT = 20_000  # of one integer program: a deterministic budget; what it has found by then is used
 _SETTLED = 1e-6  # an improvement of the relative error below this is none
@@ -163,5 +163,5 @@ def _edge(edge: CostedEdge, scale: Scale) -> CostedEdge:
     return edge.model_copy(update={"delay": scale.of(edge.delay), "crossing": scale.of(edge.crossing)})
 
 
-def _value(value: Value, scale: Scale) -> Value:
+def _value(value: CostedValue, scale: Scale) -> CostedValue:
     return value.model_copy(update={"spill": scale.of(value.spill)})

@@ -86,7 +86,7 @@ def heights(base: Demands, ii: int) -> list[int] | None:
 
 
 @dataclass
-class Table:
+class ReservationTable:
     """The modulo reservation table: for each resource its busy intervals (start modulo I, cycles, item)."""
 
     base: Demands
@@ -222,7 +222,7 @@ def place(
 
     priority: the largest goes first. release: earliest start that is tried for each item.
     """
-    table = Table(base, ii)
+    table = ReservationTable(base, ii)
     if not table.sound():
         return None
     count = len(base.needs)

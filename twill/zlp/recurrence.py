@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twill.exc import ImpossibleCycle
 from twill.graph.costed import CostedGraph
-from twill.zlp.bound import NO_BOUND, Bound, by_id, ceil_div, must_cross
+from twill.zlp.bound import NO_BOUND, LowerBound, by_id, ceil_div, must_cross
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def certain_arcs(graph: CostedGraph) -> tuple[Arc, ...]:
     return tuple(arcs)
 
 
-def recurrence_bound(graph: CostedGraph) -> Bound:
+def recurrence_bound(graph: CostedGraph) -> LowerBound:
     """The largest ⌈Σ delay / Σ distance⌉ over the cycles of the graph. Raises ImpossibleCycle.
 
     Proof. Adding t(dst) + distance·I ≥ t(src) + delay along a cycle cancels every t and leaves
@@ -49,7 +49,7 @@ def recurrence_bound(graph: CostedGraph) -> Bound:
             raise ImpossibleCycle(describe(graph, cycle), line=graph.line)
         value = ceil_div(delay, distance)
         words = f"{describe(graph, cycle)} takes {delay} cycles and feeds itself {distance} iteration(s) later"
-        best = Bound(value, words)
+        best = LowerBound(value, words)
     return best
 
 

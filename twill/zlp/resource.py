@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from twill.graph.costed import CostedGraph, Instruction
-from twill.zlp.bound import NO_BOUND, Bound, spelled
+from twill.zlp.bound import NO_BOUND, LowerBound, spelled
 
 
-def resource_bound(graph: CostedGraph) -> Bound:
+def resource_bound(graph: CostedGraph) -> LowerBound:
     """The largest Σ cycles of one unit.
 
     Proof. The busy intervals of a unit are disjoint modulo I, so within I consecutive cycles they
@@ -21,5 +21,5 @@ def resource_bound(graph: CostedGraph) -> Bound:
     for unit, uses in busy.items():
         total = sum(cycles for _, cycles in uses)
         if total > best.value:
-            best = Bound(total, f"the unit {unit} is busy {total} cycles in every iteration: {spelled(uses)}")
+            best = LowerBound(total, f"the unit {unit} is busy {total} cycles in every iteration: {spelled(uses)}")
     return best

@@ -13,8 +13,8 @@ from twill.machine.description import Machine
 from twill.zlp.bound import ceil_div
 from twill.zlp.grouping import Groups
 from twill.zlp.heuristic import HeuristicSchedule
-from twill.zlp.placement import Arc, Demands, Table, demands
-from twill.zlp.residence import Residence
+from twill.zlp.memory_use import MemoryUse
+from twill.zlp.placement import Arc, Demands, ReservationTable, demands
 from twill.zlp.slots import slots_of
 
 
@@ -39,15 +39,15 @@ def sequential_schedule(graph: CostedGraph, machine: Machine, choices: Iterable[
 def in_order(graph: CostedGraph, machine: Machine, groups: Groups) -> HeuristicSchedule | None:
     """The schedule of these warp groups, every instruction as early as program order lets it start."""
     slots = slots_of(machine)
-    residence = Residence(graph, machine, slots, groups)
-    if not graph.instructions or not residence.possible():
+    memory_use = MemoryUse(graph, machine, slots, groups)
+    if not graph.instructions or not memory_use.possible():
         return None
     base = demands(graph, groups)
     start = _starts(graph, base, groups)
     if start is None:
         return None
     ii = _interval(graph, base, start)
-    budgets = residence.budgets(start, ii)
+    budgets = memory_use.budgets(start, ii)
     if budgets is None:
         return None
     return HeuristicSchedule(ii, tuple(start), groups, tuple(budgets.get(s, 0) for s in range(len(slots))))
@@ -66,7 +66,7 @@ def _starts(graph: CostedGraph, base: Demands, groups: Groups) -> list[int] | No
     count = len(graph.instructions)
     ends = [max((s + c for _, s, c in needs), default=0) for needs in base.needs]
     horizon = 1 + sum(ends) + sum(abs(delay) for _, _, delay, _ in base.arcs) + sum(i.hold for i in graph.instructions)
-    table = Table(base, horizon)  # so long that nothing wraps around: a plain reservation table
+    table = ReservationTable(base, horizon)  # so long that nothing wraps around: a plain reservation table
     within = [arc for arc in base.arcs if not arc[3]]
     start: dict[int, int] = {}
     issued = dict.fromkeys(groups, 0)  # when each warp group can issue its next instruction

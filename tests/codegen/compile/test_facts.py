@@ -6,7 +6,7 @@ import pytest
 
 from twill import exc
 from twill.codegen.compile.facts import KernelFacts, Remark, read_facts, refuse
-from twill.codegen.print.kernel_lines import KernelLines, Place
+from twill.codegen.print.kernel_lines import KernelLines, SourceLine
 
 LOG = """ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
 insufficient register resources for the function 'second'
@@ -51,14 +51,14 @@ def test_lines_of_the_ptx_are_not_shown_as_if_they_were_the_kernels() -> None:
 
 def test_the_nearest_line_above_says_the_kernel_line() -> None:
     lines = KernelLines("kernel.py", {3: 30, 9: 90})
-    assert [lines.at(Place("/twill/kernel.cu", n)) for n in (2, 3, 8, 9, 50)] == [0, 30, 30, 90, 90]
-    assert lines.at(Place("/twill/ptx.cuh", 9)) == 0
+    assert [lines.at(SourceLine("/twill/kernel.cu", n)) for n in (2, 3, 8, 9, 50)] == [0, 30, 30, 90, 90]
+    assert lines.at(SourceLine("/twill/ptx.cuh", 9)) == 0
     assert lines.at(None) == 0
 
 
 def test_without_a_line_of_the_remark_the_first_multiply_is_named() -> None:
     remark = Remark("C7512", "wgmma.mma_async instructions are serialized due to ...")
-    slow = facts(remarks=(remark,), first_wgmma=Place("/twill/kernel.cu", 4))
+    slow = facts(remarks=(remark,), first_wgmma=SourceLine("/twill/kernel.cu", 4))
     with pytest.raises(exc.BuildRejected, match=r"^kernel.py:30: .*\(C7512\)"):
         refuse((slow,), KernelLines("kernel.py", {3: 30}))
 

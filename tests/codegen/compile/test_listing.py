@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twill.codegen.compile.listing import read_ptx, read_sass
-from twill.codegen.print.kernel_lines import Place
+from twill.codegen.print.kernel_lines import SourceLine
 
 SASS = """
 	.section	.text.gemm,"ax",@progbits
@@ -80,8 +80,8 @@ def test_a_loop_holds_its_out_of_line_wait_and_not_what_follows_it() -> None:
 
 def test_inlined_code_is_placed_at_its_outermost_call() -> None:
     (listing,) = read_sass(SASS)
-    assert listing.entries[0].place == Place("/twill/kernel.cu", 9)
-    assert listing.entries[4].place == Place("/twill/kernel.cu", 12)
+    assert listing.entries[0].place == SourceLine("/twill/kernel.cu", 9)
+    assert listing.entries[4].place == SourceLine("/twill/kernel.cu", 12)
 
 
 def test_only_a_branch_jumps() -> None:
@@ -94,7 +94,7 @@ def test_ptx_gives_the_same_kind_of_listing() -> None:
     (listing,) = read_ptx(PTX)
     assert listing.function == "gemm"
     assert listing.wgmma() == {"m64n8k16": 1}
-    assert [e.place for e in listing.entries if e.opcode.startswith("wgmma")] == [Place("/twill/kernel.cu", 11)]
+    assert [e.place for e in listing.entries if e.opcode.startswith("wgmma")] == [SourceLine("/twill/kernel.cu", 11)]
 
 
 def test_equal_labels_of_inline_ptx_are_different_loops() -> None:

@@ -150,12 +150,12 @@ def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.Monkey
 def test_a_build_without_a_report_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled, compiling = list[str](), building._nvrtc
 
-    def kept(text: str, arch: str, defines: dict[str, str], fused: bool) -> tuple[bytes, str, str]:
+    def retained(text: str, arch: str, defines: dict[str, str], fused: bool) -> tuple[bytes, str, str]:
         compiled.append(text)
         cubin, ptx, log = compiling(text, arch, defines, fused)
         return cubin, ptx, log if len(compiled) > 1 else ""
 
-    monkeypatch.setattr(building, "_nvrtc", kept)
+    monkeypatch.setattr(building, "_nvrtc", retained)
     build = compile_cubin(TINY)
     assert build.function("tiny").registers
     assert compiled[1].startswith(compiled[0]) and build.source == compiled[0]

@@ -10,7 +10,15 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
 from twill import exc
-from twill.codegen.lower.candidates import Attempt, Cost, LoweringCandidate, Refusal, candidates, main_loop, search
+from twill.codegen.lower.candidates import (
+    Attempt,
+    CandidateRefusal,
+    Cost,
+    LoweringCandidate,
+    candidates,
+    main_loop,
+    search,
+)
 from twill.codegen.lowering import lower
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
@@ -31,11 +39,11 @@ def spills() -> exc.BuildRejected:
 class Player:
     """Plays lowering: the outcomes of the candidates in the order in which they are tried."""
 
-    def __init__(self, *outcomes: str | Refusal | exc.CandidateRefused) -> None:
+    def __init__(self, *outcomes: str | CandidateRefusal | exc.CandidateRefused) -> None:
         self.outcomes = list(outcomes)
         self.tried: list[LoweringCandidate] = []
 
-    def __call__(self, candidate: LoweringCandidate) -> str | Refusal:
+    def __call__(self, candidate: LoweringCandidate) -> str | CandidateRefusal:
         self.tried.append(candidate)
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, exc.CandidateRefused):
@@ -48,7 +56,7 @@ def verdicts(attempts: list[Attempt]) -> list[str]:
 
 
 def test_the_first_candidate_that_is_not_refused_is_taken_and_every_one_is_recorded() -> None:
-    play, seen = Player(Refusal("no second group"), "made"), list[Attempt]()
+    play, seen = Player(CandidateRefusal("no second group"), "made"), list[Attempt]()
     assert search((OTHER, FIRST, LEAN), play, seen.append) == "made"
     assert play.tried == [OTHER, FIRST]
     assert [attempt.candidate for attempt in seen] == [OTHER, FIRST, LEAN]
@@ -73,7 +81,7 @@ def test_what_exceeds_shared_memory_is_not_tried_with_fewer_registers() -> None:
 
 def test_the_last_error_is_the_answer_if_every_candidate_is_refused() -> None:
     with pytest.raises(exc.SharedMemoryFull, match="too many bytes"):
-        search((OTHER, FIRST), Player(Refusal("no second group"), full()))
+        search((OTHER, FIRST), Player(CandidateRefusal("no second group"), full()))
 
 
 def test_an_error_that_no_candidate_mends_ends_the_search() -> None:

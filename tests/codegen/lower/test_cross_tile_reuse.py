@@ -15,11 +15,11 @@ from twill.codegen.lower.cross_tile_reuse import fits
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.actor import Actor
-from twill.codegen.verify.abstract.cross_tile_reuse import Stayer
-from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
+from twill.codegen.verify.abstract.cross_tile_reuse import ReuseCounter
+from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract_machine import run, trials, verify
 from twill.codegen.warp.expression import Expr, Local, Number, less
-from twill.codegen.warp.program import Alike, Expect, If, Let, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
+from twill.codegen.warp.program import CountReuse, Expect, If, Let, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
 
 GEMM, BANDED = Example("examples/gemm.py", "bf16-192"), Example("examples/gemm_bias_gelu.py", "bf16-192")
 
@@ -33,12 +33,12 @@ def loading(program: WarpProgram) -> WarpGroup:
     return next(group for group in program.groups if group.issuer)
 
 
-def lets(program: WarpProgram) -> list[Alike]:
-    return [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Alike)]
+def lets(program: WarpProgram) -> list[CountReuse]:
+    return [stmt for group in program.groups for stmt in group.body if isinstance(stmt, CountReuse)]
 
 
 def holds(expr: Expr, **arguments: int) -> bool:
-    return bool(evaluate(expr, Scope(arguments, (1, 1, 1), (0, 0, 0), no_element)))
+    return bool(evaluate(expr, EvaluationScope(arguments, (1, 1, 1), (0, 0, 0), no_element)))
 
 
 @pytest.mark.parametrize("example", [GEMM, BANDED])
@@ -90,7 +90,7 @@ def test_cta_s_have_runs_of_neighbours_in_launches_whose_tiles_fit_and_in_no_oth
 
 
 def test_what_neighbours_have_alike_is_counted_anew_with_each_column() -> None:
-    (stayer,) = Stayer.of(lowered(BANDED).groups)
+    (stayer,) = ReuseCounter.of(lowered(BANDED).groups)
     order = [(row, column, 0) for column in range(2) for row in range(3)]
     scalars = {"M": 384, "N": 384, "K": 256}
     found = [there for _, there in stayer.finds(order, (3, 2, 1), scalars)]
@@ -105,7 +105,7 @@ def changed(program: WarpProgram, change: Callable[[Stmt], Stmt]) -> WarpProgram
 
 def test_a_tile_that_is_taken_for_another_one_is_found() -> None:
     def column_left_out(stmt: Stmt) -> Stmt:
-        return replace(stmt, values=stmt.values[1:]) if isinstance(stmt, Alike) else stmt
+        return replace(stmt, values=stmt.values[1:]) if isinstance(stmt, CountReuse) else stmt
 
     def too_early(stmt: Stmt) -> Stmt:
         early = isinstance(stmt, Let) and stmt.name == "stays"

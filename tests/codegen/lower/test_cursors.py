@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.streams import event, executed, iteration, pipeline
-from twill.codegen.lower.cursors import Cursors, EventKey, Use
+from twill.codegen.lower.cursors import Cursors, CursorUse, EventKey
 from twill.codegen.lower.scalars import Iteration
-from twill.codegen.lower.stream import Event, Stream, arrange
+from twill.codegen.lower.stream import Stream, StreamEvent, arrange
 from twill.codegen.warp.program import Advance, Aref, Consumed, Get, Let, Stmt
 
 RING = Aref(0, "k", (0,), 3, 1, (0,), "tma", 64, 1, 4)
@@ -31,10 +31,10 @@ def last_of(stream: Stream) -> EventKey:
     return max(stream.events, key=lambda e: e.time).key
 
 
-def with_uses(stream: Stream, uses: dict[EventKey, Use]) -> Stream:
+def with_uses(stream: Stream, uses: dict[EventKey, CursorUse]) -> Stream:
     """The loop with what its events do to the ring around their reads, which say the cursor that they read by."""
 
-    def using(e: Event) -> Event:
+    def using(e: StreamEvent) -> StreamEvent:
         use = uses[e.key]
 
         def emit(at: Iteration) -> list[Stmt]:

@@ -19,16 +19,16 @@ from twill.codegen.print.sections import sections
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.parameters import parameters
 from twill.codegen.warp.program import (
+    INSTANCE_RING,
     INSTANCES,
-    TOLD,
     Acquire,
     Advance,
-    Claim,
     Consumed,
+    FetchInstance,
     Get,
-    Learn,
     Publish,
-    Tell,
+    PublishInstance,
+    ReceiveInstance,
     TmaLoad,
     WarpProgram,
     walk,
@@ -52,42 +52,44 @@ def example(file: str, spec: str, order: Order) -> WarpProgram:
 
 def test_unequal_trip_counts_are_worked_on_in_a_dynamic_order() -> None:
     assert unequal(planned(triangle()).plan) and not unequal(planned(gemm()).plan)
-    assert lowered().told is not None
-    assert lower(gemm(), scheduled(gemm()), H100).told is None
+    assert lowered().scheduler_ring is not None
+    assert lower(gemm(), scheduled(gemm()), H100).scheduler_ring is None
 
 
 @pytest.mark.usefixtures("at_root")
 def test_ctas_that_share_an_sm_claim_their_instances() -> None:
     chosen, static = (example("layer_norm", "bf16", order) for order in ORDERS)
     assert chosen.ctas == static.ctas > 1
-    assert chosen.told is not None and static.told is None
+    assert chosen.scheduler_ring is not None and static.scheduler_ring is None
 
 
 @pytest.mark.parametrize("order, dynamic", [("static", False), ("dynamic", True)])
 def test_what_is_asked_for_is_done(order: Order, dynamic: bool) -> None:
     for program in (triangle(), gemm()):
         assert is_dynamic(planned(program).plan, order) == dynamic
-        assert (lower(program, scheduled(program), H100, order=order).told is not None) == dynamic
+        assert (lower(program, scheduled(program), H100, order=order).scheduler_ring is not None) == dynamic
 
 
 def test_one_load_group_claims_and_all_others_learn() -> None:
     program = lowered()
-    assert program.told is not None
-    ring = program.arefs[program.told]
-    assert ring.transport == TOLD and program.groups[ring.producer].issuer
+    assert program.scheduler_ring is not None
+    ring = program.arefs[program.scheduler_ring]
+    assert ring.transport == INSTANCE_RING and program.groups[ring.producer].issuer
     assert ring.consumers == tuple(g.id for g in program.groups if g.id != ring.producer)
     assert (ring.full_count, ring.empty_count) == (1, 4 * len(ring.consumers))
     for group in program.groups:
         kinds = [type(stmt) for stmt in group.next]
         first = group.id == ring.producer
-        assert kinds == ([Acquire, Tell, Publish, Advance] if first else [Get, Learn, Consumed, Advance])
-        assert sum(isinstance(stmt, Claim) for stmt in group.stmts) == first
+        assert kinds == (
+            [Acquire, PublishInstance, Publish, Advance] if first else [Get, ReceiveInstance, Consumed, Advance]
+        )
+        assert sum(isinstance(stmt, FetchInstance) for stmt in group.stmts) == first
 
 
 def test_the_next_instance_is_claimed_behind_all_loads() -> None:
     (group,) = [group for group in lowered().groups if group.issuer]
     loads = [i for i, stmt in enumerate(group.body) if any(isinstance(s, TmaLoad) for s in walk((stmt,)))]
-    claims = [i for i, stmt in enumerate(group.body) if isinstance(stmt, Claim)]
+    claims = [i for i, stmt in enumerate(group.body) if isinstance(stmt, FetchInstance)]
     assert len(claims) == 1 and claims[0] > max(loads)
 
 
@@ -95,10 +97,10 @@ def test_the_next_instance_is_claimed_behind_all_loads() -> None:
 @pytest.mark.parametrize("file, spec", [("gemm", "bf16"), ("layer_norm", "bf16"), ("gemm_bias_gelu", "bf16")])
 def test_groups_in_turn_and_ctas_that_share_an_sm_may_claim(file: str, spec: str) -> None:
     program = example(file, spec, "dynamic")
-    assert program.told is not None and verify(program) == ()
+    assert program.scheduler_ring is not None and verify(program) == ()
     assert all(group.next for group in program.groups)
     if any(group.share[1] > 1 for group in program.groups):
-        assert program.arefs[program.told].empty_count == 8  # every group learns of every instance
+        assert program.arefs[program.scheduler_ring].empty_count == 8  # every group learns of every instance
         assert f"i32 {INSTANCES} = 0;" in print_cuda(program).text
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.kernels import H100
 from tests.tile_programs import Programs
 from twill.codegen.lower.flushes import Flush, flush
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.targets.base import target_of
 from twill.graph.build import wire
 
@@ -25,7 +25,7 @@ def flushed(make: Make, element: str = "f32") -> Flush:
     p.store("B", make(p, exponential))
     wired = wire(p.done())
     step = next(step for step in wired.flat.steps if step.op.kind == "exp")
-    return flush(Tiles(wired, target_of(H100), -1, 1), step.results[0])
+    return flush(TileLayouts(wired, target_of(H100), -1, 1), step.results[0])
 
 
 def constant(p: Programs, value: float) -> int:

@@ -29,7 +29,7 @@ from twill.codegen.warp.expression import Apply, Number, NumPrograms, ProgramId
 from twill.codegen.warp.program import Fused, If, LoadGlobal, Stmt, StoreGlobal, TmaLoad, TmaStore, WarpProgram, walk
 from twill.codegen.warp.text import text
 from twill.graph.build import dependence_graph
-from twill.kernel.problem import Problem
+from twill.kernel.problem import ProblemTable
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
@@ -39,7 +39,7 @@ def made(count: int = 2) -> WarpProgram:
     return fused(rows(), count)
 
 
-def problem(*grid: int) -> Problem:
+def problem(*grid: int) -> ProblemTable:
     """Launches of `rows` with that grid."""
     return replace(derived_problem(rows()), grid=tuple(map(str, grid)))
 

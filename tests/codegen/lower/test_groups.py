@@ -10,18 +10,18 @@ from tests.kernels import H100
 from twill import exc
 from twill.codegen.lower.groups import warp_groups, with_registers
 from twill.machine.occupancy import register_pool
-from twill.schedule.document import Op, Schedule, WarpGroup
+from twill.schedule.document import Schedule, ScheduledOp, ScheduledWarpGroup
 
 
-def group(number: int, context: str, registers: int) -> WarpGroup:
-    return WarpGroup(id=number, role=f"{context} {number}", context=context, registers=registers, threads=128)
+def group(number: int, context: str, registers: int) -> ScheduledWarpGroup:
+    return ScheduledWarpGroup(id=number, role=f"{context} {number}", context=context, registers=registers, threads=128)
 
 
-def op(loop: int, warp_group: int, kind: str = "tma load") -> Op:
-    return Op.model_construct(loop=loop, warp_group=warp_group, op=kind)
+def op(loop: int, warp_group: int, kind: str = "tma load") -> ScheduledOp:
+    return ScheduledOp.model_construct(loop=loop, warp_group=warp_group, op=kind)
 
 
-def schedule(groups: Sequence[WarpGroup], ops: Sequence[Op] = ()) -> Schedule:
+def schedule(groups: Sequence[ScheduledWarpGroup], ops: Sequence[ScheduledOp] = ()) -> Schedule:
     return Schedule.model_construct(warp_groups=tuple(groups), ops=tuple(ops))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twill.codegen.lower.index_set_splitting import direction, growth, phases
+from twill.codegen.lower.index_set_splitting import direction, growth, split_index_set
 from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, ProgramId, add, multiply, subtract
 from twill.codegen.warp.program import Compute, If, Reg, Stmt, WaitGroups
 
@@ -24,32 +24,32 @@ def steady(*guards: Expr) -> list[Stmt]:
 
 def test_what_begins_to_hold_gets_a_steady_state_of_its_own_behind_the_other() -> None:
     guard = compare(multiply(STEP, Number(128)), "ge", ProgramId(0))
-    assert phases(steady(guard), "step") == ([WAIT, WORK], guard, [WAIT, MASK, WORK])
+    assert split_index_set(steady(guard), "step") == ([WAIT, WORK], guard, [WAIT, MASK, WORK])
 
 
 def test_what_ends_to_hold_comes_first() -> None:
     guard = compare(add(multiply(STEP, Number(64)), ProgramId(0)), "lt", Local("t"))
     until = compare(add(multiply(STEP, Number(64)), ProgramId(0)), "ge", Local("t"))
-    assert phases(steady(guard), "step") == ([WAIT, MASK, WORK], until, [WAIT, WORK])
+    assert split_index_set(steady(guard), "step") == ([WAIT, MASK, WORK], until, [WAIT, WORK])
 
 
 def test_what_a_guard_chooses_is_known_in_either() -> None:
     guard = compare(STEP, "ge", Number(3))
     chosen = Compute("mul", (Reg(1), Apply("select", (guard, Number(1.0, "f32"), Local("s", "f32")), "f32")), 1)
-    found = phases([*steady(guard), chosen], "step")
+    found = split_index_set([*steady(guard), chosen], "step")
     assert found is not None
     assert found[0][-1] == Compute("mul", (Reg(1), Local("s", "f32")), 1)
     assert found[2][-1] == Compute("mul", (Reg(1), Number(1.0, "f32")), 1)
 
 
 def test_without_a_guard_or_with_several_nothing_changes() -> None:
-    assert phases([WAIT, WORK], "step") is None
-    assert phases(steady(compare(STEP, "ge", Number(3)), compare(STEP, "ge", Number(4))), "step") is None
+    assert split_index_set([WAIT, WORK], "step") is None
+    assert split_index_set(steady(compare(STEP, "ge", Number(3)), compare(STEP, "ge", Number(4))), "step") is None
 
 
 def test_a_guard_that_comes_and_goes_is_left_alone() -> None:
     both = Apply("or", (compare(STEP, "lt", Number(3)), compare(STEP, "ge", Number(7))), "i1")
-    assert phases(steady(both), "step") is None
+    assert split_index_set(steady(both), "step") is None
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_the_printed_order_is_this_one(order: Order) -> None:
     names = dict(re.findall(r"(?:const [ui]32|,) (\w+) = ((?:[^,;(]|\([^()]*\))+)", lines))
     blocks, heads, ctas, together = 5, 6, 4, 4
     common = {"others": heads, "grid0": blocks}
-    (kept,) = re.findall(r"store_shared4\(smem \+ walk_at, {(.*)}\)", text)
+    (retained,) = re.findall(r"store_shared4\(smem \+ walk_at, {(.*)}\)", text)
     common["most"] = together
     (wide,) = re.findall(r"  u32 together = (.*);  //", text)
     common["together"] = eval(wide.replace("/", "//"), common.copy())
@@ -118,7 +118,7 @@ def test_the_printed_order_is_this_one(order: Order) -> None:
     while eval(narrow, common.copy()):
         common["together"] -= 1
     assert common["together"] == evenly(heads, together) == 3
-    walk = SimpleNamespace(**dict(zip("xyzw", eval(kept.replace("/", "//"), common), strict=True)))
+    walk = SimpleNamespace(**dict(zip("xyzw", eval(retained.replace("/", "//"), common), strict=True)))
     expected = list(ordered((blocks, heads), GROWS, together))
     for instance in range(blocks * heads):
         known = {"grid0": blocks, "grid1": heads, "ctas": ctas, "instance": instance, "cta": instance % ctas,
@@ -128,8 +128,8 @@ def test_the_printed_order_is_this_one(order: Order) -> None:
             said = re.sub(r"^(.*) \? (.*) : (.*)$", r"(\2) if (\1) else (\3)", said)
             known[name] = eval(said, {"min": min}, known)
         if dynamic:
-            told = re.findall(r"told = {(.*)}", lines)[0].replace("/", "//")
-            assert eval(f"[{told}]", {}, known)[:2] == list(expected[instance][:2])
+            listed = re.findall(r"told = {(.*)}", lines)[0].replace("/", "//")
+            assert eval(f"[{listed}]", {}, known)[:2] == list(expected[instance][:2])
             continue
         assert (known["program_id_0"], known["program_id_1"]) == expected[rank(instance, ctas, len(expected))][:2]
 

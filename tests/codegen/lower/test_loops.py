@@ -88,11 +88,9 @@ def named(group: WarpGroup, number: int) -> str:
 def test_each_row_block_multiplies_its_columns_of_what_joins_them_and_stores_those() -> None:
     columns = []
     for group in backward().groups[:2]:
-        products = [
-            s for s in walk(loop(group).steady) if isinstance(s, Multiply) and named(group, s.accumulator) == "dq"
-        ]
-        assert [backward().buffers[s.b.buffer].name for s in products] == ["k.0", "k.1"]
-        columns += [s.b.columns for s in products]
+        mmas = [s for s in walk(loop(group).steady) if isinstance(s, Multiply) and named(group, s.accumulator) == "dq"]
+        assert [backward().buffers[s.b.buffer].name for s in mmas] == ["k.0", "k.1"]
+        columns += [s.b.columns for s in mmas]
     assert columns == [(0, 64), (0, 64), (64, 128), (64, 128)]
 
 

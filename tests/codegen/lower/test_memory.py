@@ -15,23 +15,23 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import gemm
 from twill import exc
-from twill.codegen.lower.memory import Memory, element_bytes
+from twill.codegen.lower.memory import SharedMemoryPlan, element_bytes
 from twill.codegen.lowering import lower, with_barriers
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.program import NamedBarrier, TensorMap
+from twill.codegen.warp.program import NamedBarrier, TensorMapSpec
 
 ELEMENTS = ("bf16", "f32", "f8e4m3", "i1", "i64")
 SHAPES = st.one_of(
     st.tuples(st.integers(1, 2048)), st.tuples(st.sampled_from((8, 64, 100, 128)), st.sampled_from((3, 8, 16, 64, 256)))
 )
 TILES = st.lists(st.tuples(SHAPES, st.sampled_from(ELEMENTS), st.integers(1, 4)), min_size=1, max_size=6)
-MAP = TensorMap(-1, "x", "bf16", (None,), (Number(1),), Number(0), (64,), 128)
+MAP = TensorMapSpec(-1, "x", "bf16", (None,), (Number(1),), Number(0), (64,), 128)
 
 
 @settings(max_examples=60, deadline=None)
 @given(TILES)
 def test_tiles_are_aligned_and_apart(tiles: list[tuple[tuple[int, ...], str, int]]) -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     for number, (shape, element, slots) in enumerate(tiles):
         memory.buffer(f"b{number}", shape, element, slots)
     buffers, total = memory.place(1 << 30)
@@ -56,7 +56,7 @@ def test_tiles_are_aligned_and_apart(tiles: list[tuple[tuple[int, ...], str, int
     ],
 )
 def test_the_widest_swizzle_that_divides_a_row(shape: tuple[int, ...], element: str, swizzle: int, panel: int) -> None:
-    made = Memory("k.py").buffer("t", shape, element, 2)
+    made = SharedMemoryPlan("k.py").buffer("t", shape, element, 2)
     assert (made.swizzle, made.panel) == (swizzle, panel)
     assert made.bytes >= prod(shape) * element_bytes(element)
 
@@ -66,7 +66,7 @@ def test_elements_of_one_bit_take_a_byte() -> None:
 
 
 def test_barriers_of_rings_are_counted() -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     tile = memory.buffer("t", (64, 64), "bf16", 3)
     memory.aref("t", (tile.id,), 1, (0,), "tma", (1, 4))
     _, total = memory.place(1 << 20)
@@ -74,7 +74,7 @@ def test_barriers_of_rings_are_counted() -> None:
 
 
 def test_memory_that_does_not_do_names_what_is_in_it() -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     memory.buffer("keys", (128, 128), "bf16", 7)
     with pytest.raises(exc.SharedMemoryFull) as raised:
         memory.place(200_000)
@@ -84,14 +84,14 @@ def test_memory_that_does_not_do_names_what_is_in_it() -> None:
 
 
 def test_only_the_tma_counts_bytes() -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     a, b = memory.buffer("a", (64, 64), "bf16", 2), memory.buffer("b", (64, 32), "bf16", 2)
     assert memory.aref("ab", (a.id, b.id), 1, (0,), "tma", (1, 4)).bytes == 8192 + 4096
     assert memory.aref("r", (a.id,), 1, (0,), "registers", (4, 4)).bytes == 0
 
 
 def test_a_deeper_ring_has_deeper_buffers() -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     tile = memory.buffer("t", (64, 64), "bf16", 2)
     ring = memory.aref("t", (tile.id,), 1, (0,), "tma", (1, 4))
     assert memory.with_depth(ring, 5) == memory.arefs[ring.id] == replace(ring, depth=5)
@@ -99,13 +99,13 @@ def test_a_deeper_ring_has_deeper_buffers() -> None:
 
 
 def test_equal_maps_are_one() -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     first, again, other = memory.map(MAP), memory.map(MAP), memory.map(replace(MAP, swizzle=64))
     assert (first.id, again.id, other.id) == (0, 0, 1)
 
 
 def test_a_barrier_of_one_name_is_one() -> None:
-    memory = Memory("k.py")
+    memory = SharedMemoryPlan("k.py")
     assert memory.barrier("turn", (0, 1)) == memory.barrier("turn", (0, 1))
     assert memory.barrier("group 0", (0,)).threads == 128
     assert memory.barriers[0].threads == 256

@@ -25,7 +25,7 @@ def lowered(program: TileProgram) -> WarpProgram:
 
 
 def statements(program: WarpProgram, kind: type) -> list[object]:
-    """Of every group, but of one only of those that take instances in turn."""
+    """Of every group, but of one only of those that take instances alternately."""
     groups = [group for group in program.groups if group.share[0] == 0]
     return [stmt for group in groups for stmt in walk(group.body) if isinstance(stmt, kind)]
 
@@ -143,8 +143,8 @@ def test_index_arithmetic_is_made_where_it_is_used() -> None:
     def work(p: Programs, acc: int) -> None:
         columns = p.op("range", shape=(64,), start=0, end=64)
         seen = p.op("compare", columns, p.constant(40, (64,)), element="i1", predicate="lt", signed=1)
-        kept = p.op("select", p.row(seen, 64), acc, p.constant(0.0, (64, 64), "f32"), name="kept")
-        p.store("D", p.op("cast", kept, element="f16"))
+        retained = p.op("select", p.row(seen, 64), acc, p.constant(0.0, (64, 64), "f32"), name="kept")
+        p.store("D", p.op("cast", retained, element="f16"))
 
     made = lowered(product(work))
     assert len(statements(made, Range)) == 1
@@ -181,8 +181,8 @@ def test_a_carried_offset_is_computed_from_the_iteration() -> None:
         b = p.load("B", (64, 64), at=(k.i * 64, 0), name="b")
         seen = p.op("compare", columns, p.op("splat", trips, shape=(64,)), element="i1", predicate="lt", signed=1)
         s = p.dot(a, b, name="s")
-        kept = p.op("select", p.row(seen, 64), s, p.constant(0.0, (64, 64), "f32"), name="kept")
-        k.yields = [p.op("add", acc, kept), p.op("add", columns, p.constant(64, (64,)))]
+        retained = p.op("select", p.row(seen, 64), s, p.constant(0.0, (64, 64), "f32"), name="kept")
+        k.yields = [p.op("add", acc, retained), p.op("add", columns, p.constant(64, (64,)))]
     p.store("C", p.op("cast", k.results[0], element="f16"))
     made = lowered(p.done())
     assert verify(made) == ()

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.kernels import H100
 from tests.streams import TRIP, executed, iteration, pipeline
-from twill.codegen.lower.ordering_barriers import Turn, begin, end, give, turns, wait
+from twill.codegen.lower.ordering_barriers import OrderingBarrier, begin, end, give, ordering_barriers, wait
 from twill.codegen.lower.scalars import Iteration
-from twill.codegen.lower.stream import Event, Stream, arrange
+from twill.codegen.lower.stream import Stream, StreamEvent, arrange
 from twill.codegen.lower.task import Task
 from twill.codegen.warp.program import Arrive, Let, Stmt, Sync
 from twill.graph.dependence import Node
@@ -33,34 +33,36 @@ def task(number: int, group: int, start: int, busy: int = BUSY, hold: int = 0) -
     return Task((0, number, group), NODE, (), (group,), start, busy, hold, busy)
 
 
-def body(task: Task, given: Sequence[Turn], barriers: dict[Turn, int], at: Iteration) -> list[Stmt]:
+def body(
+    task: Task, given: Sequence[OrderingBarrier], barriers: dict[OrderingBarrier, int], at: Iteration
+) -> list[Stmt]:
     """A product between its waits and arrivals, as the lowering puts them."""
     made: list[Stmt] = []
     for turn in given:
-        if task.place in turn.to.products:
+        if task.place in turn.to.mmas:
             made += wait(turn, task.place, barriers[turn], at, TRIP)
     made.append(Let(f"{task.place[1]}", at.number))
     for turn in given:
-        if task.place in turn.of.products:
+        if task.place in turn.of.mmas:
             made += give(turn, task.place, barriers[turn], at, TRIP)
     return made
 
 
-def stream_of(group: int, products: Sequence[Task], given: Sequence[Turn], interval: int) -> Stream:
+def stream_of(group: int, mmas: Sequence[Task], given: Sequence[OrderingBarrier], interval: int) -> Stream:
     barriers = {turn: number for number, turn in enumerate(given)}
     events = [
-        Event(("issue", t.place[1]), t.start, partial(body, t, given, barriers))
-        for t in products
+        StreamEvent(("issue", t.place[1]), t.start, partial(body, t, given, barriers))
+        for t in mmas
         if t.groups == (group,)
     ]
     return arrange(events, interval)
 
 
 def statements(
-    group: int, products: Sequence[Task], given: Sequence[Turn], interval: int, trips: Sequence[int]
+    group: int, mmas: Sequence[Task], given: Sequence[OrderingBarrier], interval: int, trips: Sequence[int]
 ) -> Iterator[tuple[int, Stmt]]:
     """(instance, statement) of a persistent warp group that runs its loop once for each of `trips`."""
-    stream = stream_of(group, products, given, interval)
+    stream = stream_of(group, mmas, given, interval)
     for number, turn in enumerate(given):
         if turn.of.group == group:
             yield from ((0, stmt) for stmt in begin(turn, number))
@@ -72,11 +74,11 @@ def statements(
 
 
 def play(
-    products: Sequence[Task], given: Sequence[Turn], interval: int, trips: Sequence[int], seed: int
+    mmas: Sequence[Task], given: Sequence[OrderingBarrier], interval: int, trips: Sequence[int], seed: int
 ) -> list[tuple[int, int, int]]:
     """One interleaving of the groups; (instance, iteration, product) in the order in which products are issued."""
     luck = random.Random(seed)
-    running = {g: statements(g, products, given, interval, trips) for g in {t.groups[0] for t in products}}
+    running = {g: statements(g, mmas, given, interval, trips) for g in {t.groups[0] for t in mmas}}
     arrived: dict[int, set[int]] = {number: set() for number in range(len(given))}
     blocked: dict[int, int] = {}  # group -> the barrier that it waits on
     issued: list[tuple[int, int, int]] = []
@@ -103,13 +105,13 @@ def play(
     return issued
 
 
-def runs_in_order(issued: Sequence[tuple[int, int, int]], given: Sequence[Turn]) -> bool:
+def runs_in_order(issued: Sequence[tuple[int, int, int]], given: Sequence[OrderingBarrier]) -> bool:
     """Whether the runs of products follow one another round and round, in every instance."""
     first = next(turn.to for turn in given if turn.wraps)
     cycle = [first]
     while len(cycle) < len(given):
         cycle.append(next(turn.to for turn in given if turn.of == cycle[-1]))
-    place = {p[1]: (n, run.offsets[i]) for n, run in enumerate(cycle) for i, p in enumerate(run.products)}
+    place = {p[1]: (n, run.offsets[i]) for n, run in enumerate(cycle) for i, p in enumerate(run.mmas)}
     order = [(instance, at - place[number][1], place[number][0]) for instance, at, number in issued]
     return order == sorted(order)
 
@@ -133,11 +135,11 @@ def kernels(draw: st.DrawFn) -> tuple[list[Task], int]:
 @settings(max_examples=40, deadline=None)
 @given(kernels(), st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 9))
 def test_products_take_turns_in_any_interleaving(made: tuple[list[Task], int], trips: list[int], seed: int) -> None:
-    products, interval = made
-    given = turns(products, (), interval, SLACK)
-    assert len(given) == len({t.groups for t in products})
-    issued = play(products, given, interval, trips, seed)
-    assert len(issued) == len(set(issued)) == sum(trips) * len(products)
+    mmas, interval = made
+    given = ordering_barriers(mmas, (), interval, SLACK)
+    assert len(given) == len({t.groups for t in mmas})
+    issued = play(mmas, given, interval, trips, seed)
+    assert len(issued) == len(set(issued)) == sum(trips) * len(mmas)
     assert runs_in_order(issued, given)
 
 
@@ -148,7 +150,7 @@ def ping_pong() -> list[Task]:
 
 @pytest.mark.parametrize("trips", [(0,), (1,), (2,), (5,), (0, 3, 0, 1), (1, 1, 4)])
 def test_ping_pong(trips: tuple[int, ...]) -> None:
-    given = turns(ping_pong(), (), 100, SLACK)
+    given = ordering_barriers(ping_pong(), (), 100, SLACK)
     assert [(turn.of.group, turn.to.group, turn.wraps) for turn in given] == [(1, 0, True), (0, 1, False)]
     assert given[0].to.offsets == (1, 0)
     for seed in range(5):
@@ -156,58 +158,58 @@ def test_ping_pong(trips: tuple[int, ...]) -> None:
 
 
 def test_without_turns_the_order_is_lost() -> None:
-    given = turns(ping_pong(), (), 100, SLACK)
+    given = ordering_barriers(ping_pong(), (), 100, SLACK)
     assert not all(runs_in_order(play(ping_pong(), (), 100, (4,), seed), given) for seed in range(5))
 
 
 @pytest.mark.parametrize("trips", [(1,), (1, 1), (2, 1), (4,)])
 def test_the_products_of_a_run_may_be_far_apart(trips: tuple[int, ...]) -> None:
-    products = [task(0, 0, 0), task(1, 0, 210), task(2, 1, 50), task(3, 1, 260)]
-    given = turns(products, (), 100, SLACK)
+    mmas = [task(0, 0, 0), task(1, 0, 210), task(2, 1, 50), task(3, 1, 260)]
+    given = ordering_barriers(mmas, (), 100, SLACK)
     assert given[0].to.offsets == (2, 0)
     for seed in range(5):
-        assert runs_in_order(play(products, given, 100, trips, seed), given)
+        assert runs_in_order(play(mmas, given, 100, trips, seed), given)
 
 
 # -- when there are no turns --------------------------------------------------------------------
 
 
 def test_one_group_needs_none() -> None:
-    assert turns([task(0, 0, 0), task(1, 0, 50)], (), 100, SLACK) == ()
+    assert ordering_barriers([task(0, 0, 0), task(1, 0, 50)], (), 100, SLACK) == ()
 
 
 def test_none_without_products() -> None:
-    assert turns([], (), 100, SLACK) == ()
+    assert ordering_barriers([], (), 100, SLACK) == ()
 
 
 def test_none_if_a_group_has_two_runs() -> None:
     mixed = [task(0, 0, 0), task(1, 1, 25), task(2, 0, 50), task(3, 1, 75)]
-    assert turns(mixed, (), 100, SLACK) == ()
+    assert ordering_barriers(mixed, (), 100, SLACK) == ()
 
 
 def test_none_if_groups_run_ahead_differently() -> None:
     uneven = [task(0, 0, 0), task(1, 0, 110), task(2, 1, 50), task(3, 1, 60)]
-    assert turns(uneven, (), 100, SLACK) == ()
+    assert ordering_barriers(uneven, (), 100, SLACK) == ()
 
 
 def test_none_if_a_short_loop_has_runs_in_one_group_only() -> None:
     """Both reach two iterations ahead; but in a loop of one iteration, only one of them has a product in between."""
-    products = [task(0, 0, 0), task(1, 0, 210), task(2, 0, 220), task(3, 1, 50), task(4, 1, 160), task(5, 1, 270)]
-    assert turns(products, (), 100, SLACK) == ()
+    mmas = [task(0, 0, 0), task(1, 0, 210), task(2, 0, 220), task(3, 1, 50), task(4, 1, 160), task(5, 1, 270)]
+    assert ordering_barriers(mmas, (), 100, SLACK) == ()
 
 
 @pytest.mark.parametrize(("spare", "expected"), [(SLACK, 2), (SLACK - 0.01, 0)])
 def test_none_if_a_group_has_no_time_to_wait(spare: float, expected: int) -> None:
     """A group that computes nearly always would only pass its delay on."""
     interval = 1000
-    products = [task(0, 0, 0, busy=100), task(1, 1, 500, busy=100)]
+    mmas = [task(0, 0, 0, busy=100), task(1, 1, 500, busy=100)]
     work = task(2, 1, 600, busy=0, hold=round(interval * (1 - spare)) - 100)
-    assert len(turns(products, [work], interval, SLACK)) == expected
-    assert len(turns(products, [replace(work, groups=(2,))], interval, SLACK)) == 2
+    assert len(ordering_barriers(mmas, [work], interval, SLACK)) == expected
+    assert len(ordering_barriers(mmas, [replace(work, groups=(2,))], interval, SLACK)) == 2
 
 
 def test_three_groups_go_round() -> None:
-    given = turns([task(0, 0, 0), task(1, 1, 33), task(2, 2, 66)], (), 100, SLACK)
+    given = ordering_barriers([task(0, 0, 0), task(1, 1, 33), task(2, 2, 66)], (), 100, SLACK)
     assert [turn.wraps for turn in given] == [True, False, False]
     assert all(before.to == after.of for before, after in pairwise(given))
     assert given[-1].to == given[0].of

@@ -10,7 +10,7 @@ from tests.lowered import planned
 from tests.tile_programs import attention, gemm
 from twill.codegen.lower.place import PAIR, place
 from twill.codegen.lower.placement import Placement
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.staging import staged, staging_bytes
 
 
@@ -34,7 +34,7 @@ def test_a_tile_of_straight_line_code_has_a_second_slot_for_the_next_instance_wh
     loops = sum(r.buffer.bytes * PAIR for r in roomy.by_place.values() if not r.held)
     held = sum(r.buffer.bytes for r in roomy.by_place.values() if r.held)
     least = loops + held + staging_bytes(staged(roomy.plan), roomy.panels) + H100.emitting.spare_shared.whole
-    with mock.patch.object(Plan, "capacity", least + held - 1):
+    with mock.patch.object(LoweringPlan, "capacity", least + held - 1):
         found = by_name(place(tight))
     assert [found[name] for name in ("q.0", "q.1")] == [(True, "tma", 1)] * 2
 

@@ -10,7 +10,7 @@ import pytest
 from tests.kernels import H100
 from tests.tile_programs import Programs
 from twill.codegen.lower.ranges import at_least
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.targets.base import target_of
 from twill.graph.build import wire
 
@@ -25,7 +25,7 @@ def bound(make: Make) -> float:
     p.store("B", made, at=(0,))
     wired = wire(p.done())
     store = next(step for step in wired.flat.steps if step.op.kind == "tile_store")
-    return at_least(Tiles(wired, target_of(H100), -1, 1), store.operands[0])
+    return at_least(TileLayouts(wired, target_of(H100), -1, 1), store.operands[0])
 
 
 def constant(p: Programs, value: float) -> int:

@@ -90,7 +90,7 @@ def test_the_room_is_what_the_budgets_leave_beyond_the_schedule() -> None:
 
 
 def resident_at(given: Schedule) -> bool:
-    return bool(plan_of(wire(kernel(FULL).program), given, machine()).resident)
+    return bool(plan_of(wire(kernel(FULL).program), given, machine()).register_operands)
 
 
 @pytest.mark.parametrize("kind", [LoadShared, Consumed])
@@ -127,9 +127,9 @@ def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(emitting, "build_kernel", build)
     monkeypatch.setattr(emitting, "verify", lambda program, problem: ())
-    told: list[str] = []
+    listed: list[str] = []
     make: Callable[[], Any] = lambda: emit(  # noqa: E731
-        kernel(FULL).wired, kernel(FULL).specialization, schedule(FULL), machine(), told.append
+        kernel(FULL).wired, kernel(FULL).specialization, schedule(FULL), machine(), listed.append
     )
     assert make() == "kernel" and built == [lowered(FULL), lowered(FULL, hold=False)]
-    assert any("with less in registers" in text for text in told)
+    assert any("with less in registers" in text for text in listed)

@@ -8,7 +8,7 @@ from functools import cache
 from tests.lowered import planned, registers_of
 from tests.streams import event
 from tests.tile_programs import Programs, attention, gemm
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.registers import Made, Overwritten, Reading, Registers, versions
 from twill.codegen.lower.stream import Stream, arrange
 from twill.codegen.lower.task import Source
@@ -19,11 +19,11 @@ DEFINE, READ, OTHER = ("issue", 0), ("issue", 1), ("issue", 2)
 
 
 @cache
-def plan() -> Plan:
+def plan() -> LoweringPlan:
     return planned(gemm()).plan
 
 
-def step(plan: Plan, name: str) -> int:
+def step(plan: LoweringPlan, name: str) -> int:
     return next(i for i, s in enumerate(plan.flat.steps) if s.op.name == name)
 
 

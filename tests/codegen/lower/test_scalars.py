@@ -8,7 +8,7 @@ import pytest
 from tests.tile_programs import Programs
 from twill import exc
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
-from twill.codegen.verify.abstract.scalars import Scope, integer
+from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.warp.expression import Expr, Local, Number, NumPrograms, ProgramId, Symbol
 from twill.graph.build import wire
 from twill.tile.affine import Polynomial
@@ -23,7 +23,7 @@ def finish(p: Programs) -> ScalarTable:
 
 def number(table: ScalarTable, expr: Expr, index: int = 0, step: int = 0, **arguments: int) -> int:
     """What an expression is, with all that is defined once."""
-    scope = Scope(arguments, (8, 8, 8), (index, 0, 0), lambda fragment: 0, {"step": step})
+    scope = EvaluationScope(arguments, (8, 8, 8), (index, 0, 0), lambda fragment: 0, {"step": step})
     for value in sorted(table.lets):
         let = table.lets[value]
         scope.names[let.name] = integer(let.value, scope)
@@ -97,7 +97,7 @@ def test_a_counter_is_refused_outside_its_loop() -> None:
     p, inner, _, _ = looping()
     table = finish(p)
     with pytest.raises(exc.UnsupportedInKernel, match="outside its loop") as raised:
-        table.apply(table.wired.purity.makers[inner], inner, OUTSIDE)
+        table.apply(table.wired.uniformity.makers[inner], inner, OUTSIDE)
     assert raised.value.line == only_loop(table).line
 
 

@@ -40,7 +40,7 @@ def stores(group: WarpGroup) -> list[Stmt]:
 
 
 def test_a_staging_buffer_is_waited_for_written_fenced_and_copied() -> None:
-    group, other = storing(lowered())  # they take program instances in turn
+    group, other = storing(lowered())  # they take program instances alternately
     assert [type(stmt) for stmt in stores(other)] == [type(stmt) for stmt in stores(group)]
     kinds = [type(stmt) for stmt in stores(group)]
     copies = kinds.count(TmaStore)

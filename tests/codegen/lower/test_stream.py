@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.streams import event, executed, iteration, pipeline
-from twill.codegen.lower.stream import Event, Stream, arrange, cost_of_cut, cut_at
+from twill.codegen.lower.stream import Stream, StreamEvent, arrange, cost_of_cut, cut_at
 from twill.codegen.warp.program import Commit, Copy, Let, Pipeline, Stmt, WaitGroups, walk
 
 TRIPS = (-1, 0, 1, 2, 3, 6)
 SHARED = 1000  # an operand A that several products read
 
 
-def product(number: int, time: int, until: int, matters: bool = True) -> list[Event]:
+def product(number: int, time: int, until: int, matters: bool = True) -> list[StreamEvent]:
     """A product and the wait for it. Its accumulator is fragment `number`, its operand A fragment SHARED."""
     issue = replace(event("issue", number, time), multiplies=True)
     return [
@@ -30,11 +30,11 @@ def product(number: int, time: int, until: int, matters: bool = True) -> list[Ev
 
 
 @st.composite
-def loops(draw: st.DrawFn) -> tuple[list[Event], int]:
+def loops(draw: st.DrawFn) -> tuple[list[StreamEvent], int]:
     """Events of a loop and its interval. A product is waited for before it is issued again, as the lowering sees to."""
     interval = draw(st.integers(2, 12))
     times = st.integers(0, 4 * interval)
-    made: list[Event] = []
+    made: list[StreamEvent] = []
     for number in range(draw(st.integers(0, 3))):
         time = draw(times)
         made += product(number, time, time + draw(st.integers(1, interval - 1)), draw(st.booleans()))
@@ -52,19 +52,19 @@ def said(stmts: Sequence[Stmt]) -> list[tuple[str, int]]:
     return [(stmt.name, iteration(stmt)) for stmt in stmts if isinstance(stmt, Let)]
 
 
-def cyclic(events: Sequence[Event], interval: int) -> list[Event]:
+def cyclic(events: Sequence[StreamEvent], interval: int) -> list[StreamEvent]:
     """Events in the order of their rows."""
     return sorted(events, key=lambda e: (e.time % interval, e.time))
 
 
-def name(event: Event) -> str:
+def name(event: StreamEvent) -> str:
     return f"{event.key[0]} {event.key[1]}"
 
 
 @settings(max_examples=30, deadline=None)
 @given(loops())
 def test_every_event_happens_once_in_every_iteration_in_the_order_of_the_schedule(
-    made: tuple[list[Event], int],
+    made: tuple[list[StreamEvent], int],
 ) -> None:
     events, interval = made
     stream = arrange(events, interval)
@@ -82,7 +82,7 @@ def test_every_event_happens_once_in_every_iteration_in_the_order_of_the_schedul
 
 @settings(max_examples=30, deadline=None)
 @given(loops(), st.integers(0, 20))
-def test_any_cut_keeps_the_order(made: tuple[list[Event], int], cut: int) -> None:
+def test_any_cut_keeps_the_order(made: tuple[list[StreamEvent], int], cut: int) -> None:
     events, interval = made
     stream = cut_at(cyclic(events, interval), cut % len(events), interval)
     times = {name(e): e.time for e in events}
@@ -122,7 +122,7 @@ class Flight:
 
 @settings(max_examples=30, deadline=None)
 @given(loops())
-def test_a_wait_covers_its_product_and_leaves_younger_ones_in_flight(made: tuple[list[Event], int]) -> None:
+def test_a_wait_covers_its_product_and_leaves_younger_ones_in_flight(made: tuple[list[StreamEvent], int]) -> None:
     events, interval = made
     stream = arrange(events, interval)
     behind = {e.key[1] for e in stream.events if e.stage > stream.stages}
@@ -144,13 +144,13 @@ def test_a_wait_covers_its_product_and_leaves_younger_ones_in_flight(made: tuple
 
 @given(loops())
 @settings(max_examples=25, deadline=None)
-def test_the_number_of_groups_does_not_depend_on_guards(made: tuple[list[Event], int]) -> None:
+def test_the_number_of_groups_does_not_depend_on_guards(made: tuple[list[StreamEvent], int]) -> None:
     events, interval = made
     stream = arrange(events, interval)
-    products = sum(e.multiplies for e in events)
+    mmas = sum(e.multiplies for e in events)
     for trip in range(1, 6):
         commits = sum(isinstance(stmt, Commit) for stmt in run(stream, trip))
-        assert commits == products * (max(trip, stream.stages) + stream.stages)
+        assert commits == mmas * (max(trip, stream.stages) + stream.stages)
 
 
 def test_a_wait_says_what_it_frees_only_if_that_matters() -> None:
@@ -250,7 +250,7 @@ def test_a_product_that_nothing_touches_may_be_in_flight_to_save_a_stage() -> No
 
 @settings(max_examples=25, deadline=None)
 @given(loops())
-def test_no_cut_is_better(made: tuple[list[Event], int]) -> None:
+def test_no_cut_is_better(made: tuple[list[StreamEvent], int]) -> None:
     events, interval = made
     stream = arrange(events, interval)
     cuts = [cut_at(cyclic(events, interval), cut, interval) for cut in range(len(events))]
@@ -265,7 +265,7 @@ def test_no_cut_is_better(made: tuple[list[Event], int]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(loops(), st.data())
-def test_executions_counts_what_happens_in_between(made: tuple[list[Event], int], data: st.DataObject) -> None:
+def test_executions_counts_what_happens_in_between(made: tuple[list[StreamEvent], int], data: st.DataObject) -> None:
     events, interval = made
     stream = arrange(events, interval)
     start, end, of = (data.draw(st.sampled_from(stream.events)) for _ in range(3))
@@ -288,8 +288,8 @@ def test_readers_find_older_versions(interval: int, start: int, later: int, carr
     read = event("read", 0, start + later - (interval if carried else 0))
     stream = arrange([define, read, event("work", 0, other)], interval)
     ago = stream.executions(define.key, read.key, define.key, int(carried))
-    kept: list[Stmt] = [Copy(version - 1, version) for version in range(ago, 0, -1)]
-    defining = replace(stream.event(define.key), keep=lambda: kept, carried=carried)
+    retained: list[Stmt] = [Copy(version - 1, version) for version in range(ago, 0, -1)]
+    defining = replace(stream.event(define.key), keep=lambda: retained, carried=carried)
     stream = replace(stream, events=tuple(defining if e.key == define.key else e for e in stream.events))
     for trip in TRIPS:
         versions: dict[int, int | None] = {0: -1}  # what is carried into the loop

@@ -7,28 +7,28 @@ import pytest
 from tests.kernels import H100
 from tests.tile_programs import Programs, attention, gemm
 from twill import exc
-from twill.codegen.lower.tiles import Tiles, View
+from twill.codegen.lower.tiles import TileLayouts, View
 from twill.codegen.targets.base import target_of
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform
 from twill.graph.build import wire
 from twill.tile.program import TileProgram
 
 
-def made_by(tiles: Tiles, name: str, kind: str = "") -> int:
+def made_by(tiles: TileLayouts, name: str, kind: str = "") -> int:
     """The cell that the last step of that name (and operation) makes."""
     found = [s for s in tiles.flat.steps if s.op.name == name and kind in ("", s.op.kind)]
     return found[-1].results[0]
 
 
-def whole(program: TileProgram) -> Tiles:
-    return Tiles(wire(program), target_of(H100), -1, 1)
+def whole(program: TileProgram) -> TileLayouts:
+    return TileLayouts(wire(program), target_of(H100), -1, 1)
 
 
-def split(program: TileProgram, name: str, axis: int, parts: int) -> Tiles:
+def split(program: TileProgram, name: str, axis: int, parts: int) -> TileLayouts:
     """Cut along an axis of a named result."""
     wired = wire(program)
-    cut = wired.classes.of[made_by(Tiles(wired, target_of(H100), -1, 1), name)][axis]
-    return Tiles(wired, target_of(H100), cut, parts)
+    cut = wired.classes.of[made_by(TileLayouts(wired, target_of(H100), -1, 1), name)][axis]
+    return TileLayouts(wired, target_of(H100), cut, parts)
 
 
 # -- row blocks ---------------------------------------------------------------------------------
@@ -97,11 +97,11 @@ def test_a_number_is_uniform_and_extents_of_one_are_dropped() -> None:
 def test_two_sides_of_one_vector_are_refused_with_both_lines() -> None:
     p = Programs()
     a, b = p.load("a", (128, 64)), p.load("b", (64, 128))
-    product = p.dot(a, b)
+    mma = p.dot(a, b)
     v = p.load("v", (128,), "f32", name="v")
-    p.op("add", product, p.column(v, 128), name="first")
+    p.op("add", mma, p.column(v, 128), name="first")
     rows = p.line
-    p.store("y", p.op("add", product, p.row(v, 128), name="second"))
+    p.store("y", p.op("add", mma, p.row(v, 128), name="second"))
     with pytest.raises(exc.LayoutConflict) as raised:
         whole(p.done())
     here, there = raised.value.line, int(raised.value.message.split("at line ")[1].split()[0])
@@ -134,7 +134,7 @@ def test_tiles_of_three_dimensions_are_refused() -> None:
 # -- views --------------------------------------------------------------------------------------
 
 
-def seen(p: Programs, shown: int) -> tuple[Tiles, View, int]:
+def seen(p: Programs, shown: int) -> tuple[TileLayouts, View, int]:
     """The view of a value that is stored, and its cell."""
     p.store("y", p.op("neg", shown, name="read"), at=(0, 0))
     tiles = whole(p.done())

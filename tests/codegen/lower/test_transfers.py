@@ -10,12 +10,12 @@ import pytest
 
 from tests.kernels import H100
 from tests.tile_programs import Programs
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.lower.transfers import Part, Transfers, largest_part, rows_of
 from twill.codegen.targets.base import target_of
-from twill.codegen.verify.abstract.scalars import Scope, integer
+from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.program import Buffer, Window
 from twill.graph.build import wire
@@ -37,13 +37,15 @@ def made(shape: tuple[int, ...], blocks: int = 1, element: str = "bf16", **chang
     (load,) = (step for step in wired.flat.steps if step.op.kind == "tile_load")
     assert load.op.access is not None
     axis = wired.classes.of[load.results[0]][0]
-    tiles = Tiles(wired, target_of(H100), axis if blocks > 1 else -1, blocks)
+    tiles = TileLayouts(wired, target_of(H100), axis if blocks > 1 else -1, blocks)
     access: Access = replace(load.op.access, **changed)  # type: ignore[arg-type]
-    return Transfers(tiles, Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], blocks - 1)
+    return Transfers(tiles, SharedMemoryPlan("k.py"), ScalarTable(wired), BOX), Part(
+        access, load.results[0], blocks - 1
+    )
 
 
 def number(transfers: Transfers, expr: Expr, n: int = 1000) -> int:
-    scope = Scope({"N": n}, (8, 1, 1), (GRID, 0, 0), lambda fragment: 0)
+    scope = EvaluationScope({"N": n}, (8, 1, 1), (GRID, 0, 0), lambda fragment: 0)
     for value in sorted(transfers.scalars.lets):
         let = transfers.scalars.lets[value]
         scope.names[let.name] = integer(let.value, scope)
@@ -140,8 +142,8 @@ def vector(element: str, start: int = 64, bound: int = 48, divisibility: int = 1
     assert load.op.access is not None
     axes = (replace(load.op.access.axes[0], upper=Polynomial.symbol(n) + bound),)
     access = replace(load.op.access, axes=axes)
-    tiles = Tiles(wired, target_of(H100), -1, 1)
-    return Transfers(tiles, Memory("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], -1)
+    tiles = TileLayouts(wired, target_of(H100), -1, 1)
+    return Transfers(tiles, SharedMemoryPlan("k.py"), ScalarTable(wired), BOX), Part(access, load.results[0], -1)
 
 
 @pytest.mark.parametrize(

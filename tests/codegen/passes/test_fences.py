@@ -35,48 +35,48 @@ def loop(*steady: Stmt, prologue: tuple[Stmt, ...] = ()) -> Pipeline:
     return Pipeline("l", "k", Local("n"), stages, (prologue,) * stages, steady, ((),) * stages)
 
 
-def kept(*body: Stmt) -> list[int]:
+def retained(*body: Stmt) -> list[int]:
     """The accumulators of the fences that stay."""
     return [stmt.fragments[0] for stmt in walk(without_needless_fences(body)) if isinstance(stmt, Fence)]
 
 
 def test_the_first_product_keeps_its_fence_and_the_second_needs_none() -> None:
-    assert kept(*product(0), *product(1)) == [0]
+    assert retained(*product(0), *product(1)) == [0]
 
 
 def test_a_touch_since_the_last_fence_keeps_the_next() -> None:
-    assert kept(*product(0), touch(1), *product(1)) == [0, 1]
-    assert kept(*product(0), touch(2), *product(1)) == [0]
-    assert kept(*product(0), Fill(1, Number(0.0)), WaitGroups(0, ()), *product(1)) == [0, 1]
+    assert retained(*product(0), touch(1), *product(1)) == [0, 1]
+    assert retained(*product(0), touch(2), *product(1)) == [0]
+    assert retained(*product(0), Fill(1, Number(0.0)), WaitGroups(0, ()), *product(1)) == [0, 1]
 
 
 def test_a_touch_in_the_last_iteration_or_instance_counts() -> None:
-    assert kept(*product(0), loop(*product(1), touch(1))) == [0, 1]
-    assert kept(*product(0), *product(1), touch(1)) == [0]  # the first fence of the next instance follows the touch
-    assert kept(*product(1), *product(0), touch(0), *product(2)) == [1]
+    assert retained(*product(0), loop(*product(1), touch(1))) == [0, 1]
+    assert retained(*product(0), *product(1), touch(1)) == [0]  # the first fence of the next instance follows the touch
+    assert retained(*product(1), *product(0), touch(0), *product(2)) == [1]
 
 
 def test_a_touch_in_either_steady_state_counts_in_the_later_one() -> None:
     def changing(*steady: Stmt, later: tuple[Stmt, ...]) -> Pipeline:
         return replace(loop(*steady), until=less(Number(3), Local("k")), later=later)
 
-    assert kept(*product(0), changing(*product(1), later=product(1))) == [0]
-    assert kept(*product(0), changing(touch(1), later=product(1))) == [0, 1]
-    assert kept(*product(0), changing(later=(*product(1), touch(1)))) == [0, 1]
+    assert retained(*product(0), changing(*product(1), later=product(1))) == [0]
+    assert retained(*product(0), changing(touch(1), later=product(1))) == [0, 1]
+    assert retained(*product(0), changing(later=(*product(1), touch(1)))) == [0, 1]
 
 
 def test_what_only_a_loop_or_a_guard_fences_is_not_fenced_behind_it() -> None:
-    assert kept(loop(*product(0)), *product(1)) == [0, 1]
-    assert kept(If(less(Local("n"), Number(1)), product(0)), *product(1)) == [0, 1]
+    assert retained(loop(*product(0)), *product(1)) == [0, 1]
+    assert retained(If(less(Local("n"), Number(1)), product(0)), *product(1)) == [0, 1]
 
 
 def test_what_a_guard_touches_is_touched() -> None:
-    assert kept(*product(0), If(less(Local("n"), Number(1)), (touch(1),)), *product(1)) == [0, 1]
+    assert retained(*product(0), If(less(Local("n"), Number(1)), (touch(1),)), *product(1)) == [0, 1]
 
 
 def test_a_fence_covers_only_the_writes_that_it_names() -> None:
-    assert kept(*product(0), Fill(1, Number(0.0)), Fence((0,)), touch(0), *product(0), *product(1)) == [0, 0, 1]
+    assert retained(*product(0), Fill(1, Number(0.0)), Fence((0,)), touch(0), *product(0), *product(1)) == [0, 0, 1]
 
 
 def test_of_two_fences_without_a_touch_between_one_stays() -> None:
-    assert kept(loop(touch(0), *product(0), *product(0), prologue=product(0))) == [0, 0]
+    assert retained(loop(touch(0), *product(0), *product(0), prologue=product(0))) == [0, 0]

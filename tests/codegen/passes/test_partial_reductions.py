@@ -11,7 +11,7 @@ from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.lowered import scheduled
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
-from twill.codegen.passes.partial_reductions import in_parts
+from twill.codegen.passes.partial_reductions import with_partial_sums
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract_machine import verify
@@ -55,7 +55,7 @@ def changed(*body: Stmt) -> tuple[tuple[Stmt, ...], list[Fragment]]:
         known.append(Fragment(len(known), name, element, layout))  # type: ignore[arg-type]
         return len(known) - 1
 
-    return in_parts(body, known, new), known
+    return with_partial_sums(body, known, new), known
 
 
 def test_a_carried_sum_of_rows_is_kept_in_parts() -> None:
@@ -146,8 +146,8 @@ def between_loops(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 def test_parts_that_are_not_joined_are_found() -> None:
     right = full()
     group = right.groups[0]
-    joined = next(s for s in group.body if isinstance(s, Reduce) and s.note)
-    forgotten = replace(group, body=tuple(s for s in group.body if s is not joined))
+    fused = next(s for s in group.body if isinstance(s, Reduce) and s.note)
+    forgotten = replace(group, body=tuple(s for s in group.body if s is not fused))
     bad = replace(right, groups=(forgotten, *right.groups[1:]))
     example = Example("examples/attention.py", "full-d64")
     assert verify(bad, problem_of(kernel(example).specialization), enough=1)
@@ -164,13 +164,13 @@ def test_only_sums_know_what_to_do_with_parts() -> None:
     group = program.groups[0]
     assert [*operand_violations(program, group)] == []
     divided = next(s for s in group.body if isinstance(s, Compute) and s.note)
-    joined = next(s for s in group.body if isinstance(s, Reduce) and s.note)
-    whole = joined.result
+    fused = next(s for s in group.body if isinstance(s, Reduce) and s.note)
+    whole = fused.result
     for was, now in (
         (divided, replace(divided, operands=(Reg(whole), Number(0.5, "f32")))),
         (divided, replace(divided, kind="add")),
-        (joined, replace(joined, combine="max")),
-        (joined, Copy(joined.operand, whole)),
-        (joined, Compute("exp2", (Reg(joined.operand),), whole)),
+        (fused, replace(fused, combine="max")),
+        (fused, Copy(fused.operand, whole)),
+        (fused, Compute("exp2", (Reg(fused.operand),), whole)),
     ):
         assert len(said(program, was, now)) == 1

@@ -1,4 +1,5 @@
-"""Promises of `twill.codegen.passes.ping_pong`: groups take program instances in turn, and nothing less is right."""
+"""Promises of `twill.codegen.passes.ping_pong`: groups take program instances alternately, and nothing less is
+right."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import gemm
 from twill.codegen.lowering import lower
-from twill.codegen.passes.ping_pong import consumed, in_turn
+from twill.codegen.passes.ping_pong import consumed, ordered_body
 from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import Arrive, Pipeline, Skip, Stmt, Sync, WaitGroups, WarpGroup, WarpProgram, walk
@@ -78,8 +79,8 @@ def test_each_group_is_the_last_one_to_have_an_instance_in_some_launch(spec: str
 
 def without(kind: type[Stmt], which: Callable[[Stmt], bool] = lambda stmt: True) -> Callable[[WarpGroup], WarpGroup]:
     def change(group: WarpGroup) -> WarpGroup:
-        kept = tuple(stmt for stmt in group.body if not (isinstance(stmt, kind) and which(stmt)))
-        return replace(group, body=kept)
+        retained = tuple(stmt for stmt in group.body if not (isinstance(stmt, kind) and which(stmt)))
+        return replace(group, body=retained)
 
     return change
 
@@ -123,4 +124,4 @@ def test_slots_are_counted_where_they_are_filled() -> None:
 
 
 def test_a_body_without_rings_has_no_turns() -> None:
-    assert list(in_turn((Sync(5),), 0, 1)) == [Sync(5)]
+    assert list(ordered_body((Sync(5),), 0, 1)) == [Sync(5)]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden_schedules import Example, examples, kernel, machine, schedule
 from twill import exc
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lowering import lower
 from twill.codegen.passes.pipeline import LOWERING, PIPELINE, run_passes
 from twill.codegen.verify.abstract.operands import operand_violations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("at_root")
 
 # Which passes change these examples; placement changes all.
 CHANGED = {
-    "attention_full": {"gather-vectors", "partial-reductions", "reader-fences", "warp-votes"},
+    "attention_full": {"hoist-vectors", "partial-reductions", "reader-fences", "warp-votes"},
     "gemm_bias_gelu_bf16": {"erf-tails", "ping-pong"},
     "layer_norm_bf16": {"dynamic-scheduler", "reader-fences"},
     "linear_attention_bf16": {"fences"},
@@ -55,7 +55,7 @@ def test_a_pass_changes_what_it_is_for_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize("name", CHANGED)
 def test_what_only_improves_finds_nothing_left_in_its_own_result(name: str) -> None:
     for step in PIPELINE:
-        if step.name in ("erf-tails", "gather-vectors", "fences", "partial-reductions"):
+        if step.name in ("erf-tails", "hoist-vectors", "fences", "partial-reductions"):
             assert step.run(stages(name)[step.name], ANYTHING) == stages(name)[step.name], step.name
 
 
@@ -66,7 +66,7 @@ def test_what_does_not_fit_is_refused_by_placement() -> None:
 
 def test_memory_of_a_program_is_what_it_was_made_with_and_can_be_added_to() -> None:
     program = stages("layer_norm_bf16")[LOWERING]
-    memory = Memory.of(program)
+    memory = SharedMemoryPlan.of(program)
     assert (tuple(memory.buffers), tuple(memory.arefs), tuple(memory.maps)) == (
         program.buffers, program.arefs, program.maps,
     )  # fmt: skip

@@ -27,12 +27,12 @@ def bare(program: WarpProgram) -> WarpProgram:
     """The program without a fence in front of any release."""
 
     def without(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        kept = [
+        retained = [
             stmt
             for stmt, after in zip(block, (*block[1:], None), strict=False)
             if not (isinstance(stmt, ProxyFence) and isinstance(after, Consumed))
         ]
-        return tuple(with_blocks(stmt, lambda inner: without(tuple(inner))) for stmt in kept)
+        return tuple(with_blocks(stmt, lambda inner: without(tuple(inner))) for stmt in retained)
 
     return replace(program, groups=tuple(replace(group, body=without(group.body)) for group in program.groups))
 

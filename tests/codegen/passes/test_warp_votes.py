@@ -10,13 +10,13 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.printed_programs import arguments, simple
 from twill.codegen.lowering import lower
-from twill.codegen.passes.warp_votes import with_votes
+from twill.codegen.passes.warp_votes import with_warp_votes
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Local, Number, less
 from twill.codegen.warp.layout import Accumulator, Along, Layout
 from twill.codegen.warp.program import (
-    VOTE,
+    WARP_VOTE,
     Commit,
     Compute,
     Copy,
@@ -65,27 +65,27 @@ def product() -> tuple[Stmt, ...]:
 
 def votes(*steady: Stmt) -> int:
     """Votes in the steady state; there are none elsewhere, and nothing is marked any more."""
-    (made,) = with_votes((loop(*steady),), LAYOUTS)
+    (made,) = with_warp_votes((loop(*steady),), LAYOUTS)
     assert isinstance(made, Pipeline)
     for block in (*made.prologue, *made.epilogue):
-        assert VOTE not in str(block)
+        assert WARP_VOTE not in str(block)
     assert OFTEN_ONE not in str(made)
-    return sum(VOTE in dict(stmt.attributes) for stmt in walk(made.steady) if isinstance(stmt, Compute))
+    return sum(WARP_VOTE in dict(stmt.attributes) for stmt in walk(made.steady) if isinstance(stmt, Compute))
 
 
 def test_a_rescaled_accumulator_is_voted_on_in_the_steady_state_alone() -> None:
     assert votes(often()) == 1
-    assert with_votes((often(),), LAYOUTS) == (rescale(),)
+    assert with_warp_votes((often(),), LAYOUTS) == (rescale(),)
 
 
 def test_a_later_steady_state_votes_too_unless_the_one_before_it_leaves_products_in_flight() -> None:
     def later(*steady: Stmt) -> Pipeline:
         both = replace(loop(*steady), until=less(Number(3), Local("k")), later=(often(),))
-        (made,) = with_votes((both,), LAYOUTS)
+        (made,) = with_warp_votes((both,), LAYOUTS)
         assert isinstance(made, Pipeline)
         return made
 
-    assert later().later == (rescale(**{VOTE: 1}),)
+    assert later().later == (rescale(**{WARP_VOTE: 1}),)
     assert later(*product()).later == (rescale(),)
 
 
@@ -119,9 +119,9 @@ def test_there_is_no_branch_while_a_product_is_in_flight() -> None:
 
 def test_a_vote_comes_behind_the_elementwise_work_that_does_not_need_it() -> None:
     cast = Compute("cast", (Reg(OTHER),), NARROW)
-    (made,) = with_votes((loop(often(), cast, Copy(OTHER, COLUMNS)),), LAYOUTS)
+    (made,) = with_warp_votes((loop(often(), cast, Copy(OTHER, COLUMNS)),), LAYOUTS)
     assert isinstance(made, Pipeline)
-    assert made.steady == (cast, Copy(OTHER, COLUMNS), rescale(**{VOTE: 1}))
+    assert made.steady == (cast, Copy(OTHER, COLUMNS), rescale(**{WARP_VOTE: 1}))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_vote_comes_behind_the_elementwise_work_that_does_not_need_it() -> Non
     ids=["reads the matrix", "writes the matrix", "writes the factor", "is no elementwise work"],
 )
 def test_a_vote_stays_in_front_of_what_needs_it(after: Stmt) -> None:
-    (made,) = with_votes((loop(often(), after, WaitGroups(0, ())),), LAYOUTS)
+    (made,) = with_warp_votes((loop(often(), after, WaitGroups(0, ())),), LAYOUTS)
     assert isinstance(made, Pipeline)
     assert made.steady[1] == after
 
@@ -140,7 +140,7 @@ def test_a_vote_stays_in_front_of_what_needs_it(after: Stmt) -> None:
 
 def test_the_lanes_of_a_warp_branch_alike() -> None:
     fragments: list[tuple[str, str, Layout]] = [("acc", "f32", WIDE), ("alpha", "f32", Along(WIDE, 1))]
-    text = print_cuda(simple("k", arguments(n="i32"), fragments, [rescale(**{VOTE: 1})])).text
+    text = print_cuda(simple("k", arguments(n="i32"), fragments, [rescale(**{WARP_VOTE: 1})])).text
     at = text.index("if (warp_any(alpha[0] != 1.0f || alpha[1] != 1.0f)) {")
     assert "acc[i] = (acc[i] * alpha[(i >> 1 & 1)]);" in text[at : at + 200]
 
@@ -162,7 +162,7 @@ def test_a_vote_about_what_is_not_multiplied_in_place_is_found() -> None:
     example = Example("examples/attention.py", "full-d64")
     right = lower(kernel(example).program, schedule(example), machine())
     (group, stmt) = next(
-        (g, s) for g in right.groups for s in g.stmts if isinstance(s, Compute) and VOTE in dict(s.attributes)
+        (g, s) for g in right.groups for s in g.stmts if isinstance(s, Compute) and WARP_VOTE in dict(s.attributes)
     )
     factor = next(o for o in stmt.operands if isinstance(o, Reg) and o.axes)
     acc = group.fragment(stmt.result)

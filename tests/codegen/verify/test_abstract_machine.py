@@ -22,10 +22,10 @@ from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.coverage import choose
-from twill.codegen.verify.abstract.deal import WAYS, Way
 from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.inputs import launches
+from twill.codegen.verify.abstract.instance_assignment import WAYS, Way
 from twill.codegen.verify.abstract.operands import spreads
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.verify.abstract_machine import RULES, Trial, run, trials, verify
@@ -36,22 +36,22 @@ from twill.codegen.warp.program import (
     Advance,
     Arrive,
     BulkWait,
-    Claim,
     Compute,
     Consumed,
     Expect,
     Fence,
+    FetchInstance,
     Fill,
     Get,
-    Learn,
     Multiply,
     ProxyFence,
     Publish,
+    PublishInstance,
+    ReceiveInstance,
     SlotRef,
     Stmt,
     StoreGlobal,
     Sync,
-    Tell,
     TmaLoad,
     WaitGroups,
     WarpProgram,
@@ -147,7 +147,9 @@ def of_next(
 
 
 def claims_at_the_end(program: WarpProgram) -> WarpProgram:
-    return replace(program, groups=tuple(replace(g, finish=(Claim(),)) if g.issuer else g for g in program.groups))
+    return replace(
+        program, groups=tuple(replace(g, finish=(FetchInstance(),)) if g.issuer else g for g in program.groups)
+    )
 
 
 FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], WarpProgram], str]] = [
@@ -215,25 +217,33 @@ FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], 
     ("an instance never given back", "deadlock", dynamic, lambda p: of_next(p, Consumed, lambda s: ()),
      "Acquire: the empty barrier of slot"),
     ("an instance given back before it is read", "order", dynamic,
-     lambda p: of_next(p, Learn, lambda s: (Consumed(s.source.cursor), s), of_next(p, Consumed, lambda s: ())),
+     lambda p: of_next(p, ReceiveInstance, lambda s: (Consumed(s.source.cursor), s),
+         of_next(p, Consumed, lambda s: ())),
      "no barrier orders the two"),
     ("no Acquire before an instance", "deadlock", dynamic, lambda p: of_next(p, Acquire, lambda s: (), group=LOAD),
      "Get: the full barrier of slot"),
     ("a parity of instances too far", "phase", dynamic,
      lambda p: of_next(p, Get, lambda s: (*[Advance(s.cursor)] * 2, s)), "without knowing that phase"),
     ("the slot of the instance before", "walk", dynamic,
-     lambda p: of_next(p, Learn, lambda s: (Advance(s.source.cursor), s, Advance(s.source.cursor))), "learns of"),
+     lambda p: of_next(p, ReceiveInstance, lambda s: (Advance(s.source.cursor), s, Advance(s.source.cursor))),
+     "learns of"),
     ("always the first slot of instances", "walk", dynamic,
-     lambda p: of_next(p, Learn, lambda s: (replace(s, source=SlotRef(s.source.buffer)),)), "at no slot of the ring"),
-    ("an instance not learnt", "walk", dynamic, lambda p: of_next(p, Learn, lambda s: ()), "does not come to know"),
-    ("an instance not told", "walk", dynamic, lambda p: of_next(p, Tell, lambda s: (), group=LOAD), "learns of"),
-    ("an instance not claimed", "walk", dynamic, lambda p: without(p, Claim, LOAD), "tells an instance once more"),
-    ("two claims", "walk", dynamic, lambda p: changed(p, Claim, lambda s: (s, s), LOAD), "not all instances that"),
-    ("two who claim", "walk", dynamic, lambda p: changed(p, Fill, lambda s: (s, Claim())), "which is not there for it"),
+     lambda p: of_next(p, ReceiveInstance, lambda s: (replace(s, source=SlotRef(s.source.buffer)),)),
+     "at no slot of the ring"),
+    ("an instance not learnt", "walk", dynamic, lambda p: of_next(p, ReceiveInstance, lambda s: ()),
+        "does not come to know"),
+    ("an instance not told", "walk", dynamic, lambda p: of_next(p, PublishInstance, lambda s: (), group=LOAD),
+        "learns of"),
+    ("an instance not claimed", "walk", dynamic, lambda p: without(p, FetchInstance, LOAD),
+        "tells an instance once more"),
+    ("two claims", "walk", dynamic, lambda p: changed(p, FetchInstance, lambda s: (s, s), LOAD),
+        "not all instances that"),
+    ("two who claim", "walk", dynamic, lambda p: changed(p, Fill, lambda s: (s, FetchInstance())),
+        "which is not there for it"),
     ("a claim behind the last", "walk", dynamic, claims_at_the_end, "the counter is not 0"),
     ("a group that is left out", "walk", dynamic, lambda p: aref(p, which=1, consumers=(0,)), "has no part in the"),
     ("one of a share alone", "counts", dynamic, lambda p: aref(p, which=1, empty_count=4), "its warp groups make 8"),
-    ("instances through another ring", "walk", dynamic, lambda p: replace(p, told=0), "filled by tma"),
+    ("instances through another ring", "walk", dynamic, lambda p: replace(p, scheduler_ring=0), "filled by tma"),
     ("no bound where the tensor ends", "bounds", ring,
      lambda p: changed(p, StoreGlobal, lambda s: (replace(s, window=unbounded(s.window)),)), "outside of a tensor"),
 ]  # fmt: skip

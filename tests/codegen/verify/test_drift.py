@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.warp_programs import plain_gemm
-from twill.codegen.verify.abstract.inputs import Launch
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.drift import LAST_PLACE, drift, drifting
 from twill.codegen.verify.ptx.units.formats import decode, encode
 
@@ -60,7 +60,7 @@ def test_a_violation_names_the_tensor_and_only_what_was_written_counts() -> None
     before, numbers = stored(exact(3), "bf16"), exact()
     wanted = stored(numbers, "bf16")
     ours = stored(numbers, "bf16", "rz")
-    launch = Launch((1, 1), {"c_desc": before}, {}, text="M = 16")
+    launch = CheckedLaunch((1, 1), {"c_desc": before}, {}, text="M = 16")
     (found,) = drifting(tile, launch, {"c_desc": ours}, {"c_desc": wanted})
     assert found.rule == "values" and found.line and "c_desc is 0.4" in found.message
     untouched = replace(launch, arrays={"c_desc": wanted})

@@ -18,7 +18,7 @@ from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import Trial, trials, verify
 from twill.codegen.warp.program import Compute, If, WarpProgram
-from twill.tile.rewrite import shift_walk
+from twill.tile.rewrite import rescale_analysis
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -99,9 +99,9 @@ def test_a_wrong_law_of_the_conditional_rescale_is_found(tmp_path: Path, monkeyp
     path.write_text(source.replace("lse = m_i + tl.math.log2(l_i)", "lse = m_i"), encoding="utf-8")
     shutil.copy(ROOT / "examples" / "attention.twill.toml", tmp_path)
     right = extract(str(path), "full-d64")
-    assert not right.laziness.lazy and "it is stored" in right.laziness.said()[0]
-    monkeypatch.setattr(shift_walk, "EFFECTS", frozenset())
+    assert not right.rescale_report.conditional and "it is stored" in right.rescale_report.said()[0]
+    monkeypatch.setattr(rescale_analysis, "EFFECTS", frozenset())
     wrong = extract(str(path), "full-d64")
-    assert wrong.laziness.lazy
+    assert wrong.rescale_report.conditional
     (found,) = verify(lower(wrong.program, scheduled(wrong.program, 2), H100), enough=1)[:1]
     assert found.rule == "values" and found.message.startswith("LSE differs")

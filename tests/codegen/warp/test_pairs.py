@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twill.codegen.warp.pairs import Seat, paired
+from twill.codegen.warp.pairs import ClusterMember, paired
 from twill.codegen.warp.program import NEIGHBOUR, PRESENT, Cluster
 from twill.tile.interpret.sequential import instances
 
@@ -18,11 +18,11 @@ SIZES = st.integers(0, 5)
 @given(SIZES, SIZES, SIZES, st.integers(0, 2))
 def test_every_instance_is_present_once(first: int, second: int, third: int, axis: int) -> None:
     grid, cluster = (first, second, third), Cluster(axis)
-    seats = [Seat(cluster, rank, grid) for rank in range(2)]
+    seats = [ClusterMember(cluster, rank, grid) for rank in range(2)]
     met: Counter[tuple[int, int, int]] = Counter()
     for pair in instances(paired(grid, cluster)):
-        own = [seat.index(pair) for seat in seats]
-        names = [seat.names(pair) for seat in seats]
+        own = [member.index(pair) for member in seats]
+        names = [member.names(pair) for member in seats]
         assert names[0][PRESENT] == 1  # only the second can be missing
         assert own[0] == own[1] or names[1][PRESENT]
         assert [one[NEIGHBOUR] for one in names] == [own[1][axis], own[0][axis]]
@@ -33,5 +33,5 @@ def test_every_instance_is_present_once(first: int, second: int, third: int, axi
 
 def test_without_a_cluster_every_cta_has_its_own() -> None:
     assert paired((3, 4, 5), None) == (3, 4, 5)
-    seat = Seat(None, 0, (3, 4, 5))
-    assert seat.index((2, 1, 0)) == (2, 1, 0) and seat.names((2, 1, 0)) == {}
+    member = ClusterMember(None, 0, (3, 4, 5))
+    assert member.index((2, 1, 0)) == (2, 1, 0) and member.names((2, 1, 0)) == {}

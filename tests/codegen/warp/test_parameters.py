@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.printed_attention import attention
 from tests.printed_programs import arguments, gemm, simple, symbol, tile_program
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.parameters import Parameter, parameters
+from twill.codegen.warp.parameters import PrintedParameter, parameters
 from twill.codegen.warp.program import Let, StoreGlobal, Window
 
 
@@ -34,4 +34,4 @@ def test_what_is_used_before_the_first_instance_or_after_the_last_is_passed_too(
 def test_a_window_passes_the_address_even_of_a_descriptor_argument() -> None:
     args = arguments(q_desc="desc:bf16")
     stored = StoreGlobal(Window("q_desc", "bf16", (), Number(0), 0.0), Number(1.0, "bf16"))
-    assert parameters(simple("k", args, [], [stored]))[0] == Parameter("pointer", "q_desc", "bf16", 0)
+    assert parameters(simple("k", args, [], [stored]))[0] == PrintedParameter("pointer", "q_desc", "bf16", 0)

@@ -62,12 +62,13 @@ def test_what_the_whole_program_says_is_read_back() -> None:
     steady = aref.Pipeline("k", "s", Number(4), 0, (), (aref.Commit(),), (), until=one, later=(aref.WaitGroups(0, ()),))
     made = replace(
         PROGRAM,
-        ctas=2, band=8, told=0, runs=less_than_n, cluster=aref.Cluster(1, meets_first=False), fused=aref.Fused(2, 3),
+        ctas=2, raster_group=8, scheduler_ring=0, runs=less_than_n, cluster=aref.Cluster(1, meets_first=False),
+        fused=aref.Fused(2, 3),
         order=aref.LongestFirst(0, True, Number(16), 1000, 33),
         groups=(
             replace(
                 group, fragments=(*group.fragments, tile, parts), share=(1, 2), issuer=True, registers=0,
-                start=(aref.Arrive(2),), next=(aref.Claim(),), skip=(aref.Skip(10, Number(2)),),
+                start=(aref.Arrive(2),), next=(aref.FetchInstance(),), skip=(aref.Skip(10, Number(2)),),
                 body=(steady, aref.If(one, (), (aref.Commit(),), rare=True), aref.Fence(()), aref.Copy(7, 7)),
             ),
         ),

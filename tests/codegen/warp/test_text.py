@@ -15,7 +15,7 @@ WINDOW = aref.Window("out", "f32", (aref.WindowAxis(64, Number(1), ROW, None, N)
 
 EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
-    aref.Alike("same", (ROW, N)),
+    aref.CountReuse("same", (ROW, N)),
     aref.If(less(ROW, N), (aref.Commit(note="empty"),)),
     aref.Pipeline(
         "k", "step", N, 1, prologue=((aref.Get(10),),), steady=(aref.Consumed(10),), epilogue=((aref.Advance(10),),),
@@ -48,9 +48,9 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Skip(10, N),
     aref.BulkCommit(),
     aref.BulkWait(0, read=True),
-    aref.Claim(),
-    aref.Tell(aref.SlotRef(0, 10)),
-    aref.Learn(aref.SlotRef(0, 10)),
+    aref.FetchInstance(),
+    aref.PublishInstance(aref.SlotRef(0, 10)),
+    aref.ReceiveInstance(aref.SlotRef(0, 10)),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
@@ -58,7 +58,7 @@ TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((
 PROGRAM = aref.WarpProgram(
     program=TILE_PROGRAM,
     machine="h100",
-    maps=(aref.TensorMap(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),),
+    maps=(aref.TensorMapSpec(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),),
     buffers=(aref.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
     arefs=(aref.Aref(0, "x", (0,), 2, 0, (0,), "tma", 8192, 1, 4),),
     barriers=(aref.NamedBarrier(1, "turn", (0,), 128), aref.NamedBarrier(2, "scratch", (0,), 128)),

@@ -34,7 +34,7 @@ from tests.strategies import make_graph, make_machine
 from twill.exc import InvalidSchedule
 from twill.graph.costed import Read
 from twill.schedule.checker.check import check, check_or_raise
-from twill.schedule.document import Buffer, Candidate, Schedule, WarpGroup
+from twill.schedule.document import CooperationCandidate, Schedule, ScheduledBuffer, ScheduledWarpGroup
 
 
 def test_good_schedule_is_accepted() -> None:
@@ -137,8 +137,8 @@ def test_two_values_leaving_a_group_at_once() -> None:
 
 # -- faults of the document -----------------------------------------------------------------------
 
-EXTRA_BUFFER = Buffer(name="ghost", loop=1, space="shared", bytes=16, depth=1)
-EXTRA_GROUP = WarpGroup(id=7, role="idle", context="load", registers=8, threads=32)
+EXTRA_BUFFER = ScheduledBuffer(name="ghost", loop=1, space="shared", bytes=16, depth=1)
+EXTRA_GROUP = ScheduledWarpGroup(id=7, role="idle", context="load", registers=8, threads=32)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,9 @@ EXTRA_GROUP = WarpGroup(id=7, role="idle", context="load", registers=8, threads=
         pytest.param(
             lambda s: top(
                 candidates=(
-                    Candidate(cooperation=s.cooperation.model_copy(update={"fuse": 2}), verdict="chosen", ii=8),
+                    CooperationCandidate(
+                        cooperation=s.cooperation.model_copy(update={"fuse": 2}), verdict="chosen", ii=8
+                    ),
                 )
             )(s),
             {"figures"},
@@ -252,7 +254,7 @@ def two_loops(groups: tuple[int, ...] = (0, 1), registers: int = 8, claimed: int
     plan = Plan(8, (0, 6), groups, ("load", "compute", "compute", "compute"))
     first = good()
     every = list(first.warp_groups)
-    every += [WarpGroup(id=3, role="x", context="compute", registers=40, threads=128)] if 3 in groups else []
+    every += [ScheduledWarpGroup(id=3, role="x", context="compute", registers=40, threads=128)] if 3 in groups else []
     return combine(
         MACHINE,
         (first.loops[0], loop_schedule(second, plan, claimed)),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twill.tile.access.address import address_of_block, address_of_tile, tightest
-from twill.tile.access.value import EVERYWHERE, AffineTile, Bound, Mask, Window
+from twill.tile.access.value import EVERYWHERE, AffineTile, DescriptorWindow, IndexBound, Mask
 from twill.tile.affine import Polynomial
 
 quick = settings(max_examples=50, deadline=None)
@@ -20,7 +20,7 @@ terms = st.builds(lambda c, a, b: a * b * c, st.integers(-8, 8), factors, factor
 sums = st.lists(terms, max_size=4).map(lambda parts: sum(parts, start=ZERO))
 steps = st.sampled_from([ZERO, ONE, stride, stride * 2, Polynomial.constant_of(64), Polynomial.constant_of(-3)])
 tiles = st.builds(lambda origin, a, b: AffineTile((4, 8), origin, (a, b), "X"), sums, steps, steps)
-bounds = st.builds(Bound, st.integers(0, 1), st.sampled_from(["lower", "upper"]), sums)
+bounds = st.builds(IndexBound, st.integers(0, 1), st.sampled_from(["lower", "upper"]), sums)
 masks = st.builds(lambda found, complete: Mask(tuple(found), complete), st.lists(bounds, max_size=3), st.booleans())
 points = st.fixed_dictionaries({symbol: st.integers(-9, 9) for symbol in range(5)})
 
@@ -71,24 +71,24 @@ def test_larger_strides_are_served_first() -> None:
 
 
 def test_bounds_that_cannot_be_compared_do_not_say_all() -> None:
-    mask = Mask((Bound(0, "upper", rows), Bound(0, "upper", k)), True)
+    mask = Mask((IndexBound(0, "upper", rows), IndexBound(0, "upper", k)), True)
     address = address_of_tile(AffineTile((4, 8), ZERO, (stride, ONE), "X"), mask, fixed)
     assert (address.axes[0].upper, address.complete) == (rows, False)
 
 
 def test_a_bounded_axis_takes_what_the_mask_counts() -> None:
     tile = AffineTile((4, 8), (batch * rows + pid * 4 + 1) * stride, (stride, ONE), "X")
-    mask = Mask((Bound(0, "upper", rows - pid * 4 - 1),), True)
+    mask = Mask((IndexBound(0, "upper", rows - pid * 4 - 1),), True)
     rows_of_one_batch, columns = address_of_tile(tile, mask, fixed).axes
     assert (rows_of_one_batch.offset, rows_of_one_batch.upper) == (pid * 4 + 1, rows)
     assert columns.offset == ZERO
-    all_rows = Mask((Bound(0, "upper", batch * -1 * rows + pid * -4 - 1 + k),), True)
+    all_rows = Mask((IndexBound(0, "upper", batch * -1 * rows + pid * -4 - 1 + k),), True)
     whole = address_of_tile(tile, all_rows, fixed)
     assert (whole.axes[0].offset, whole.axes[0].upper) == (batch * rows + pid * 4 + 1, k)
 
 
 def test_bounds_that_always_hold_are_dropped() -> None:
-    mask = Mask((Bound(1, "upper", Polynomial.constant_of(8)), Bound(1, "lower", ZERO)), True)
+    mask = Mask((IndexBound(1, "upper", Polynomial.constant_of(8)), IndexBound(1, "lower", ZERO)), True)
     axis = address_of_tile(AffineTile((4, 8), ZERO, (stride, ONE), "X"), mask, fixed).axes[1]
     assert (axis.lower, axis.upper) == (None, None)
 
@@ -101,7 +101,7 @@ def test_the_tighter_of_comparable_bounds_is_kept() -> None:
 
 
 def test_a_descriptor_bounds_every_axis_from_zero() -> None:
-    window = Window("X", batch * 16, (rows, k), (stride, ONE), 0.0)
+    window = DescriptorWindow("X", batch * 16, (rows, k), (stride, ONE), 0.0)
     address = address_of_block(window, (4, 8), (pid * 4, ZERO))
     assert [(axis.offset, axis.lower, axis.upper) for axis in address.axes] == [(pid * 4, ZERO, rows), (ZERO, ZERO, k)]
     assert (address.base, address.constant, address.complete) == ("X", batch * 16, True)

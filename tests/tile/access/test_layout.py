@@ -55,7 +55,7 @@ def test_views_restore_the_kernels_shape(axes: tuple[tuple[int, Polynomial], ...
 
 def test_the_axis_of_stride_one_lies_last() -> None:
     layout = layout_of(address((8, ONE), (4, STRIDE)), load=True)
-    assert (layout.kept, layout.order, layout.memory) == ((0, 1), (1, 0), (4, 8))
+    assert (layout.stored, layout.order, layout.memory) == ((0, 1), (1, 0), (4, 8))
     assert layout.views_before_store() == [("transpose", {"order": (1, 0)}, (4, 8))]
 
 

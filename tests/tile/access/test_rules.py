@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twill.tile.access.rules import Step, negative, quotient_up, symbolic
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, Bound, Mask, NotAffine, Symbolic
+from twill.tile.access.rules import SymbolicStep, negative, quotient_up, symbolic
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, IndexBound, Mask, NotAffine, Symbolic
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
 
@@ -26,7 +26,7 @@ def apply(
 ) -> Symbolic:
     op = Op(0, kind, tuple(range(len(operands))), (9,), tuple(attributes.items()), 1, "")
     shapes = tuple(operand.shape if isinstance(operand, AffineTile) else shape for operand in operands)
-    return symbolic(Step(op, operands, shapes, TileType(shape, element), lambda number: False))
+    return symbolic(SymbolicStep(op, operands, shapes, TileType(shape, element), lambda number: False))
 
 
 def index(step: int = 1, origin: Polynomial = ZERO, extent: int = 8) -> AffineTile:
@@ -53,18 +53,18 @@ def test_which_comparisons_are_bounds() -> None:
     assert negative(N, (number(2),)) == UNKNOWN_MASK  # i < -N / 2 is no polynomial
     assert negative(-N, (N,)) == UNKNOWN_MASK  # the sign of the step is unknown
     assert negative(-N, (number(1), number(1))) == UNKNOWN_MASK
-    assert negative(N * -2, (number(2), ZERO)) == Mask((Bound(0, "upper", N),), True)
+    assert negative(N * -2, (number(2), ZERO)) == Mask((IndexBound(0, "upper", N),), True)
 
 
 def test_every_predicate_in_both_operand_orders() -> None:
     limit = AffineTile((8,), N, (ZERO,))
     for predicate, left, right, bound in (
-        ("lt", index(), limit, Bound(0, "upper", N)),
-        ("le", index(), limit, Bound(0, "upper", N + 1)),
-        ("gt", index(), limit, Bound(0, "lower", N + 1)),
-        ("ge", index(), limit, Bound(0, "lower", N)),
-        ("gt", limit, index(), Bound(0, "upper", N)),
-        ("le", limit, index(), Bound(0, "lower", N)),
+        ("lt", index(), limit, IndexBound(0, "upper", N)),
+        ("le", index(), limit, IndexBound(0, "upper", N + 1)),
+        ("gt", index(), limit, IndexBound(0, "lower", N + 1)),
+        ("ge", index(), limit, IndexBound(0, "lower", N)),
+        ("gt", limit, index(), IndexBound(0, "upper", N)),
+        ("le", limit, index(), IndexBound(0, "lower", N)),
     ):
         mask = apply("compare", left, right, shape=(8,), element="i1", predicate=predicate, signed=1)
         assert mask == Mask((bound,), True)
@@ -73,7 +73,7 @@ def test_every_predicate_in_both_operand_orders() -> None:
 
 
 def test_a_conjunction_keeps_the_bounds_of_both_sides() -> None:
-    low, high = Mask((Bound(0, "lower", N),), True), Mask((Bound(0, "upper", N),), True)
+    low, high = Mask((IndexBound(0, "lower", N),), True), Mask((IndexBound(0, "upper", N),), True)
     assert apply("and", low, high, shape=(8,), element="i1") == Mask((*low.bounds, *high.bounds), True)
     assert apply("and", low, UNKNOWN_MASK, shape=(8,), element="i1") == Mask(low.bounds, False)
     assert apply("and", low, NotAffine(3, "", ""), shape=(8,), element="i1") == Mask(low.bounds, False)
@@ -102,10 +102,10 @@ def test_products_need_a_scalar_factor() -> None:
 
 def test_an_index_that_wraps_around_or_is_clipped_is_itself_within_bounds() -> None:
     limit = AffineTile((8,), N, (ZERO,))
-    below, from_zero = Bound(0, "upper", N), Bound(0, "lower", ZERO)
+    below, from_zero = IndexBound(0, "upper", N), IndexBound(0, "lower", ZERO)
     assert apply("rem", index(), limit, shape=(8,)) == replace(index(), within=frozenset({below, from_zero}))
     assert apply("min", limit, index(), shape=(8,)) == replace(index(), within=frozenset({replace(below, limit=N + 1)}))
-    assert apply("max", index(), limit, shape=(8,)) == replace(index(), within=frozenset({Bound(0, "lower", N)}))
+    assert apply("max", index(), limit, shape=(8,)) == replace(index(), within=frozenset({IndexBound(0, "lower", N)}))
     assert apply("select", Mask((below,), True), index(), limit, shape=(8,)) == replace(
         index(), within=frozenset({below})
     )

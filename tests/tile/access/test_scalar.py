@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twill.tile.access.scalar import Fact, Scalars
+from twill.tile.access.scalar import Fact, SymbolicScalars
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
 
@@ -21,7 +21,7 @@ class Computer:
     """Computes scalar operations, numbering their results from 100."""
 
     def __init__(self) -> None:
-        self.scalars = Scalars()
+        self.scalars = SymbolicScalars()
         self.numbers: Iterator[int] = itertools.count(100)
         self.m = self.scalars.declare(M, Fact(16, nonnegative=True, fixed=True))
         self.n = self.scalars.declare(N, Fact(8))

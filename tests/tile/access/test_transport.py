@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from twill.tile.access.address import Address
-from twill.tile.access.scalar import Fact, Scalars
+from twill.tile.access.scalar import Fact, SymbolicScalars
 from twill.tile.access.transport import Movement, choose, copy_bytes, reducible
 from twill.tile.affine import Polynomial
 from twill.tile.program import Axis
@@ -19,8 +19,8 @@ ZERO, ONE = Polynomial(), Polynomial.constant_of(1)
 
 
 @pytest.fixture
-def scalars() -> Scalars:
-    found = Scalars()
+def scalars() -> SymbolicScalars:
+    found = SymbolicScalars()
     found.declare(STRIDE, Fact(8, fixed=True))
     found.declare(PID, Fact(nonnegative=True))
     found.declare(SIZE, Fact(fixed=True))
@@ -35,18 +35,18 @@ def movement(*axes: Axis, kind: str = "tile_load", constant: Polynomial = ZERO, 
 ROWS, COLUMNS = Axis(64, stride, pid * 64, None, size), Axis(64, ONE, ZERO, ZERO, size)
 
 
-def test_an_aligned_bounded_tile_has_a_tensor_map(scalars: Scalars) -> None:
+def test_an_aligned_bounded_tile_has_a_tensor_map(scalars: SymbolicScalars) -> None:
     assert choose(movement(ROWS, COLUMNS), scalars) == ("tma", "")
     assert choose(movement(replace(ROWS, extent=1024), COLUMNS), scalars) == ("tma", "")  # several boxes
 
 
-def test_alignment_counts_bytes_not_elements(scalars: Scalars) -> None:
+def test_alignment_counts_bytes_not_elements(scalars: SymbolicScalars) -> None:
     assert choose(movement(ROWS, COLUMNS, element="f8e4m3"), scalars)[0] == "copy"  # 8 bytes
     assert choose(movement(ROWS, COLUMNS, constant=pid * 8), scalars)[0] == "tma"
     assert choose(movement(ROWS, COLUMNS, constant=pid * 4), scalars)[0] == "copy"
 
 
-def test_terms_that_move_the_tile_are_axes_of_the_tensor_map(scalars: Scalars) -> None:
+def test_terms_that_move_the_tile_are_axes_of_the_tensor_map(scalars: SymbolicScalars) -> None:
     batch = [scalars.declare(symbol) for symbol in range(10, 14)]
     three = sum((b * stride for b in batch[:3]), start=stride * 2)
     assert choose(movement(ROWS, COLUMNS, constant=three), scalars) == ("tma", "")
@@ -54,13 +54,13 @@ def test_terms_that_move_the_tile_are_axes_of_the_tensor_map(scalars: Scalars) -
     assert (transport, reason) == ("copy", "it has 6 strides, over 5")
 
 
-def test_a_descriptor_promises_alignment(scalars: Scalars) -> None:
+def test_a_descriptor_promises_alignment(scalars: SymbolicScalars) -> None:
     unknown = movement(replace(ROWS, stride=size), COLUMNS)
     assert choose(unknown, scalars)[0] == "plain"
     assert choose(replace(unknown, promised=True, alignment=1), scalars) == ("tma", "")
 
 
-def test_masked_elements_read_as_zero_or_nan(scalars: Scalars) -> None:
+def test_masked_elements_read_as_zero_or_nan(scalars: SymbolicScalars) -> None:
     tile = movement(ROWS, COLUMNS)
     assert choose(replace(tile, pad=math.nan), scalars) == ("tma", "")
     assert choose(replace(tile, pad=-math.inf), scalars)[0] == "plain"
@@ -69,7 +69,7 @@ def test_masked_elements_read_as_zero_or_nan(scalars: Scalars) -> None:
     assert choose(replace(tile, kind="tile_store", pad=1.0), scalars) == ("tma", "")
 
 
-def test_which_reductions_are_tensor_reductions(scalars: Scalars) -> None:
+def test_which_reductions_are_tensor_reductions(scalars: SymbolicScalars) -> None:
     assert choose(movement(ROWS, COLUMNS, kind="tile_reduce", element="f32"), scalars) == ("tma", "")
     maximum = replace(movement(ROWS, COLUMNS, kind="tile_reduce", element="f32"), combine="max")
     assert choose(maximum, scalars) == ("plain", "no tensor reduction is max of f32")
@@ -77,7 +77,7 @@ def test_which_reductions_are_tensor_reductions(scalars: Scalars) -> None:
     assert not reducible("f64", "add") and not reducible("f8e4m3", "add")
 
 
-def test_copies_are_as_long_as_alignment_and_extent_allow(scalars: Scalars) -> None:
+def test_copies_are_as_long_as_alignment_and_extent_allow(scalars: SymbolicScalars) -> None:
     tile = movement(ROWS, COLUMNS)
     assert copy_bytes(tile, scalars) == 16
     assert copy_bytes(replace(tile, alignment=4), scalars) == 4

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 from tests.generated.kernels import held
 from twill.kernel.problem import Case
 from twill.kernel.specialization import list_specializations, problem_of, resolve
-from twill.tile import between
+from twill.tile import odd_sizes
 
 EXAMPLES = [
     (path.stem, spec)
@@ -26,8 +26,8 @@ BF16 = 2.0**-7  # of what kernels round to within: sums in another order may go 
 def test_examples_compute_what_triton_does(stem: str, name: str) -> None:
     """At their smallest size. Tiles between powers of two, which Triton has not, become the next smaller power."""
     spec = resolve(f"examples/{stem}.py", spec=name)
-    for odd in between.odd_sizes(spec):
-        spec = between.at(spec, odd, 1 << (odd.bit_length() - 1))
+    for odd in odd_sizes.odd_sizes(spec):
+        spec = odd_sizes.at(spec, odd, 1 << (odd.bit_length() - 1))
     problem = problem_of(spec)
     assert problem is not None
     problem = problem.with_constants(dict(spec.constexprs))

@@ -13,7 +13,7 @@ from tests.lazy_programs import KEYS, ROWS, Softmax
 from tests.tile_programs import Programs, attention, gemm
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Op, TileProgram
-from twill.tile.rewrite.conditional_rescale import GROWTH, Laziness, lazy_shifts
+from twill.tile.rewrite.conditional_rescale import GROWTH, RescaleReport, rescale_conditionally
 from twill.tile.vocabulary import OFTEN_ONE, SLACK
 
 TRIPS = (0, 1, 2, 5)
@@ -27,8 +27,8 @@ def marked(program: TileProgram) -> list[str]:
     return [op.name for op in program.ops() if dict(op.attributes).get(OFTEN_ONE)]
 
 
-def why(found: Laziness) -> str:
-    ((_, objection),) = found.kept
+def why(found: RescaleReport) -> str:
+    ((_, objection),) = found.immediate
     return objection.why
 
 
@@ -56,35 +56,37 @@ RIGHT = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_maximum_that_is_only_a_shift_is_lazy(name: str) -> None:
     kernel, slack = RIGHT[name]
-    found = lazy_shifts(kernel.program())
-    assert [shift.maximum.name for shift in found.lazy] == ["m_new"] and not found.kept
+    found = rescale_conditionally(kernel.program())
+    assert [shift.maximum.name for shift in found.conditional] == ["m_new"] and not found.immediate
     assert slacks(found.program) == [pytest.approx(slack)]
     assert marked(found.program) == ["acc"]
 
 
 def test_people_are_told_what_became_of_a_maximum() -> None:
-    (lazy,) = lazy_shifts(Softmax().program()).said()
-    (kept,) = lazy_shifts(Softmax(peeks=True).program()).said()
-    assert lazy.endswith("`m_new` moves only when it has to")
-    assert "`m_new` moves at once: it is stored (line" in kept
+    (conditional,) = rescale_conditionally(Softmax().program()).said()
+    (retained,) = rescale_conditionally(Softmax(peeks=True).program()).said()
+    assert conditional.endswith("`m_new` moves only when it has to")
+    assert "`m_new` moves at once: it is stored (line" in retained
 
 
 def test_the_shift_stands_first_whatever_the_order_was() -> None:
     for swapped in (False, True):
-        found = lazy_shifts(Softmax(swapped=swapped).program())
+        found = rescale_conditionally(Softmax(swapped=swapped).program())
         (op,) = (op for op in found.program.ops() if op.kind == "max")
-        assert op.operands[0] == found.lazy[0].carry.argument
+        assert op.operands[0] == found.conditional[0].carry.argument
 
 
 def test_two_loops_hand_a_lazy_maximum_on() -> None:
-    found = lazy_shifts(Softmax(loops=2).program())
-    assert len(found.lazy) == 2 and slacks(found.program) == [GROWTH] * 2 and marked(found.program) == ["acc"] * 2
-    assert len(lazy_shifts(attention(causal=True)).lazy) == 1
+    found = rescale_conditionally(Softmax(loops=2).program())
+    assert (
+        len(found.conditional) == 2 and slacks(found.program) == [GROWTH] * 2 and marked(found.program) == ["acc"] * 2
+    )
+    assert len(rescale_conditionally(attention(causal=True)).conditional) == 1
 
 
 def test_it_is_done_once() -> None:
-    once = lazy_shifts(Softmax(loops=2).program()).program
-    assert lazy_shifts(once).program == once
+    once = rescale_conditionally(Softmax(loops=2).program()).program
+    assert rescale_conditionally(once).program == once
 
 
 # -- where it is not ---------------------------------------------------------------------------------
@@ -124,13 +126,13 @@ WRONG = {
 def test_a_maximum_that_is_more_than_a_shift_moves_at_once(name: str) -> None:
     kernel, reason = WRONG[name]
     program = kernel.program()
-    found = lazy_shifts(program)
-    assert not found.lazy and not slacks(found.program)
+    found = rescale_conditionally(program)
+    assert not found.conditional and not slacks(found.program)
     if kernel.rescales:
         assert reason in why(found)
         assert marked(found.program) == ["acc"]  # exact where it is 1, whoever reads the maximum
     else:
-        assert found == Laziness(program)  # nothing to leave out
+        assert found == RescaleReport(program)  # nothing to leave out
 
 
 def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
@@ -140,7 +142,7 @@ def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
     zero_sum = first.carried[1].init
     late = replace(second, carried=(second.carried[0], replace(second.carried[1], init=zero_sum), second.carried[2]))
     with_zero = replace(two, body=tuple(late if item is second else item for item in two.body))
-    assert len(lazy_shifts(with_zero).lazy) == 2  # 0 follows every scale
+    assert len(rescale_conditionally(with_zero).conditional) == 2  # 0 follows every scale
     one = Programs()
     one.values, one.ops = list(two.values), 1000
     number = one.constant(1.0, (ROWS,), "f32")
@@ -149,7 +151,7 @@ def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
     with_one = replace(
         two, values=tuple(one.values), body=(constant, *(late if item is second else item for item in two.body))
     )
-    assert not lazy_shifts(with_one).lazy
+    assert not rescale_conditionally(with_one).conditional
 
 
 @pytest.mark.parametrize(
@@ -157,11 +159,11 @@ def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
 )
 def test_what_is_left_alone(kernel: Softmax) -> None:
     program = kernel.program()
-    assert lazy_shifts(program) == Laziness(program)
+    assert rescale_conditionally(program) == RescaleReport(program)
 
 
 def test_a_kernel_without_a_running_maximum_is_as_it_was() -> None:
-    assert lazy_shifts(gemm()) == Laziness(gemm())
+    assert rescale_conditionally(gemm()) == RescaleReport(gemm())
 
 
 # -- what it computes --------------------------------------------------------------------------------
@@ -195,11 +197,11 @@ def outputs(program: TileProgram, trips: int, given: dict[str, np.ndarray], dept
 def test_values_differ_by_rounding_alone(what: str, base: str) -> None:
     for loops in (1, 2):
         kernel = Softmax(base=base, loops=loops, depth=40, narrow="f32")
-        eager, lazy = kernel.program(), lazy_shifts(kernel.program()).program
-        assert slacks(lazy)
+        eager, conditional = kernel.program(), rescale_conditionally(kernel.program()).program
+        assert slacks(conditional)
         for trips in TRIPS:
             given = inputs(what, trips, loops, trips)
-            wanted, found = (outputs(p, trips, given, kernel.depth) for p in (eager, lazy))
+            wanted, found = (outputs(p, trips, given, kernel.depth) for p in (eager, conditional))
             for name in wanted:
                 np.testing.assert_allclose(found[name], wanted[name], rtol=3e-5, atol=3e-5, equal_nan=True)
 
@@ -212,12 +214,12 @@ def test_a_lazy_maximum_stays_behind_by_no_more_than_its_slack_and_moves_at_once
     eager = kernel.program()
     loop = next(item for item in eager.body if not isinstance(item, Op))
     body = tuple(forced if item == op else item for item in loop.body)
-    lazy = replace(eager, body=tuple(replace(loop, body=body) if item is loop else item for item in eager.body))
+    conditional = replace(eager, body=tuple(replace(loop, body=body) if item is loop else item for item in eager.body))
     moved = 0
     for what in ("stays", "creeps", "climbs", "jumps", "late"):
         given = inputs(what, 5, 1, 1)
         true, behind = ({**given, "M": np.zeros(1024 * ROWS, np.float32)} for _ in range(2))
-        for tensors, program in ((true, eager), (behind, lazy)):
+        for tensors, program in ((true, eager), (behind, conditional)):
             rest = {name: np.zeros(ROWS * 1024, np.float32) for name in ("O", "LSE")}
             run(program, (1,), {**rest, **tensors}, {"trips": 5})
         gap = true["M"][:ROWS] - behind["M"][:ROWS]

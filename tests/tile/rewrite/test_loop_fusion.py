@@ -40,14 +40,14 @@ def result(program: TileProgram, split: int, end: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "before", "amended"), [("masked_last", 2, 1), ("masked_first", 2, 1), ("three", 3, 2)]
+    ("kernel", "before", "updated"), [("masked_last", 2, 1), ("masked_first", 2, 1), ("three", 3, 2)]
 )
-def test_loops_that_go_on_are_one_loop_with_a_guard(kernel: str, before: int, amended: int) -> None:
+def test_loops_that_go_on_are_one_loop_with_a_guard(kernel: str, before: int, updated: int) -> None:
     program = made(kernel)
     assert program.original is not None
     assert len(loops(program.original)) == before
     assert len(loops(program)) == 1
-    assert kinds(program).count("amend") == amended
+    assert kinds(program).count("update") == updated
 
 
 @pytest.mark.parametrize("kernel", ["masked_last", "masked_first", "three"])
@@ -64,7 +64,7 @@ def test_a_loop_that_ends_before_it_begins_is_not_seen() -> None:
 
 
 def test_a_quotient_of_a_grid_index_is_not_negative() -> None:
-    """So the joined loop begins at 0, not at the smaller of both."""
+    """So the fused loop begins at 0, not at the smaller of both."""
     program = made("quotient")
     assert len(loops(program)) == 1
     assert "min" not in kinds(program)
@@ -76,7 +76,7 @@ def test_an_operation_that_a_loop_lacks_changes_nothing_there() -> None:
     (loop,) = loops(program)
     chosen = [op for op in walk(loop.body) if op.kind == "select" and not program.type_of(op.results[0]).shape]
     assert len(chosen) == 1
-    assert all(op.kind != "amend" or program.type_of(op.results[0]).shape for op in walk(loop.body))
+    assert all(op.kind != "update" or program.type_of(op.results[0]).shape for op in walk(loop.body))
 
 
 def test_arguments_keep_their_numbers() -> None:

@@ -15,20 +15,20 @@ pytestmark = pytest.mark.usefixtures("at_root")
 def counts(program: TileProgram) -> tuple[int, int]:
     """Loops, and values that are amended."""
     loops = [item for item in program.body if isinstance(item, Loop)]
-    return len(loops), [op.kind for op in program.ops()].count("amend")
+    return len(loops), [op.kind for op in program.ops()].count("update")
 
 
-@pytest.mark.parametrize(("rewriting", "loops", "amended"), [("none", 2, 0), ("masks", 2, 0), ("all", 1, 1)])
-def test_causal_attention(rewriting: Rewriting, loops: int, amended: int) -> None:
+@pytest.mark.parametrize(("rewriting", "loops", "updated"), [("none", 2, 0), ("masks", 2, 0), ("all", 1, 1)])
+def test_causal_attention(rewriting: Rewriting, loops: int, updated: int) -> None:
     """Its masked loop has few iterations; only joined to the other one it is worth a guard."""
-    program = extract("examples/attention.py", "causal", rewriting=rewriting, lazy=False).program
-    assert counts(program) == (loops, amended)
+    program = extract("examples/attention.py", "causal", rewriting=rewriting, conditional=False).program
+    assert counts(program) == (loops, updated)
     assert (program.original is None) == (rewriting != "all")
 
 
 def test_what_code_is_compared_with_is_as_written() -> None:
     made = extract("examples/attention_pointers.py", "full")
-    assert made.laziness.lazy
+    assert made.rescale_report.conditional
     assert made.program.original is not None
     assert counts(made.program) == (1, 1)
     assert counts(made.program.original) == (1, 0)
@@ -37,5 +37,5 @@ def test_what_code_is_compared_with_is_as_written() -> None:
     alone = extract("examples/attention_pointers.py", "full", rewriting="none").program
     assert alone.original is not None and counts(alone) == counts(alone.original)
     assert not [op for op in alone.original.ops() if SLACK in dict(op.attributes)]
-    at_once = extract("examples/attention_pointers.py", "full", lazy=False).program
+    at_once = extract("examples/attention_pointers.py", "full", conditional=False).program
     assert not [op for op in at_once.ops() if SLACK in dict(op.attributes)]

@@ -15,7 +15,7 @@ from twill import exc
 from twill.tile.interpret.arithmetic import HELD, apply
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Op, TileProgram
-from twill.tile.rewrite.precision import INSTEAD, PARTS, split_products
+from twill.tile.rewrite.precision import INSTEAD, PARTS, split_mmas
 
 M, N, K = 64, 64, 64
 FORMS = sorted(PARTS)
@@ -80,7 +80,7 @@ def tile(data: dict[str, np.ndarray], name: str) -> np.ndarray:
 
 @pytest.mark.parametrize("precision", FORMS)
 def test_a_precision_is_products_of_parts_from_the_least_to_the_greatest(precision: str) -> None:
-    made = split_products(product(precision))
+    made = split_mmas(product(precision))
     assert elements(made) == ["bf16"] * len(PARTS[precision])
     assert made.original == product(precision)
     names = [tuple(made.values[v].name.rpartition("_")[2] for v in op.operands[:2]) for op in products(made)]
@@ -107,7 +107,7 @@ def test_errors_are_those_that_the_table_says(precision: str, digits: int, wide:
     program = product(precision)
     data = tensors(program, wide=wide)
     a, b = tile(data, "A"), tile(data, "B")
-    error = np.abs(result(split_products(program), data) - (tile(data, "C") + a @ b))
+    error = np.abs(result(split_mmas(program), data) - (tile(data, "C") + a @ b))
     assert np.sqrt(np.mean((error / (np.abs(tile(data, "C")) + np.abs(a) @ np.abs(b))) ** 2)) < 2.0**-digits
 
 
@@ -115,7 +115,7 @@ def test_ieee_is_as_exact_as_a_sum_in_float32() -> None:
     program = product("ieee")
     data = tensors(program, wide=True)
     exact = tile(data, "C") + tile(data, "A") @ tile(data, "B")
-    ours = np.abs(result(split_products(program), data) - exact)
+    ours = np.abs(result(split_mmas(program), data) - exact)
     total = np.float32(0)
     for k in range(K):  # one after the other, each product exact and each sum rounded
         total = (total + tile(data, "A")[:, k : k + 1] * tile(data, "B")[k : k + 1]).astype(np.float32)
@@ -127,7 +127,7 @@ def test_ieee_is_as_exact_as_a_sum_in_float32() -> None:
 def test_whole_numbers_are_exact(precision: str) -> None:
     program = product(precision)
     data = {name: np.round(array * 50) for name, array in tensors(program).items()}
-    assert np.array_equal(result(split_products(program), data), tile(data, "C") + tile(data, "A") @ tile(data, "B"))
+    assert np.array_equal(result(split_mmas(program), data), tile(data, "C") + tile(data, "A") @ tile(data, "B"))
 
 
 @pytest.mark.parametrize("precision", FORMS)
@@ -136,7 +136,7 @@ def test_an_infinite_operand_is_infinite_times_what_has_no_lower_parts(precision
     data = tensors(program)
     a, b = (data[name].reshape(64, 1024) for name in ("A", "B"))
     a[:, 7], b[7, 3], b[7, 4], a[5, 9], b[9, 5] = 1.0, np.inf, -np.inf, np.nan, 0.0
-    found = result(split_products(program), data)
+    found = result(split_mmas(program), data)
     rows = np.arange(64) != 5
     assert np.all(found[rows, 3] == np.inf) and np.all(found[rows, 4] == -np.inf)
     assert np.all(np.isnan(found[5])) and np.all(np.isfinite(found[rows][:, 10:]))
@@ -146,22 +146,22 @@ def test_ieee_has_the_largest_numbers() -> None:
     program = product("ieee", addend=False)
     data = {name: np.zeros_like(array) for name, array in tensors(program).items()}
     data["A"].reshape(64, 1024)[0, 0], data["B"].reshape(64, 1024)[0, 0] = np.finfo(np.float32).max, 1.0
-    assert result(split_products(program), data)[0, 0] == np.finfo(np.float32).max
+    assert result(split_mmas(program), data)[0, 0] == np.finfo(np.float32).max
 
 
 def test_tf32_of_tiles_that_lie_along_k_stays() -> None:
     program = product("tf32", turned=True)
-    assert split_products(program) is program
+    assert split_mmas(program) is program
 
 
 @pytest.mark.parametrize("options", [{"turned": False}, {"turned": True, "computed": True}])
 def test_tf32_of_other_tiles_is_three_products(options: dict[str, bool]) -> None:
-    made = split_products(product("tf32", **options))  # type: ignore[arg-type]
+    made = split_mmas(product("tf32", **options))  # type: ignore[arg-type]
     assert elements(made) == ["bf16"] * 3 and dict(products(made)[-1].attributes)[INSTEAD] == "tf32"
 
 
 def test_b_with_few_rows_is_converted_as_its_transpose() -> None:
-    made = split_products(product("bf16x3", shape=(64, 64, 32)))
+    made = split_mmas(product("bf16x3", shape=(64, 64, 32)))
     assert [made.type_of(op.results[0]).shape for op in made.ops() if op.kind == "transpose"][0] == (64, 32)
     data = tensors(made)
     own = result(made, data)
@@ -177,7 +177,7 @@ def test_parts_of_an_operand_are_made_once() -> None:
     first = p.op("dot", a, b, shape=(64, 64), precision="bf16x3")
     p.store("C", first)
     p.store("D", p.op("dot", b, a, shape=(64, 64), precision="bf16x3"))
-    made = split_products(p.done())
+    made = split_mmas(p.done())
     narrow = [op for op in made.ops() if op.kind == "cast" and made.type_of(op.results[0]).element == "bf16"]
     assert len(narrow) == 4 and len(products(made)) == 6
 
@@ -192,7 +192,7 @@ def test_parts_of_what_a_loop_does_not_change_stand_before_it() -> None:
         b = p.load("B", (64, 64), "f32", at=(k.i * 64, 0))
         k.yields = [p.op("dot", a, b, k.carried[0], precision="bf16x3")]
     p.store("C", k.results[0])
-    made = split_products(p.done())
+    made = split_mmas(p.done())
     outside = [op for op in made.body if isinstance(op, Op) and op.kind == "cast"]
     assert {made.values[op.results[0]].name for op in outside} == {"A_hi", "A_mid"}
 
@@ -205,7 +205,7 @@ def test_8_bit_floats_are_summed_no_less_exactly_than_asked(
     turned: bool, every: int, operand: str, added: bool
 ) -> None:
     program = product(element="f8e4m3", turned=turned, imprecise=every)
-    made = split_products(program)
+    made = split_mmas(program)
     assert elements(made) == [operand] and ("add" in [op.kind for op in made.ops()]) == added
     data = tensors(program)
     assert np.allclose(result(made, data), result(program, data), rtol=0, atol=1e-4)
@@ -213,7 +213,7 @@ def test_8_bit_floats_are_summed_no_less_exactly_than_asked(
 
 def test_integers_are_exact() -> None:
     program = product(element="i8", result="i32")
-    made = split_products(program)
+    made = split_mmas(program)
     assert elements(made) == ["bf16"]
     data = tensors(program)
     for name in "AB":
@@ -224,7 +224,7 @@ def test_integers_are_exact() -> None:
 
 def test_an_accumulator_of_f16_is_one_of_f32_that_is_rounded() -> None:
     program = product(element="f16", result="f16")
-    made = split_products(program)
+    made = split_mmas(program)
     assert [made.type_of(op.results[0]).element for op in products(made)] == ["f32"]
     assert [made.type_of(op.results[0]).element for op in made.ops() if op.kind == "cast"] == ["f32", "f16"]
 
@@ -236,8 +236,8 @@ def test_an_accumulator_of_f16_is_one_of_f32_that_is_rounded() -> None:
     (product("bf16x3", shape=(64, 32, 32)), "operand B of 32 x 32"),
 ])  # fmt: skip
 def test_what_cannot_be_kept_is_refused_at_its_line(program: TileProgram, words: str) -> None:
-    with pytest.raises(exc.UnsupportedProduct, match=words) as caught:
-        split_products(program)
+    with pytest.raises(exc.UnsupportedMma, match=words) as caught:
+        split_mmas(program)
     (dot,) = products(program)
     assert caught.value.line == dot.line and caught.value.file == "k.py" and caught.value.hint
 
@@ -248,5 +248,5 @@ def test_types_that_do_not_multiply_are_refused() -> None:
         replace(v, type=replace(v.type, element="i8")) if v.id == products(program)[0].operands[1] else v
         for v in program.values
     )
-    with pytest.raises(exc.UnsupportedProduct, match="bf16 and i8"):
-        split_products(replace(program, values=values))
+    with pytest.raises(exc.UnsupportedMma, match="bf16 and i8"):
+        split_mmas(replace(program, values=values))

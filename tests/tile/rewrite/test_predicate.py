@@ -21,9 +21,9 @@ def made(kernel: str) -> TileProgram:
 @pytest.mark.parametrize("kernel", ["ragged", "masked_out"])
 def test_a_mask_at_the_ends_of_a_range_is_put_under_a_guard(kernel: str) -> None:
     program = made(kernel)
-    assert kinds(program).count("amend") == 1
+    assert kinds(program).count("update") == 1
     assert program.original is not None
-    assert "amend" not in kinds(program.original)
+    assert "update" not in kinds(program.original)
 
 
 @pytest.mark.parametrize("kernel", ["ragged", "masked_out"])
@@ -38,7 +38,7 @@ def test_the_result_is_the_same_wherever_the_ends_are(kernel: str, split: int, e
 
 @pytest.mark.parametrize("kernel", ["same_mask", "read_beside_the_mask", "short", "split_off"])
 def test_other_masks_stay(kernel: str) -> None:
-    assert "amend" not in kinds(made(kernel))
+    assert "update" not in kinds(made(kernel))
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ BLOCK = 16
 
 @cache
 def written(kernel: str) -> TileProgram:
-    return extract(f"{FILE}::{kernel}", sig=SIG, const=(f"BLOCK={BLOCK}",), lazy=False, rewriting="none").program
+    return extract(f"{FILE}::{kernel}", sig=SIG, const=(f"BLOCK={BLOCK}",), conditional=False, rewriting="none").program
 
 
 @cache
 def promised(kernel: str) -> TileProgram:
     sig = (*SIG[:2], "scale=fp32:positive", SIG[3])
-    return extract(f"{FILE}::{kernel}", sig=sig, const=(f"BLOCK={BLOCK}",), lazy=False, rewriting="none").program
+    return extract(f"{FILE}::{kernel}", sig=sig, const=(f"BLOCK={BLOCK}",), conditional=False, rewriting="none").program
 
 
 @cache

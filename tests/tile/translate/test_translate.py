@@ -13,25 +13,25 @@ from tests.conftest import GOLDEN, ROOT
 from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
 from twill.kernel.specialization import list_specializations, resolve
 from twill.kernel.ttir import ttir
-from twill.tile import between
+from twill.tile import odd_sizes
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.text import program_text
 from twill.tile.translate.translate import from_mlir, tile_program
-from twill.tile.vocabulary import ELEMENTWISE, PRODUCT, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, MMA, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
 
 EXAMPLES = [
     (path.stem, spec)
     for path in sorted((ROOT / "examples").glob("*.py"))
     for spec in sorted(list_specializations(str(path)))
 ]
-RAW_VOCABULARY = {*SOURCES, *VIEWS, *ELEMENTWISE, *REDUCE, *SCAN, *PRODUCT, *RAW_ACCESS}
+RAW_VOCABULARY = {*SOURCES, *VIEWS, *ELEMENTWISE, *REDUCE, *SCAN, *MMA, *RAW_ACCESS}
 
 
 @pytest.mark.usefixtures("at_root")
 @pytest.mark.parametrize(("stem", "spec"), EXAMPLES)
 def test_tile_programs_of_the_examples(stem: str, spec: str, golden: Callable[[str, str], None]) -> None:
-    program = between.tile_program(resolve(f"examples/{stem}.py", spec=spec))
+    program = odd_sizes.tile_program(resolve(f"examples/{stem}.py", spec=spec))
     assert {op.kind for op in program.ops()} <= RAW_VOCABULARY
     # Triton up to 3.8 spells -x as 0 - x, which has another sign of zero: another program where a kernel negates.
     negates = (GOLDEN / f"program_{stem}_{spec}-subtracted.txt").is_file()

@@ -14,7 +14,7 @@ from typing import Literal
 
 from twill import exc
 from twill.codegen.compile.listing import Listing
-from twill.codegen.print.kernel_lines import KernelLines, Place
+from twill.codegen.print.kernel_lines import KernelLines, SourceLine
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Remark:
 
     code: str
     text: str
-    place: Place | None = None
+    place: SourceLine | None = None
 
     @property
     def serialized(self) -> bool:
@@ -45,7 +45,7 @@ class Remark:
 class WgmmaLoop:
     """A loop of the compiled code that multiplies. counts: multiplies per shape in one pass, inner loops included."""
 
-    place: Place | None
+    place: SourceLine | None
     counts: Mapping[str, int]
 
 
@@ -69,9 +69,9 @@ class KernelFacts:
     wgmma: Mapping[str, int] = field(default_factory=dict)
     wgmma_loops: tuple[WgmmaLoop, ...] = ()
     read_from: Literal["sass", "ptx"] = "ptx"
-    most_spills: Place | None = None
-    first_wgmma: Place | None = None
-    first_setmaxnreg: Place | None = None
+    most_spills: SourceLine | None = None
+    first_wgmma: SourceLine | None = None
+    first_setmaxnreg: SourceLine | None = None
 
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
@@ -152,7 +152,7 @@ def _remarks(log: str, ptx: Mapping[str, Listing]) -> dict[str, list[Remark]]:
     return out
 
 
-def _ptx_place(listing: Listing | None, line: int) -> Place | None:
+def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
     """The source of the last instruction at or before a line of the PTX."""
     before = [e.place for e in listing.entries if e.text_line <= line and e.place] if listing else []
     return before[-1] if before else None
@@ -187,7 +187,7 @@ def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:
 
 
 def _rejected(
-    cause: str, message: str, fact: KernelFacts, place: Place | None, lines: KernelLines, hint: str
+    cause: str, message: str, fact: KernelFacts, place: SourceLine | None, lines: KernelLines, hint: str
 ) -> exc.BuildRejected:
     """The error at the kernel's line, or at the emitted line where there is no other."""
     if kernel_line := lines.at(place):

@@ -11,24 +11,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twill.codegen.compile.flow_loops import natural_loops
-from twill.codegen.print.kernel_lines import Place
+from twill.codegen.print.kernel_lines import SourceLine
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedInstruction:
     """One instruction. text_line: its line in the listing's text. jump: index of the entry that it branches to, -1 if
     none. falls_through: whether the next entry may follow."""
 
     opcode: str
     operands: str
-    place: Place | None
+    place: SourceLine | None
     text_line: int
     jump: int = -1
     falls_through: bool = True
 
 
 @dataclass(frozen=True)
-class Loop:
+class ListedLoop:
     """A natural loop. header: index of the entry where it is entered. entries: indices of all its entries."""
 
     header: int
@@ -40,26 +40,26 @@ class Listing:
     """The entries of one function in order."""
 
     function: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ListedInstruction, ...]
 
-    def loops(self) -> tuple[Loop, ...]:
+    def loops(self) -> tuple[ListedLoop, ...]:
         """Its natural loops, by their place in the text. (A wait that spins out of line is no loop around the rest.)"""
         successors = [
             [i + 1] * (e.falls_through and i + 1 < len(self.entries)) + [e.jump] * (e.jump >= 0)
             for i, e in enumerate(self.entries)
         ]
-        return tuple(Loop(header, frozenset(body)) for header, body in sorted(natural_loops(successors).items()))
+        return tuple(ListedLoop(header, frozenset(body)) for header, body in sorted(natural_loops(successors).items()))
 
-    def wgmma(self, loop: Loop | None = None) -> Counter[str]:
+    def wgmma(self, loop: ListedLoop | None = None) -> Counter[str]:
         """How many multiplies of each shape, such as "m64n128k16", lie in a loop or in the whole function."""
         chosen = self.entries if loop is None else [self.entries[i] for i in sorted(loop.entries)]
         return Counter(shape for entry in chosen if (shape := wgmma_shape(entry)))
 
-    def first_place(self, opcodes: re.Pattern[str]) -> Place | None:
+    def first_place(self, opcodes: re.Pattern[str]) -> SourceLine | None:
         """Where the first instruction comes from whose opcode matches."""
         return next((e.place for e in self.entries if e.place and opcodes.match(e.opcode)), None)
 
-    def most_frequent_place(self, opcodes: re.Pattern[str]) -> Place | None:
+    def most_frequent_place(self, opcodes: re.Pattern[str]) -> SourceLine | None:
         """Where most of the instructions come from whose opcode matches; the first such place of equal ones."""
         places = Counter(e.place for e in self.entries if e.place and opcodes.match(e.opcode))
         return max(places, key=lambda place: places[place], default=None)
@@ -69,7 +69,7 @@ _SASS_SHAPE = re.compile(r"(?:H|Q|I|B)GMMA\.(?:SP\.)?(\d+)x(\d+)x(\d+)\b")
 _PTX_SHAPE = re.compile(r"wgmma\.mma_async\.[\w.]*?(m\d+n\d+k\d+)\b")
 
 
-def wgmma_shape(entry: Entry) -> str:
+def wgmma_shape(entry: ListedInstruction) -> str:
     """The shape of a multiply, "" for any other instruction."""
     if found := _SASS_SHAPE.match(entry.opcode):
         return "m{}n{}k{}".format(*found.groups())
@@ -171,7 +171,7 @@ def _scoped_labels(text: str) -> dict[int, str]:
 class _Raw:
     """A function being read: entries with the label they jump to, and where labels point."""
 
-    entries: list[tuple[Entry, str]]
+    entries: list[tuple[ListedInstruction, str]]
     labels: dict[str, int]
 
 
@@ -179,18 +179,18 @@ def _split(events: Iterator[tuple[str, int, tuple[str, ...]]]) -> dict[str, _Raw
     """The events, function by function."""
     functions: dict[str, _Raw] = {}
     current: _Raw | None = None
-    place: Place | None = None
+    place: SourceLine | None = None
     for kind, number, values in events:
         if kind == "function":
             current, place = functions.setdefault(values[0], _Raw([], {})), None
         elif current is None:
             continue
         elif kind == "place":
-            place = Place(values[0], int(values[1]))
+            place = SourceLine(values[0], int(values[1]))
         elif kind == "label":
             current.labels[values[0]] = len(current.entries)
         else:
-            entry = Entry(values[0], values[1], place, number, falls_through=not values[3])
+            entry = ListedInstruction(values[0], values[1], place, number, falls_through=not values[3])
             current.entries.append((entry, values[2]))
     return functions
 

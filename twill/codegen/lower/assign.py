@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from twill import exc
-from twill.codegen.lower.alike import alike, in_step
-from twill.codegen.lower.candidates import LoweringCandidate, Refusal
-from twill.codegen.lower.cross_loop_reuse import families
+from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
+from twill.codegen.lower.cross_loop_reuse import reuse_groups
 from twill.codegen.lower.groups import COPIES, doubled, warp_groups, with_registers
 from twill.codegen.lower.occupancy import as_compiled
-from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.register_operands import resident
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.register_operands import choose_register_operands
+from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
 from twill.codegen.lower.task import Place, Task
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.warp.program import Fused
 from twill.graph.build import Wired
 from twill.machine.description import Machine
@@ -30,12 +30,12 @@ from twill.schedule.document import Schedule
 
 def assign(
     wired: Wired,
-    tiles: Tiles,
+    tiles: TileLayouts,
     schedule: Schedule,
     machine: Machine,
     candidate: LoweringCandidate,
     fused: Fused | None = None,
-) -> Plan | Refusal:
+) -> LoweringPlan | CandidateRefusal:
     """The plan of a candidate. fused: the program instances whose row blocks `tiles` has, if a CTA works on several.
 
     Refused is ping-pong where loops do more than multiply tiles that load groups bring, and where there is no room for
@@ -45,23 +45,23 @@ def assign(
     if candidate.ping_pong:
         made = doubled(groups, machine, COPIES)
         if len(made) == len(groups):
-            return Refusal("the register file has no room for a second computing warp group")
+            return CandidateRefusal("the register file has no room for a second computing warp group")
         number = dict(zip((g.id for g in groups), (g.id for g in made if g.like < 0), strict=True))
         groups, group_of = made, {old: number[new] for old, new in group_of.items()}
-    plan = Plan(wired, schedule, machine, tiles, candidate, fused, groups)
+    plan = LoweringPlan(wired, schedule, machine, tiles, candidate, fused, groups)
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
     plan = with_straight(with_budgets(plan))
-    plan = share_rings(replace(plan, kept=families(plan)))
+    plan = share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
     if candidate.ping_pong and not plan.only_multiplies():
-        return Refusal("its loops do more than multiply tiles that load groups bring")
-    return replace(plan, resident=resident(plan, asked)) if candidate.registers else plan
+        return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
+    return replace(plan, register_operands=choose_register_operands(plan, asked)) if candidate.registers else plan
 
 
 # -- loops ----------------------------------------------------------------------------------------
 
 
-def scheduled(plan: Plan, group_of: Mapping[int, int]) -> dict[Place, Task]:
+def scheduled(plan: LoweringPlan, group_of: Mapping[int, int]) -> dict[Place, Task]:
     """Tasks of the loops, from the schedule. group_of: warp groups by those of the schedule. Raises
     ScheduleMismatch."""
     tasks: dict[Place, Task] = {}
@@ -90,7 +90,7 @@ def scheduled(plan: Plan, group_of: Mapping[int, int]) -> dict[Place, Task]:
     return tasks
 
 
-def stay_with_data(plan: Plan) -> Plan:
+def stay_with_data(plan: LoweringPlan) -> LoweringPlan:
     """A store that a load group was to issue is issued where its tile is: there are the registers."""
     tasks = dict(plan.tasks)
     for place, task in plan.tasks.items():
@@ -102,17 +102,17 @@ def stay_with_data(plan: Plan) -> Plan:
     return replace(plan, tasks=tasks)
 
 
-def in_step_groups(plan: Plan) -> Plan:
+def in_step_groups(plan: LoweringPlan) -> LoweringPlan:
     """Groups that do the same do it in the same order, with the same registers."""
     tasks, groups = dict(plan.tasks), plan.groups
-    for members in alike(list(plan.tasks.values()), groups, plan.makers):
+    for members in symmetric_groups(list(plan.tasks.values()), groups, plan.makers):
         tasks |= in_step(list(plan.tasks.values()), members)
         numbers, registers = {group.id for group in members}, members[0].registers
         groups = tuple(replace(g, registers=registers) if g.id in numbers else g for g in groups)
     return replace(plan, tasks=tasks, groups=groups)
 
 
-def with_budgets(plan: Plan) -> Plan:
+def with_budgets(plan: LoweringPlan) -> LoweringPlan:
     """Groups with the registers that a launch gives them. Raises UnsupportedInKernel."""
     if plan.candidate.ctas > 1:
         return replace(plan, groups=as_compiled(plan.groups))
@@ -123,7 +123,7 @@ def with_budgets(plan: Plan) -> Plan:
 # -- straight-line code ---------------------------------------------------------------------------
 
 
-def with_straight(plan: Plan) -> Plan:
+def with_straight(plan: LoweringPlan) -> LoweringPlan:
     """Tasks of straight-line regions, too, last to first: where their loop values are, or where they are read."""
     tasks = dict(plan.tasks)
     known = replace(plan, tasks=tasks)  # knows what is assigned so far
@@ -138,7 +138,7 @@ def with_straight(plan: Plan) -> Plan:
     return replace(plan, tasks=tasks)
 
 
-def straight_groups(plan: Plan, task: Task) -> tuple[int, ...]:
+def straight_groups(plan: LoweringPlan, task: Task) -> tuple[int, ...]:
     """The groups that need a straight-line task done."""
     rooted = rooted_in(plan, task)
     if rooted:
@@ -151,7 +151,7 @@ def straight_groups(plan: Plan, task: Task) -> tuple[int, ...]:
     return tuple(sorted(needed)) or (plan.home_group(task.block),)
 
 
-def begun_with(plan: Plan, task: Task) -> set[int]:
+def begun_with(plan: LoweringPlan, task: Task) -> set[int]:
     """The groups that need the first value of a carried one, where a straight-line task makes that: those that make the
     carried value in its loop, and those that read it."""
     found: set[int] = set()
@@ -167,7 +167,7 @@ def begun_with(plan: Plan, task: Task) -> set[int]:
     return found
 
 
-def rooted_in(plan: Plan, task: Task) -> set[int]:
+def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
     """The groups in whose loops the values that a straight-line task works on are made."""
     found: set[int] = set()
     for source in plan.register_sources(task):
@@ -184,10 +184,10 @@ def rooted_in(plan: Plan, task: Task) -> set[int]:
 # -- rings that loops share -----------------------------------------------------------------------
 
 
-def share_rings(plan: Plan) -> Plan:
+def share_rings(plan: LoweringPlan) -> LoweringPlan:
     """One load group fills the ring of all loops that read the same tiles."""
     tasks = dict(plan.tasks)
-    for family in plan.kept:
+    for family in plan.reuse_groups:
         for place in family[1:]:
             tasks[place] = replace(tasks[place], groups=tasks[family[0]].groups)
     return replace(plan, tasks=tasks)

@@ -1,7 +1,7 @@
 """The ways in which one schedule can be lowered, the best predicted first, tried in one loop.
 
 A schedule leaves open what does not change its initiation interval: how many CTAs share an SM, whether two computing
-warp groups take program instances in turn, whether tiles stay in registers as operands of products, and whether a
+warp groups take program instances alternately, whether tiles stay in registers as operands of products, and whether a
 steady state may change once. Each combination is a `LoweringCandidate` with its predicted cost. `search` tries them in
 order and records what became of each (`twill emit --why` prints that).
 
@@ -46,8 +46,8 @@ class Cost:
 @dataclass(frozen=True)
 class LoweringCandidate:
     """One way to lower a schedule. ctas: that share an SM. ping_pong: whether two computing warp groups take program
-    instances in turn. registers: whether tiles may stay in registers as operands of products, and sums in parts from
-    loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined."""
+    instances alternately. registers: whether tiles may stay in registers as operands of products, and sums in parts
+    from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined."""
 
     cost: Cost
     ctas: int = 1
@@ -63,12 +63,12 @@ class LoweringCandidate:
     @property
     def asked(self) -> str:
         """What is asked of the register file, in words."""
-        kept = "all that is free in registers" if self.registers else "less in registers"
-        return f"{kept}, a steady state that changes" if self.switches else kept
+        retained = "all that is free in registers" if self.registers else "less in registers"
+        return f"{retained}, a steady state that changes" if self.switches else retained
 
 
 @dataclass(frozen=True)
-class Refusal:
+class CandidateRefusal:
     """Why a candidate came to nothing. error: what is raised if every candidate is refused; None if that says no more
     than the refusal of another one."""
 
@@ -145,7 +145,7 @@ def main_loop(schedule: Schedule) -> LoopSchedule:
 
 def search(
     every: Sequence[LoweringCandidate],
-    attempt: Callable[[LoweringCandidate], Made | Refusal],
+    attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder = unrecorded,
 ) -> Made:
     """What the first candidate that is not refused makes; the loop of all choices of lowering.
@@ -166,8 +166,8 @@ def search(
         try:
             made = attempt(candidate)
         except exc.CandidateRefused as refused:
-            made = Refusal(refused.message, refused)
-        if not isinstance(made, Refusal):
+            made = CandidateRefusal(refused.message, refused)
+        if not isinstance(made, CandidateRefusal):
             record(Attempt(candidate, "taken"))
             for other in every[number + 1 :]:
                 record(Attempt(other, "not tried: predicted no faster"))

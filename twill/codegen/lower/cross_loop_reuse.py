@@ -16,14 +16,14 @@ from twill.tile.affine import Polynomial
 from twill.tile.uniformity import stretches
 
 if TYPE_CHECKING:
-    from twill.codegen.lower.plan import Plan
+    from twill.codegen.lower.plan import LoweringPlan
     from twill.codegen.lower.task import Place, Task
 
-Family = tuple["Place", ...]
+ReuseGroup = tuple["Place", ...]
 """The loads of the same tiles, in the order of their loops."""
 
 
-def families(plan: Plan) -> tuple[Family, ...]:
+def reuse_groups(plan: LoweringPlan) -> tuple[ReuseGroup, ...]:
     """Loads of the same tiles in several loops, by the TMA, of tensors that the kernel does not write."""
     found: dict[object, list[Place]] = {}
     for place in sorted(plan.tasks):
@@ -35,7 +35,7 @@ def families(plan: Plan) -> tuple[Family, ...]:
     return tuple(f for f in alike if len(f) > 1 and len({place[0] for place in f}) == len(f))
 
 
-def reads(plan: Plan, task: Task) -> object:
+def reads(plan: LoweringPlan, task: Task) -> object:
     """What a load brings in all iterations of its loop, and who reads it."""
     access = plan.flat.steps[task.steps[-1]].op.access
     assert access is not None
@@ -55,7 +55,7 @@ def reads(plan: Plan, task: Task) -> object:
     return access.base, axes, still(access.constant), access.pad, bounds, readers, task.block
 
 
-def position(families_: Iterable[Family], place: Place) -> tuple[int, int]:
+def position(families_: Iterable[ReuseGroup], place: Place) -> tuple[int, int]:
     """Which of how many loops that read the same tiles a load is of; (0, 1) if it has them alone."""
     family = next((f for f in families_ if place in f), (place,))
     return family.index(place), len(family)

@@ -1,6 +1,6 @@
 """Tiles that stay in their ring from one program instance to the next, so that they are loaded once for several.
 
-Of a product, neighbouring program instances read one operand alike: a column of tiles of C has the same B. Where a loop
+Of an MMA, neighbouring program instances read one operand alike: a column of tiles of C has the same B. Where a loop
 has as many tiles as their ring has slots, the slot that one goes to still holds it when the next instance wants it:
 what was there `depth` loads ago. The load group then says that the slot is full and loads nothing; whoever reads it
 cannot tell.
@@ -20,19 +20,19 @@ from functools import reduce
 from twill.codegen.lower.cross_loop_reuse import position
 from twill.codegen.lower.multicast import Unlike, asked_for, depends, fixed, loops, seldom, symbols
 from twill.codegen.lower.placement import Placement, Ring
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, ScalarTable
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, less
-from twill.codegen.warp.program import Alike, Let, Stmt
+from twill.codegen.warp.program import CountReuse, Let, Stmt
 from twill.tile.program import Loop
 from twill.tile.uniformity import stretches
 
-FIRST = 0  # the axis of the launch grid along which neighbours in its order, or in a band, differ
+FIRST = 0  # the axis of the launch grid along which neighbours in its order, or in a raster group, differ
 
 
 @dataclass(frozen=True)
-class Stays:
+class TileReuse:
     """Tiles of a loop that may stay. values: scalars of the tile program; program instances that have the same want the
     same tiles. loop: of the tile program. depth: of the ring."""
 
@@ -41,13 +41,13 @@ class Stays:
     depth: int
 
 
-def stays(plan: Plan, by_place: Iterable[Ring], task: Task, ring: Ring) -> Stays | None:
+def tile_reuse(plan: LoweringPlan, by_place: Iterable[Ring], task: Task, ring: Ring) -> TileReuse | None:
     """What a load brings if it may stay: a tile that neighbours want alike, alone in its ring, of a tensor that the
-    kernel does not write, in a loop of nothing but products. None if it may not."""
+    kernel does not write, in a loop of nothing but MMAs. None if it may not."""
     if not plan.only_multiplies() or plan.fused is not None or task.node.transport != "tma":
         return None
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
-    if not alone or ring.held or ring.aref.shared or position(plan.kept, task.place)[1] > 1:
+    if not alone or ring.held or ring.aref.shared or position(plan.reuse_groups, task.place)[1] > 1:
         return None
     access = plan.flat.steps[task.steps[-1]].op.access
     if access is None or task.region not in plan.loops or plan.is_written(task.node.tensor or ""):
@@ -56,28 +56,32 @@ def stays(plan: Plan, by_place: Iterable[Ring], task: Task, ring: Ring) -> Stays
     begins = [value for bounds in loops(plan, task.region) for value in (bounds[0], bounds[2])]
     if any(on_grid(plan, value) for value in begins):
         return None
-    wanted = [value for value in sorted(symbols(access) - {loop.induction}) if moves(plan, value)]
-    return Stays(tuple(wanted), loop, ring.aref.depth) if all(is_slow(plan, value) for value in wanted) else None
+    wanted = [value for value in sorted(symbols(access) - {loop.induction}) if varies(plan, value)]
+    return (
+        TileReuse(tuple(wanted), loop, ring.aref.depth) if all(varies_slowly(plan, value) for value in wanted) else None
+    )
 
 
-def loop_of(plan: Plan, region: int) -> Loop:
+def loop_of(plan: LoweringPlan, region: int) -> Loop:
     """The loop that a region is."""
     number = plan.wired.stretch[region]
     return next(loop for n, loop, _ in stretches(plan.wired.program) if n == number and loop is not None)
 
 
-def on_grid(plan: Plan, value: int) -> bool:
+def on_grid(plan: LoweringPlan, value: int) -> bool:
     """Whether a scalar depends on any axis of the launch grid."""
     return any(depends(plan, value, axis) for axis in asked_for(plan))
 
 
-def moves(plan: Plan, value: int) -> bool:
+def varies(plan: LoweringPlan, value: int) -> bool:
     """Whether a scalar is not the same in all instances and iterations."""
     counters = {item.induction for item in plan.wired.program.body if isinstance(item, Loop)}
-    return on_grid(plan, value) or bool(plan.wired.scalars.reach(value) & (counters | set(plan.wired.purity.carries)))
+    return on_grid(plan, value) or bool(
+        plan.wired.scalars.reach(value) & (counters | set(plan.wired.uniformity.carries))
+    )
 
 
-def is_slow(plan: Plan, value: int) -> bool:
+def varies_slowly(plan: LoweringPlan, value: int) -> bool:
     """Whether a scalar that moves is the same in most neighbours, and in all iterations."""
     expr = fixed(plan, value)
     if isinstance(expr, Unlike):
@@ -85,13 +89,13 @@ def is_slow(plan: Plan, value: int) -> bool:
     return not depends(plan, value, FIRST) or seldom(expr, FIRST)
 
 
-def told(found: Stays, scalars: ScalarTable) -> tuple[list[Stmt], Expr]:
+def reuse_conditions(found: TileReuse, scalars: ScalarTable) -> tuple[list[Stmt], Expr]:
     """What a load group finds out at the start of an instance, and whether the tiles of its loop are in their slots."""
     trip = scalars.trip(found.loop)
     values = (*(scalars.value(value, OUTSIDE) for value in found.values), trip)
     alike, same = scalars.fresh("alike"), scalars.fresh("stays")
-    there = both(fits(trip, found.depth), less(Number(0), Local(alike)))
-    return [Alike(alike, values), Let(same, there)], Local(same, "i1")
+    there = conjunction(fits(trip, found.depth), less(Number(0), Local(alike)))
+    return [CountReuse(alike, values), Let(same, there)], Local(same, "i1")
 
 
 def fits(trip: Expr, depth: int) -> Expr:
@@ -99,12 +103,12 @@ def fits(trip: Expr, depth: int) -> Expr:
     return Apply("compare", (trip, Number(depth)), "i1", (("predicate", "eq"), ("signed", 1)))
 
 
-def both(left: Expr, right: Expr) -> Expr:
+def conjunction(left: Expr, right: Expr) -> Expr:
     """left and right."""
     return Apply("and", (left, right), "i1")
 
 
-def runs(plan: Plan, rings: Placement) -> Expr | None:
+def runs(plan: LoweringPlan, rings: Placement) -> Expr | None:
     """Whether a launch had better give CTAs runs of neighbours: some tile stays; None if none ever does."""
     made: dict[Expr, None] = {}
     for place, ring in rings.by_place.items():
@@ -115,7 +119,7 @@ def runs(plan: Plan, rings: Placement) -> Expr | None:
     return reduce(lambda one, other: Apply("or", (one, other), "i1"), conditions) if conditions else None
 
 
-def of_place(plan: Plan, by_place: Iterable[Ring], place: Place, ring: Ring) -> Stays | None:
+def of_place(plan: LoweringPlan, by_place: Iterable[Ring], place: Place, ring: Ring) -> TileReuse | None:
     """What a ring is filled with, if it may stay."""
     task = plan.tasks[place]
-    return stays(plan, by_place, task, ring) if task.node.kind == "load" else None
+    return tile_reuse(plan, by_place, task, ring) if task.node.kind == "load" else None

@@ -13,7 +13,7 @@ EventKey = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Use:
+class CursorUse:
     """What an event does with a ring: cursor, whether it waits first, what it does last. only: when it gives the slot
     back, if not always."""
 
@@ -60,7 +60,7 @@ class Cursors:
     def uses(
         self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream, side: str = "get",
         only: Expr | None = None,
-    ) -> dict[EventKey, Use]:  # fmt: skip
+    ) -> dict[EventKey, CursorUse]:  # fmt: skip
         """How each event of a loop uses a ring. reads: the events that read it; ends: that by which all are over.
         side: loops with the same share cursors. only: as in `Use`.
 
@@ -70,12 +70,12 @@ class Cursors:
         order = sorted({*reads, ends}, key=lambda k: (stream.event(k).stage, stream.position(k)))
         stages = sorted({stream.event(key).stage for key in order})
         self.most[aref.id, side] = max(self.most.get((aref.id, side), 1), len(stages))
-        found: dict[EventKey, Use] = {}
+        found: dict[EventKey, CursorUse] = {}
         for number, key in enumerate(order):
             index = stages.index(stream.event(key).stage)
             last = number + 1 == len(order) or stream.event(order[number + 1]).stage != stream.event(key).stage
             mine: tuple[int, ...] = (self.of(aref, side, index),) if last else ()
             if last and index + 1 == len(stages):
                 mine += tuple(self.of(aref, side, i) for i in range(len(stages), self.most[aref.id, side]))
-            found[key] = Use(self.of(aref, side, index), number == 0, key == ends, mine, only)
+            found[key] = CursorUse(self.of(aref, side, index), number == 0, key == ends, mine, only)
         return found

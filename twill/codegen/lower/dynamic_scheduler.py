@@ -1,4 +1,4 @@
-"""Whether CTAs claim program instances one by one instead of having every n-th.
+"""Whether CTAs fetch program instances one by one instead of having every n-th.
 
 How they do is `twill.codegen.passes.dynamic_scheduler`.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Literal
 
 from twill.codegen.lower.longest_first import unequal
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 
 Order = Literal["chosen", "static", "dynamic"]
 """What may be asked for. "chosen": dynamic where program instances have unequal trip counts, or CTAs share an SM."""
 
 
-def is_dynamic(plan: Plan, asked: Order) -> bool:
-    """Whether instances are claimed. Only a thread that issues loads can do it without holding others up. Fused ones
+def is_dynamic(plan: LoweringPlan, asked: Order) -> bool:
+    """Whether instances are fetched. Only a thread that issues loads can do it without holding others up. Fused ones
     never are: a launch may have more CTAs than groups of them, and the counter counts on one for each at least.
 
     Of its own, where trip counts are unequal, and where CTAs share an SM, for how fast one is depends on the others.
-    Where neither is so, claiming gained nothing (docs/performance-log.md).
+    Where neither is so, fetching gained nothing (docs/performance-log.md).
     """
     if asked == "static" or plan.fused is not None or not any(group.issuer for group in plan.groups):
         return False

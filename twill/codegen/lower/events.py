@@ -1,13 +1,13 @@
-"""What the events of a loop do: tasks that are issued, products that retire, values of other groups that come in."""
+"""What the events of a loop do: tasks that are issued, MMAs that retire, values of other groups that come in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.codegen.lower.cursors import Use
-from twill.codegen.lower.operations import Scope, Tools
-from twill.codegen.lower.ordering_barriers import Turn, give, turns, wait
-from twill.codegen.lower.products import Products
+from twill.codegen.lower.cursors import CursorUse
+from twill.codegen.lower.mma import MmaLowering
+from twill.codegen.lower.operations import LoweringScope, Tools
+from twill.codegen.lower.ordering_barriers import OrderingBarrier, give, ordering_barriers, wait
 from twill.codegen.lower.puts import Puts
 from twill.codegen.lower.registers import EventKey, Made
 from twill.codegen.lower.scalars import Iteration
@@ -25,7 +25,7 @@ class LoopPlan:
     region: int
     loop: Loop
     stream: Stream
-    uses: dict[EventKey, dict[int, Use]] = field(default_factory=dict)  # event -> aref -> use
+    uses: dict[EventKey, dict[int, CursorUse]] = field(default_factory=dict)  # event -> aref -> use
     variables: dict[tuple[EventKey, Made, int], int] = field(default_factory=dict)
     landings: dict[EventKey, tuple[int, int]] = field(default_factory=dict)  # retire event -> (from, to)
 
@@ -33,8 +33,8 @@ class LoopPlan:
 class Events:
     """The statements of events, for an iteration each."""
 
-    def __init__(self, tools: Tools, puts: Puts, products: Products, stores: Stores) -> None:
-        self.tools, self.puts, self.products, self.stores = tools, puts, products, stores
+    def __init__(self, tools: Tools, puts: Puts, mmas: MmaLowering, stores: Stores) -> None:
+        self.tools, self.puts, self.mmas, self.stores = tools, puts, mmas, stores
         self.plan, self.registers, self.rings = tools.plan, tools.registers, tools.rings.by_place
 
     def issue(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
@@ -50,13 +50,13 @@ class Events:
         scope = self.scope(plan, key, task, at, made)
         if task.node.kind == "mma":
             trip = self.tools.scalars.trip(plan.loop)
-            for turn in self.turns(plan):
-                if task.place in turn.to.products:
-                    made += wait(turn, task.place, self.turn(plan, turn), at, trip)
-            made += self.products.issue(task, scope)
-            for turn in self.turns(plan):
-                if task.place in turn.of.products:
-                    made += give(turn, task.place, self.turn(plan, turn), at, trip)
+            for barrier in self.ordering_barriers(plan):
+                if task.place in barrier.to.mmas:
+                    made += wait(barrier, task.place, self.barrier_of(plan, barrier), at, trip)
+            made += self.mmas.issue(task, scope)
+            for barrier in self.ordering_barriers(plan):
+                if task.place in barrier.of.mmas:
+                    made += give(barrier, task.place, self.barrier_of(plan, barrier), at, trip)
         elif task.node.kind in ("store", "reduce_store"):
             self.stores.store(task, scope)
         else:
@@ -69,10 +69,10 @@ class Events:
         return made
 
     def retire(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
-        """What follows the wait for a product: its result is amended, its operands' slots go back, its result goes to
+        """What follows the wait for an MMA: its result is amended, its operands' slots go back, its result goes to
         other groups."""
         made: list[Stmt] = []
-        self.scope(plan, ("retire", number), task, at, made).amend(task.steps[-1])
+        self.scope(plan, ("retire", number), task, at, made).predicated_update(task.steps[-1])
         if ("retire", number) in plan.landings:
             made.append(Copy(*plan.landings["retire", number]))
         for use in plan.uses.get(("retire", number), {}).values():
@@ -90,7 +90,7 @@ class Events:
         load = LoadShared(SlotRef(ring.buffer.id, use.cursor), variable, line=task.node.line)
         return [*use.before(), load, *use.after()]
 
-    def scope(self, plan: LoopPlan, key: EventKey, task: Task, at: Iteration, made: list[Stmt]) -> Scope:
+    def scope(self, plan: LoopPlan, key: EventKey, task: Task, at: Iteration, made: list[Stmt]) -> LoweringScope:
         """The place of one event."""
 
         def find(source: Source) -> int:
@@ -107,18 +107,18 @@ class Events:
                 return SlotRef(ring.buffer.id, self.tools.cursors.of(ring.aref, "get"))
             return SlotRef(ring.buffer.id, plan.uses[key][ring.aref.id].cursor)
 
-        return Scope(self.tools, at, task.block, find, slot, made)
+        return LoweringScope(self.tools, at, task.block, find, slot, made)
 
-    def turns(self, plan: LoopPlan) -> tuple[Turn, ...]:
+    def ordering_barriers(self, plan: LoopPlan) -> tuple[OrderingBarrier, ...]:
         """The turns at the tensor core in a loop."""
         tasks = [t for t in self.plan.tasks.values() if t.region == plan.region]
-        products = [t for t in tasks if t.node.kind == "mma"]
+        mmas = [t for t in tasks if t.node.kind == "mma"]
         slack = self.plan.machine.emitting.ordered.value
-        return turns(products, [t for t in tasks if t not in products], self.plan.interval(plan.region), slack)
+        return ordering_barriers(mmas, [t for t in tasks if t not in mmas], self.plan.interval(plan.region), slack)
 
-    def turn(self, plan: LoopPlan, turn: Turn) -> int:
+    def barrier_of(self, plan: LoopPlan, barrier: OrderingBarrier) -> int:
         """The named barrier by which one group gives its turn to another in a loop."""
-        of, to = turn.of.group, turn.to.group
+        of, to = barrier.of.group, barrier.to.group
         return self.tools.memory.barrier(f"turn {of} to {to} in loop{plan.region}", (of, to)).id
 
     def keep(self, task: Task) -> list[Stmt]:

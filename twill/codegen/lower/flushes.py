@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from twill.codegen.lower.ranges import at_least
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import VIEWS
 
@@ -27,7 +27,7 @@ class Flush(IntEnum):
     SEEN = 2
 
 
-def flush(tiles: Tiles, cell: int) -> Flush:
+def flush(tiles: TileLayouts, cell: int) -> Flush:
     """Of all that read the cell."""
     base = tiles.view(cell).base
     for carry in tiles.flat.carries:
@@ -39,12 +39,12 @@ def flush(tiles: Tiles, cell: int) -> Flush:
         for position, operand in enumerate(step.operands):
             if operand != UNIFORM and step.op.kind not in VIEWS and tiles.view(operand).base == base:
                 found = max(found, _read(tiles, step, position))
-        if step.op.kind in ("slice", "join", "amend") and any(tiles.view(o).base == base for o in step.cells()):
+        if step.op.kind in ("slice", "join", "update") and any(tiles.view(o).base == base for o in step.cells()):
             return Flush.SEEN
     return found
 
 
-def _read(tiles: Tiles, step: Step, position: int) -> Flush:
+def _read(tiles: TileLayouts, step: Step, position: int) -> Flush:
     """By operand `position` of one step."""
     element = tiles.flat.cells[step.results[0]].type.element if step.results else ""
     match step.op.kind:

@@ -29,13 +29,13 @@ def fuse(wired: Wired, dim: int, count: int) -> tuple[Wired, Fused]:
     Its tiles along the class are `count` times as long; the program of the kernel, which says what is computed, is the
     same. Raises UnsupportedInKernel.
     """
-    scalars = fusing_scalars(wired.program, wired.purity, wired.flat, wired.classes, wired.wiring, dim)
+    scalars = fusing_scalars(wired.program, wired.uniformity, wired.flat, wired.classes, wired.wiring, dim)
     if not scalars:
         raise exc.UnsupportedInKernel(
             f"the schedule fuses {count} program instances that are not alike", file=wired.program.file,
             hint="solve the kernel again",
         )  # fmt: skip
-    axis = wired.purity.makers[scalars[0]].attribute("axis")
+    axis = wired.uniformity.makers[scalars[0]].attribute("axis")
     return widened(wired, dim, count), Fused(int(str(axis)), count)
 
 

@@ -9,11 +9,11 @@ from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.events import Events, LoopPlan
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.loops import Loops
-from twill.codegen.lower.memory import Memory
-from twill.codegen.lower.operations import Scope, Tools, outside
+from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.mma import MmaLowering
+from twill.codegen.lower.operations import LoweringScope, Tools, outside
 from twill.codegen.lower.ordering_barriers import begin, end
 from twill.codegen.lower.placement import Placement, Ring
-from twill.codegen.lower.products import Products
 from twill.codegen.lower.puts import Puts
 from twill.codegen.lower.registers import Made, Overwritten, Registers
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
@@ -23,13 +23,14 @@ from twill.codegen.lower.transfers import Transfers
 from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
 
 
-class Emitter:
+class GroupStreamBuilder:
     """Makes a warp group of a placement. memory: gets the staging buffers, tensor maps and barriers that it needs.
-    fragments, cursors: numbers that are unique in the program. apart: products whose results have registers beside
+    fragments, cursors: numbers that are unique in the program. apart: MMAs whose results have registers beside
     those of what they add to."""
 
     def __init__(
-        self, rings: Placement, memory: Memory, group: Group, fragments: Iterator[int], cursors: Iterator[int],
+        self, rings: Placement, memory: SharedMemoryPlan, group: Group, fragments: Iterator[int],
+        cursors: Iterator[int],
         apart: frozenset[Made] = frozenset(),
     ) -> None:  # fmt: skip
         plan = rings.plan
@@ -41,14 +42,14 @@ class Emitter:
         transfers = Transfers(plan.tiles, memory, self.scalars, plan.machine.emitting.box.whole)
         numbers = (self.group, group.id)
         tools = Tools(plan, rings, memory, self.registers, self.scalars, transfers, self.cursors, *numbers)
-        self.tools, self.puts, self.products, self.stores = tools, Puts(tools), Products(tools), Stores(tools)
-        self.events = Events(tools, self.puts, self.products, self.stores)
-        self.loops = Loops(tools, self.events, self.products)
+        self.tools, self.puts, self.mmas, self.stores = tools, Puts(tools), MmaLowering(tools), Stores(tools)
+        self.events = Events(tools, self.puts, self.mmas, self.stores)
+        self.loops = Loops(tools, self.events, self.mmas)
 
     # -- the whole group ----------------------------------------------------------------------
 
     def emit(self) -> WarpGroup | Overwritten:
-        """The warp group; or a value of a product whose result needs registers of its own."""
+        """The warp group; or a value of an MMA whose result needs registers of its own."""
         regions = self.plan.wired.graph.regions
         for region in regions:
             self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
@@ -71,9 +72,9 @@ class Emitter:
                 body += self.straight(region.id)
             body += self.held(region.id, first=False)
         group = self.made
-        given = [(p, t) for p in plans.values() for t in self.events.turns(p)]
-        start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.turn(p, t))]
-        finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.turn(p, t))]
+        given = [(p, t) for p in plans.values() for t in self.events.ordering_barriers(p)]
+        start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.barrier_of(p, t))]
+        finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.barrier_of(p, t))]
         lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
@@ -98,18 +99,18 @@ class Emitter:
         made: list[Stmt] = []
         for ring, regions in self.held_rings():
             cursor = self.cursors.of(ring.aref, "get")
-            stays = ring.key in self.plan.resident
+            reused = ring.key in self.plan.register_operands
             if first and regions[0] == region:
                 made.append(Get(cursor))
                 made += self.receive_held(ring)
-            if first and regions[0] == region if stays else not first and regions[-1] == region:
+            if first and regions[0] == region if reused else not first and regions[-1] == region:
                 made += [Consumed(cursor), *map(Advance, self.cursors.every(ring.aref, "get"))]
         return made
 
     def receive_held(self, ring: Ring) -> list[Stmt]:
         """A held tile that this group reads in registers, or multiplies from there, is fetched once."""
         task = self.plan.tasks[ring.key]
-        if ring.key in self.plan.resident:
+        if ring.key in self.plan.register_operands:
             cursor = self.cursors.of(ring.aref, "get")
             variable = self.registers.of((task.steps[-1], task.block))
             return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
@@ -126,7 +127,7 @@ class Emitter:
     def straight(self, region: int) -> list[Stmt]:
         """The region's tasks in program order."""
         made: list[Stmt] = []
-        scopes: dict[int, Scope] = {}
+        scopes: dict[int, LoweringScope] = {}
         for task in sorted(self.plan.tasks.values(), key=lambda t: (t.place[1], t.block)):
             if task.region != region:
                 continue
@@ -142,10 +143,10 @@ class Emitter:
                 made += self.puts.from_registers(task, ring)
         return made
 
-    def straight_task(self, task: Task, scope: Scope) -> None:
-        """One task outside of loops; a product is waited for at once."""
+    def straight_task(self, task: Task, scope: LoweringScope) -> None:
+        """One task outside of loops; an MMA is waited for at once."""
         if task.node.kind == "mma":
-            scope.made += [*self.products.issue(task, scope), Commit(), WaitGroups(0, self.products.touched(task))]
+            scope.made += [*self.mmas.issue(task, scope), Commit(), WaitGroups(0, self.mmas.touched(task))]
         elif task.node.kind in ("store", "reduce_store"):
             self.stores.store(task, scope)
         else:
@@ -153,15 +154,15 @@ class Emitter:
 
 
 def emit_group(
-    rings: Placement, memory: Memory, group: Group, fragments: Iterator[int], cursors: Iterator[int]
+    rings: Placement, memory: SharedMemoryPlan, group: Group, fragments: Iterator[int], cursors: Iterator[int]
 ) -> WarpGroup:
-    """The warp group of a plan; products whose results would be overwritten too early get registers of their own.
+    """The warp group of a plan; MMAs whose results would be overwritten too early get registers of their own.
 
     Raises UnsupportedInKernel.
     """
     apart: frozenset[Made] = frozenset()
     while True:
-        found = Emitter(rings, memory, group, fragments, cursors, apart).emit()
+        found = GroupStreamBuilder(rings, memory, group, fragments, cursors, apart).emit()
         if isinstance(found, WarpGroup):
             return found
         plan = rings.plan

@@ -10,7 +10,9 @@ from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import Schedule
 
-COPIES = 2  # of a lone computing warp group, which take program instances in turn (`twill.codegen.passes.ping_pong`)
+COPIES = (
+    2  # of a lone computing warp group, which take program instances alternately (`twill.codegen.passes.ping_pong`)
+)
 EVERY = 256  # steps: more than any budget has granules
 
 

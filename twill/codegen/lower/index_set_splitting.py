@@ -2,7 +2,7 @@
 
 Where a rare guard compares what grows with the steps of a pipeline, the iterations in which it holds are the last ones,
 or the first. They get a steady state of their own behind, or before, the one without it: two loops over one set of
-registers, rings and products in flight, with no branch in either. So a pipeline of joined loops runs on where the
+registers, rings and MMAs in flight, with no branch in either. So a pipeline of fused loops runs on where the
 kernel's first loop ends.
 """
 
@@ -14,14 +14,14 @@ from twill.codegen.lower.loop_unswitching import FAILS, HOLDS, specialized
 from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number
 from twill.codegen.warp.program import If, Stmt
 
-Phases = tuple[list[Stmt], Expr, list[Stmt]]
+SplitSteadyState = tuple[list[Stmt], Expr, list[Stmt]]
 """A steady state, the condition that ends it, the one behind it."""
 
 RISING = {("ge", 1), ("gt", 1), ("le", -1), ("lt", -1)}
 """(predicate, sign of how fast its left side grows beyond its right one) of a comparison that never ends to hold."""
 
 
-def phases(steady: Sequence[Stmt], step: str) -> Phases | None:
+def split_index_set(steady: Sequence[Stmt], step: str) -> SplitSteadyState | None:
     """Both, if there is one rare guard and it begins, or ends, to hold once. step: the counter of the pipeline."""
     guards = {stmt.condition for stmt in steady if isinstance(stmt, If) and stmt.rare}
     if len(guards) != 1:

@@ -5,8 +5,9 @@ some CTAs get much more than others. If the trip counts grow, or fall, along one
 no other, the longest instances come first, and every other round is walked backwards, so that what two rounds add to
 a CTA is nearly the same for all. (CTAs that claim instances one by one have no rounds: they take them as they come.)
 Along the other axes as many instances are walked together as read, each its own, what the L2 cache holds. Every other
-of these bands is walked from its shortest instances on, so that lengths do not jump from band to band (a jump in the
-period of the rounds gives some CTAs the long end each time); the last band ends with the shortest.
+of these raster groups is walked from its shortest instances on, so that lengths do not jump from raster group to raster
+group (a jump in the period of the rounds gives some CTAs the long end each time); the last raster group ends with the
+shortest.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import replace
 from math import prod
 
 from twill.codegen.lower.memory import element_bytes
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import InlinedScalars
 from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
 from twill.codegen.warp.instance_order import AXES
@@ -25,7 +26,7 @@ from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
 
 
-def longest_first(plan: Plan) -> LongestFirst | None:
+def longest_first(plan: LoweringPlan) -> LongestFirst | None:
     """The order for a kernel; None if the trip counts do not say which instances are the longest."""
     trips = all_trips(plan)
     ways = [growth(trips, axis) for axis in range(AXES)]
@@ -46,24 +47,24 @@ def cached(machine: Machine) -> int:
     return int(machine.l2.value * machine.emitting.cached.value) if machine.l2 is not None else (1 << 32) - 1
 
 
-def unequal(plan: Plan) -> bool:
+def unequal(plan: LoweringPlan) -> bool:
     """Whether some program instances may load more than others."""
     trips = all_trips(plan)
     return any(growth(trips, axis) != 0 for axis in range(AXES))
 
 
-def all_trips(plan: Plan) -> list[tuple[Expr, int]]:
+def all_trips(plan: LoweringPlan) -> list[tuple[Expr, int]]:
     """The trip count of each loop, with the bytes of an iteration."""
     loops = [item for item in plan.wired.program.body if isinstance(item, Loop)]
     return [(trip(plan, loop), loop_bytes(plan, loop)) for loop in loops]
 
 
-def trip(plan: Plan, loop: Loop) -> Expr:
+def trip(plan: LoweringPlan, loop: Loop) -> Expr:
     """The trip count of a loop, of arguments and grid indices alone."""
     return InlinedScalars(plan.wired).trip(loop)
 
 
-def loop_bytes(plan: Plan, loop: Loop) -> int:
+def loop_bytes(plan: LoweringPlan, loop: Loop) -> int:
     """Bytes that an iteration loads."""
     loads = [op for op in loop.body if isinstance(op, Op) and op.kind == "tile_load"]
     types = [plan.wired.program.type_of(op.results[0]) for op in loads]

@@ -1,6 +1,6 @@
 """A steady state with what it does now and then, and one without.
 
-A branch in the middle of arithmetic costs the iterations that skip it, too: ptxas moves nothing past it, and products
+A branch in the middle of arithmetic costs the iterations that skip it, too: ptxas moves nothing past it, and MMAs
 in flight meanwhile have less to hide behind. There an iteration branches once, when it begins: to a copy in which no
 rare guard holds, which is the steady state as if there were none, or to one with all of them. Behind a wait there is
 nothing to be moved, and a branch stays where it is: half the code.
@@ -18,7 +18,7 @@ from twill.codegen.warp.program import Compute, If, Reduce, Stmt, WaitGroups
 HOLDS, FAILS = Number(1, "i1"), Number(0, "i1")
 
 
-def both_ways(steady: Sequence[Stmt]) -> list[Stmt]:
+def unswitched(steady: Sequence[Stmt]) -> list[Stmt]:
     """The steady state under one branch; as it is if no rare guard is in the middle of arithmetic."""
     if not splits_arithmetic(steady):
         return list(steady)
@@ -34,8 +34,8 @@ def both_ways(steady: Sequence[Stmt]) -> list[Stmt]:
 
 
 def splits_arithmetic(steady: Sequence[Stmt]) -> bool:
-    """Whether a rare guard comes later behind a wait for products than what makes the value that it amends. Without
-    products nothing is in flight."""
+    """Whether a rare guard comes later behind a wait for MMAs than what makes the value that it amends. Without
+    MMAs nothing is in flight."""
     since: int | None = None
     for stmt in (*steady, *steady):
         if isinstance(stmt, WaitGroups):

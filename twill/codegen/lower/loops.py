@@ -8,26 +8,26 @@ from functools import partial
 from twill import exc
 from twill.codegen.lower.cross_loop_reuse import before, position, streams
 from twill.codegen.lower.events import Events, LoopPlan
+from twill.codegen.lower.mma import MmaLowering
 from twill.codegen.lower.operations import Tools, outside
 from twill.codegen.lower.placement import Ring
-from twill.codegen.lower.products import Products
 from twill.codegen.lower.registers import EventKey, Made, Overwritten, Reading, versions
 from twill.codegen.lower.scalars import OUTSIDE
-from twill.codegen.lower.stream import Event, Printer, Stream, arrange
+from twill.codegen.lower.stream import Printer, Stream, StreamEvent, arrange
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Copy, Fill, If, Operand, Reg, Skip, Stmt
 from twill.tile.flat import UNIFORM, FlatCarry
 from twill.tile.uniformity import stretches
 
-LAG = 2  # slots of a ring that products in flight hold
+LAG = 2  # slots of a ring that MMAs in flight hold
 
 
 class Loops:
     """Plans and prints the loops of the group of `tools`."""
 
-    def __init__(self, tools: Tools, events: Events, products: Products) -> None:
-        self.tools, self.events, self.products = tools, events, products
+    def __init__(self, tools: Tools, events: Events, mmas: MmaLowering) -> None:
+        self.tools, self.events, self.products = tools, events, mmas
         self.plan, self.registers, self.rings = tools.plan, tools.registers, tools.rings.by_place
         self.received: dict[int, dict[Place, EventKey]] = {}  # region -> value of another group -> its event
         self.loops = {number: loop for number, loop, _ in stretches(tools.plan.wired.program) if loop is not None}
@@ -42,16 +42,16 @@ class Loops:
             return None
         loop = self.loops[self.plan.wired.stretch[region]]
         interval = self.plan.interval(region)
-        events: list[Event] = []
+        events: list[StreamEvent] = []
         plan = LoopPlan(region, loop, Stream((), 0, interval))
         for task in tasks:
             number = tasks.index(task)
-            events.append(Event(("issue", number), task.start, partial(self.events.issue, plan, task, number),
+            events.append(StreamEvent(("issue", number), task.start, partial(self.events.issue, plan, task, number),
                                 multiplies=task.node.kind == "mma", keep=partial(self.events.keep, task),
                                 carried=self.is_carried(task)))  # fmt: skip
             if task.node.kind == "mma":
                 events.append(
-                    Event(("retire", number), self.retire_time(task, tasks, interval),
+                    StreamEvent(("retire", number), self.retire_time(task, tasks, interval),
                           partial(self.events.retire, plan, task, number), retires=("issue", number),
                           ready=self.products.touched(task), matters=self.matters(task, tasks))
                 )  # fmt: skip
@@ -60,14 +60,14 @@ class Loops:
         return self.plan_versions(plan, tasks) or plan
 
     def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
-        """When a product is waited for: in front of the first instruction that reads its result, so that nothing else
+        """When an MMA is waited for: in front of the first instruction that reads its result, so that nothing else
         waits if it is late; if none does, see `quiet_end`. But before it runs again, and before other instructions
-        write an accumulator or a fragment A: ptxas serializes products if they do while one is in flight (C7513,
+        write an accumulator or a fragment A: ptxas serializes MMAs if they do while one is in flight (C7513,
         C7515), and before a slot that threads fill again is wanted: see `wanted_again`."""
-        products = [other for other in tasks if other.node.kind == "mma"]
+        mmas = [other for other in tasks if other.node.kind == "mma"]
         if self.may_lag(task, tasks):
             return task.start + interval + 1
-        operands = {fragment for product in products for fragment in self.products.touched(product)}
+        operands = {fragment for mma in mmas for fragment in self.products.touched(mma)}
         limits = [task.start + interval - 1, *self.wanted_again(task, tasks, interval)]
         for other in tasks:
             if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
@@ -76,7 +76,7 @@ class Loops:
         return min(self.quiet_end(task, tasks, interval) if first is None else first, *limits)
 
     def wanted_again(self, task: Task, tasks: list[Task], interval: int) -> Iterator[int]:
-        """When a slot that a product reads must have been given back. A product that is waited for later than the
+        """When a slot that an MMA reads must have been given back. An MMA that is waited for later than the
         schedule ends it keeps its slots longer, and no group must wait for what only itself, behind that wait, gives.
 
         Tiles that this group computes: when it fills the slot again. Tiles that another one computes: when this group
@@ -111,7 +111,7 @@ class Loops:
         }
 
     def first_reader(self, task: Task, tasks: list[Task], interval: int) -> int | None:
-        """When a product's result is read first by something that must wait for it."""
+        """When an MMA's result is read first by something that must wait for it."""
         if task.place in self.rings:
             return None
         readers = [
@@ -124,7 +124,7 @@ class Loops:
         return min(readers, default=None)
 
     def quiet_end(self, task: Task, tasks: list[Task], interval: int) -> int:
-        """When to wait for a product that nothing reads: when it ends. But where the products around it, with nothing
+        """When to wait for an MMA that nothing reads: when it ends. But where the MMAs around it, with nothing
         else of the group between, have one that is read: behind those that follow it, and behind the first reader of
         each that went before it, so that nobody waits for it on the way to that one."""
         run, end = self.run_of(task, tasks, interval), task.start + task.latency
@@ -138,7 +138,7 @@ class Loops:
         return end
 
     def run_of(self, task: Task, tasks: list[Task], interval: int) -> list[tuple[Task, int]]:
-        """The products around one with nothing else of the group between, and when they start, seen from it."""
+        """The MMAs around one with nothing else of the group between, and when they start, seen from it."""
         others = [other for other in tasks if other is not task]
         behind = sorted(((other.start - task.start) % interval, n) for n, other in enumerate(others))
         before = sorted(((task.start - other.start) % interval, n) for n, other in enumerate(others))
@@ -151,11 +151,11 @@ class Loops:
         return found
 
     def copies(self, task: Task) -> bool:
-        """Whether a product copies what it adds to into registers of its own."""
+        """Whether an MMA copies what it adds to into registers of its own."""
         return task.node.kind == "mma" and (task.steps[-1], task.block) in self.registers.apart
 
     def may_lag(self, task: Task, tasks: list[Task]) -> bool:
-        """Whether a product is waited for only after it has been issued for the next iteration, so that the tensor core
+        """Whether an MMA is waited for only after it has been issued for the next iteration, so that the tensor core
         never runs dry: nobody else multiplies in this loop meanwhile, nothing but it touches its registers, and its
         rings have slots to spare."""
         if self.matters(task, tasks) or not self.is_carried(task):
@@ -171,7 +171,7 @@ class Loops:
         return self.registers.of((task.steps[-1], task.block))
 
     def matters(self, task: Task, tasks: list[Task]) -> bool:
-        """Whether anything but products touches a product's registers in the loop; also a copy for another product."""
+        """Whether anything but MMAs touches an MMA's registers in the loop; also a copy for another MMA."""
         mine = set(self.products.touched(task))
         for other in tasks:
             if other.node.kind == "mma" and not self.copies(other):
@@ -183,10 +183,10 @@ class Loops:
                 return True
         return task.place in self.rings or task.steps[-1] in self.plan.amendments
 
-    def receive_events(self, plan: LoopPlan, tasks: list[Task]) -> list[Event]:
+    def receive_events(self, plan: LoopPlan, tasks: list[Task]) -> list[StreamEvent]:
         """Register values of other groups in this loop, fetched in front of their first reader here; those that only
         straight-line code reads afterwards, when they are made."""
-        found: list[Event] = []
+        found: list[StreamEvent] = []
         wanted: dict[tuple[int, int, int], int] = {}
         for task in tasks:
             for source in self.plan.register_sources(task):
@@ -203,7 +203,7 @@ class Loops:
             key = ("receive", number)
             keep, carried = partial(self.events.keep, self.plan.tasks[place]), self.is_carried(self.plan.tasks[place])
             receive = partial(self.events.receive, plan, place, key)
-            found.append(Event(key, start - 1, receive, keep=keep, carried=carried))
+            found.append(StreamEvent(key, start - 1, receive, keep=keep, carried=carried))
         self.received[plan.region] = {place: ("receive", i) for i, place in enumerate(sorted(wanted))}
         return found
 
@@ -243,7 +243,7 @@ class Loops:
         return None
 
     def land(self, plan: LoopPlan, tasks: list[Task], readings: list[Reading]) -> dict[Made, int]:
-        """Products whose registers are written again, by themselves or by what they add to, while their last result is
+        """MMAs whose registers are written again, by themselves or by what they add to, while their last result is
         still read: where that result moves to when it is complete, if it is read nowhere later than the next
         completion."""
         landed: dict[Made, int] = {}
@@ -311,7 +311,7 @@ class Loops:
     def again(self, plan: LoopPlan, ring: Ring) -> tuple[str, Expr | None]:
         """Which cursors a loop uses in a ring, and when it gives slots back: tiles that a later loop reads again stay,
         if all of them do."""
-        place, of = position(self.plan.kept, ring.key)
+        place, of = position(self.plan.reuse_groups, ring.key)
         last = place + 1 == of
         only = None if last else streams(self.tools.scalars.trip(plan.loop), ring.aref.depth)
         return ("get" if place == 0 else f"get_again{place}_"), only
@@ -323,7 +323,7 @@ class Loops:
         trip = self.tools.scalars.trip(plan.loop)
         arefs = {aref for uses in plan.uses.values() for aref in uses}
         for ring in (r for r in self.rings.values() if r.key[0] == plan.region and r.aref.id in arefs):
-            place, of = position(self.plan.kept, ring.key)
+            place, of = position(self.plan.reuse_groups, ring.key)
             used = {u.cursor for uses in plan.uses.values() for a, u in uses.items() if a == ring.aref.id}
             for cursor in sorted(used):
                 condition = streams(trip, ring.aref.depth)
@@ -378,7 +378,7 @@ class Loops:
             scope = outside(self.tools, block, made)
             if carry.init == UNIFORM:
                 value = self.plan.flat.cells[carry.argument].value
-                start: Operand = self.tools.scalars.value(self.plan.wired.purity.carries[value].init, OUTSIDE)
+                start: Operand = self.tools.scalars.value(self.plan.wired.uniformity.carries[value].init, OUTSIDE)
             else:
                 start = scope.shown(carry.init, carry.argument)
             if not isinstance(start, Reg):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from twill import exc
-from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMap, WarpProgram
+from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMapSpec, WarpProgram
 from twill.graph.work import BITS
 
 PANEL = 128  # bytes: the widest swizzle
@@ -19,20 +19,20 @@ def element_bytes(element: str) -> int:
 
 
 @dataclass
-class Memory:
+class SharedMemoryPlan:
     """Hands out numbers; `place` lays the buffers out at the end."""
 
     file: str
     buffers: list[Buffer] = field(default_factory=list)
     arefs: list[Aref] = field(default_factory=list)
-    maps: list[TensorMap] = field(default_factory=list)
+    maps: list[TensorMapSpec] = field(default_factory=list)
     barriers: list[NamedBarrier] = field(default_factory=list)
 
     @staticmethod
-    def of(program: WarpProgram) -> Memory:
+    def of(program: WarpProgram) -> SharedMemoryPlan:
         """That of a program, to which more is added."""
         held = ([*program.buffers], [*program.arefs], [*program.maps], [*program.barriers])
-        return Memory(program.program.file, *held)
+        return SharedMemoryPlan(program.program.file, *held)
 
     def buffer(self, name: str, shape: tuple[int, ...], element: str, slots: int) -> Buffer:
         """A new ring of tiles."""
@@ -80,7 +80,7 @@ class Memory:
         self.barriers.append(made)
         return made
 
-    def map(self, made: TensorMap) -> TensorMap:
+    def map(self, made: TensorMapSpec) -> TensorMapSpec:
         """The map with a number; equal ones are one."""
         for known in self.maps:
             if replace(known, id=-1) == replace(made, id=-1):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.lower.grouped_rasterization import size
 from twill.codegen.lower.longest_first import at
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId
@@ -46,7 +46,7 @@ class Unlike:
     why: str
 
 
-def sharing(plan: Plan) -> Sharing:
+def sharing(plan: LoweringPlan) -> Sharing:
     """The axis and the tiles. Errors: UnsupportedInKernel if there is nothing to share along any axis."""
     found, reasons = [], []
     for axis in asked_for(plan):
@@ -69,13 +69,13 @@ def sharing(plan: Plan) -> Sharing:
     return best[1]
 
 
-def asked_for(plan: Plan) -> list[int]:
+def asked_for(plan: LoweringPlan) -> list[int]:
     """The axes of the launch grid whose index the kernel asks for."""
     ids = (op for op in plan.wired.program.ops() if op.kind == "program_id")
     return sorted({int(str(dict(op.attributes).get("axis", 0))) for op in ids})
 
 
-def copied(plan: Plan) -> Iterator[Task]:
+def copied(plan: LoweringPlan) -> Iterator[Task]:
     """Loads of matrices into rings, by the TMA, of which two CTAs can send a half each."""
     for task in plan.tasks.values():
         in_ring = task.region in plan.loops or is_in_place(plan, task)
@@ -85,18 +85,18 @@ def copied(plan: Plan) -> Iterator[Task]:
                 yield task
 
 
-def is_in_place(plan: Plan, task: Task) -> bool:
+def is_in_place(plan: LoweringPlan, task: Task) -> bool:
     """Whether some task reads from shared memory what this one loads: in straight-line code there is no ring else."""
     sources = (source for reader in plan.tasks.values() for source in plan.slot_sources(reader))
     return any(plan.place_of(source) == task.place for source in sources)
 
 
-def weight(plan: Plan, place: Place) -> int:
+def weight(plan: LoweringPlan, place: Place) -> int:
     """Bytes of a tile that are loaded again and again; 1 for one that a program instance loads once."""
     return size(plan, plan.tasks[place]) if place[0] in plan.loops else 1
 
 
-def agreement(plan: Plan, task: Task, axis: int) -> Expr | Unlike | None:
+def agreement(plan: LoweringPlan, task: Task, axis: int) -> Expr | Unlike | None:
     """What holds if neighbours along the axis load the same tiles; None if they always do."""
     access = plan.flat.steps[task.steps[-1]].op.access
     assert access is not None
@@ -117,7 +117,7 @@ def agreement(plan: Plan, task: Task, axis: int) -> Expr | Unlike | None:
     return condition
 
 
-def loops(plan: Plan, region: int) -> Iterator[tuple[int, ...]]:
+def loops(plan: LoweringPlan, region: int) -> Iterator[tuple[int, ...]]:
     """The bounds of the loop that a region is, if it is one."""
     for number, loop, _ in stretches(plan.wired.program):
         if loop is not None and number == plan.wired.stretch[region] and region in plan.loops:
@@ -132,9 +132,9 @@ def symbols(access: Access) -> set[int]:
     return {symbol for polynomial in polynomials if polynomial is not None for symbol in polynomial.symbols()}
 
 
-def depends(plan: Plan, value: int, axis: int) -> bool:
+def depends(plan: LoweringPlan, value: int, axis: int) -> bool:
     """Whether a scalar depends on an axis of the launch grid, or may: what is loaded is not looked into."""
-    makers = plan.wired.purity.makers
+    makers = plan.wired.uniformity.makers
     for reached in plan.wired.scalars.reach(value):
         made = makers.get(reached)
         if made is None:
@@ -144,11 +144,13 @@ def depends(plan: Plan, value: int, axis: int) -> bool:
     return False
 
 
-def fixed(plan: Plan, value: int) -> Expr | Unlike:
+def fixed(plan: LoweringPlan, value: int) -> Expr | Unlike:
     """A scalar in terms of arguments and grid indices alone, if no loop changes it."""
     counters = {item.induction for item in plan.wired.program.body if isinstance(item, Loop)}
-    reached, makers = plan.wired.scalars.reach(value), plan.wired.purity.makers
-    if reached & (counters | set(plan.wired.purity.carries)) or any(v in makers and makers[v].access for v in reached):
+    reached, makers = plan.wired.scalars.reach(value), plan.wired.uniformity.makers
+    if reached & (counters | set(plan.wired.uniformity.carries)) or any(
+        v in makers and makers[v].access for v in reached
+    ):
         return Unlike("its address depends on the axis in another way in every iteration")
     return InlinedScalars(plan.wired).value(value, OUTSIDE)
 

@@ -1,7 +1,7 @@
 """How many CTAs of a kernel share an SM, and what each of them may have then.
 
-A kernel with products fills its SM with one CTA: the register file goes to the groups that multiply. A
-kernel without products waits (for memory, for its reductions) more than it computes, and what fills the time are other
+A kernel with MMAs fills its SM with one CTA: the register file goes to the groups that multiply. A
+kernel without MMAs waits (for memory, for its reductions) more than it computes, and what fills the time are other
 CTAs. Its groups take registers as compiled, its load groups are one warp each, and its rings share the SM's memory.
 """
 

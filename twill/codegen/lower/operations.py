@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.flushes import Flush, flush
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
@@ -47,9 +47,9 @@ class Tools:
     """What the statements of one warp group are made with. group: whose tasks it does; own: its own number.
     exchanges: the values of each reduction across warps so far."""
 
-    plan: Plan
+    plan: LoweringPlan
     rings: Placement
-    memory: Memory
+    memory: SharedMemoryPlan
     registers: Registers
     scalars: ScalarTable
     transfers: Transfers
@@ -60,7 +60,7 @@ class Tools:
 
 
 @dataclass
-class Scope:
+class LoweringScope:
     """Statements for one place. find: the variable of a data source; slot: the ring slot that holds it, if one does."""
 
     tools: Tools
@@ -89,9 +89,9 @@ class Scope:
                 self.load(number, step)
             else:
                 self.refuse(step, f"`{step.op.kind}` is not emitted", "elementwise operations, reductions, dot")
-            self.amend(number)
+            self.predicated_update(number)
 
-    def amend(self, number: int) -> None:
+    def predicated_update(self, number: int) -> None:
         """What changes a step's result under a guard: in its registers, which its readers find it in."""
         for step in self.plan.amendments.get(number, ()):
             guarded = replace(self, made=[], known=dict(self.known))
@@ -100,14 +100,14 @@ class Scope:
             self.made.append(If(condition, tuple(guarded.made), rare=True, line=step.op.line))
 
     def become(self, result: int, step: Step) -> None:
-        """The variable `result` gets what an "amend" step makes of it."""
-        cell = step.amended
+        """The variable `result` gets what an `update` step makes of it."""
+        cell = step.updated
         maker = self.wired_maker(cell)
         if maker is not None and maker.guarded and maker.op.kind in ELEMENTWISE:
             self.compute(maker, result)
         else:
-            amended = self.shown(cell, step.results[0])
-            into = Compute("cast", (amended,), result) if isinstance(amended, Reg) else Fill(result, amended)
+            updated = self.shown(cell, step.results[0])
+            into = Compute("cast", (updated,), result) if isinstance(updated, Reg) else Fill(result, updated)
             self.made.append(into)
 
     def result(self, number: int) -> int:
@@ -126,8 +126,8 @@ class Scope:
             inverse = self.registers.new(f"{held.name}_inverse", held.element, held.layout)
             one = Number(1.0, held.element)
             self.made.append(Compute("div", (one, Reg(divisor.fragment)), inverse, line=step.op.line))
-            product = (operands[0], replace(divisor, fragment=inverse))
-            self.made.append(Compute("mul", product, result, line=step.op.line))
+            mma = (operands[0], replace(divisor, fragment=inverse))
+            self.made.append(Compute("mul", mma, result, line=step.op.line))
             return
         attributes = step.op.attributes
         if approximate and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
@@ -333,7 +333,7 @@ class Scope:
         raise exc.UnsupportedInKernel(what, file=self.plan.wired.program.file, line=step.op.line, hint=hint)
 
 
-def outside(tools: Tools, block: int, made: list[Stmt]) -> Scope:
+def outside(tools: Tools, block: int, made: list[Stmt]) -> LoweringScope:
     """A place outside of loops: the variables as they are, and the slots of held rings."""
 
     def find(source: Source) -> int:
@@ -345,4 +345,4 @@ def outside(tools: Tools, block: int, made: list[Stmt]) -> Scope:
             return None
         return SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
 
-    return Scope(tools, OUTSIDE, block, find, slot, made)
+    return LoweringScope(tools, OUTSIDE, block, find, slot, made)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.lower.cross_loop_reuse import position
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.targets.base import LANES
@@ -22,9 +22,9 @@ from twill.codegen.targets.base import LANES
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
 
 
-def place(plan: Plan, sharing: Sharing | None = None) -> Placement:
+def place(plan: LoweringPlan, sharing: Sharing | None = None) -> Placement:
     """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters."""
-    rings = _Rings(plan, Memory(plan.wired.program.file), sharing)
+    rings = _Rings(plan, SharedMemoryPlan(plan.wired.program.file), sharing)
     rings.make()
     panels = rings.deepen()
     memory = rings.memory
@@ -35,8 +35,8 @@ def place(plan: Plan, sharing: Sharing | None = None) -> Placement:
 class _Rings:
     """The rings that are made so far, and the memory that they take."""
 
-    plan: Plan
-    memory: Memory
+    plan: LoweringPlan
+    memory: SharedMemoryPlan
     sharing: Sharing | None
     by_place: dict[Place, Ring] = field(default_factory=dict)
 
@@ -94,7 +94,7 @@ class _Rings:
         members = [member for member in self.by_place.values() if member.aref.id == ring.aref.id]
         if any(member.key[0] == task.region for member in members):
             return False
-        if any(member.held for member in members) and position(self.plan.kept, task.place)[1] > 1:
+        if any(member.held for member in members) and position(self.plan.reuse_groups, task.place)[1] > 1:
             return False
         return all(place[0] < task.region for member in members if member.held for place in member.readers)
 
@@ -159,7 +159,7 @@ class _Rings:
 
     def waits(self, ring: Ring) -> bool:
         """Whether a tile keeps its slot for a whole program instance."""
-        return ring.held and ring.key not in self.plan.resident
+        return ring.held and ring.key not in self.plan.register_operands
 
     def slots_bytes(self, arefs: list[int]) -> int:
         """Bytes of one slot of each of these rings."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from twill.codegen.lower.multicast import Sharing
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place
 from twill.codegen.warp.program import Aref, Buffer
 
@@ -30,7 +30,7 @@ class Placement:
     each. sharing: between the CTAs of a cluster, if there are clusters. buffers, arefs: of all rings, by number. bytes:
     of shared memory that they take."""
 
-    plan: Plan
+    plan: LoweringPlan
     sharing: Sharing | None
     by_place: Mapping[Place, Ring]
     panels: int

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from twill.codegen.lower.candidates import LoweringCandidate
-from twill.codegen.lower.cross_loop_reuse import Family
+from twill.codegen.lower.cross_loop_reuse import ReuseGroup
 from twill.codegen.lower.fused_instances import exists
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.task import Place, Source, Task
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Fused, If, Stmt
 from twill.graph.build import Wired
@@ -25,32 +25,33 @@ from twill.schedule.document import Schedule
 from twill.tile.flat import Flat, Step
 
 
-def amendments(tiles: Tiles) -> dict[int, tuple[Step, ...]]:
-    """For each step whose result is changed where it is under a guard: by which "amend" steps, in order."""
+def predicated_updates(tiles: TileLayouts) -> dict[int, tuple[Step, ...]]:
+    """For each step whose result is changed where it is under a guard: by which `update` steps, in order."""
     found: dict[int, tuple[Step, ...]] = {}
     for step in tiles.flat.steps:
-        if step.op.kind == "amend":
+        if step.op.kind == "update":
             maker = tiles.wired.wiring.maker[tiles.view(step.results[0]).base]
             found[maker] = (*found.get(maker, ()), step)
     return found
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoweringPlan:
     """Tasks by place, and the groups that have them: what `twill.codegen.lower.assign` makes. candidate: the choices
-    that it follows. fused: whose row blocks these are, of several instances. kept: loads of several loops that one
-    ring holds the tiles of (`cross_loop_reuse`). resident: tiles that stay in registers (`register_operands`)."""
+    that it follows. fused: whose row blocks these are, of several instances. reuse_groups: loads of several loops that
+    one ring holds the tiles of (`cross_loop_reuse`). register_operands: tiles that stay in registers
+    (`register_operands`)."""
 
     wired: Wired
     schedule: Schedule
     machine: Machine
-    tiles: Tiles
+    tiles: TileLayouts
     candidate: LoweringCandidate
     fused: Fused | None
     groups: tuple[Group, ...]
     tasks: Mapping[Place, Task] = field(default_factory=dict)
-    kept: tuple[Family, ...] = ()
-    resident: frozenset[Place] = frozenset()
+    reuse_groups: tuple[ReuseGroup, ...] = ()
+    register_operands: frozenset[Place] = frozenset()
     found: dict[tuple[int, int], Source | None] = field(default_factory=dict, compare=False)  # answers of `source`
 
     @property
@@ -71,11 +72,11 @@ class Plan:
     @cached_property
     def amendments(self) -> dict[int, tuple[Step, ...]]:
         """See the function of that name."""
-        return amendments(self.tiles)
+        return predicated_updates(self.tiles)
 
     def only_multiplies(self) -> bool:
-        """Whether loops have nothing but products of tiles that load groups bring, and nothing else passes through a
-        ring: several warp groups may work on program instances in turn then."""
+        """Whether loops have nothing but MMAs of tiles that load groups bring, and nothing else passes through a
+        ring: several warp groups may work on program instances alternately then."""
         inside = [task for task in self.tasks.values() if task.region in self.loops]
         if not any(task.node.kind == "mma" for task in inside):
             return False
@@ -214,7 +215,7 @@ class Plan:
         return -1 if blocks == (-1,) else max(block, 0)
 
     def parts(self, task: Task) -> tuple[int, ...]:
-        """The row blocks that a task works on: its own, or all for a product that is contracted over the split."""
+        """The row blocks that a task works on: its own, or all for an MMA that is contracted over the split."""
         mma = task.node.mma
         joins = mma is not None and self.tiles.dim >= 0 and mma.k_dim == self.wired.dims.get(self.tiles.dim)
         return tuple(range(self.tiles.split)) if joins else (task.block,)

@@ -8,7 +8,7 @@ from math import prod
 
 from twill import exc
 from twill.codegen.lower.cross_loop_reuse import position, streams
-from twill.codegen.lower.cross_tile_reuse import stays, told
+from twill.codegen.lower.cross_tile_reuse import reuse_conditions, tile_reuse
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.operations import Tools
 from twill.codegen.lower.placement import Ring
@@ -45,7 +45,7 @@ class Puts:
         self.transfers, self.cursors, self.sharing = tools.transfers, tools.cursors, tools.rings.sharing
         self.rings = tools.rings.by_place
         self.lets: list[Stmt] = []  # whether neighbouring CTAs want the same tiles, whether tiles are there already
-        self.staying: dict[Hashable, Expr] = {}  # the latter, of tiles that move alike
+        self.reuse: dict[Hashable, Expr] = {}  # the latter, of tiles that move alike
 
     def load(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A tile from global memory into the next slot."""
@@ -55,11 +55,11 @@ class Puts:
         cursor = self.cursors.of(ring.aref, "put")
         if ring.aref.transport != "tma":
             return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
-        return self.unless_kept(self.by_copy(task, part, ring, cursor, at), task, ring, at)
+        return self.unless_loaded_by_earlier_loop(self.by_copy(task, part, ring, cursor, at), task, ring, at)
 
-    def unless_kept(self, put: list[Stmt], task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
+    def unless_loaded_by_earlier_loop(self, put: list[Stmt], task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A put of a tile that an earlier loop may have left in the ring."""
-        if not position(self.plan.kept, task.place)[0]:
+        if not position(self.plan.reuse_groups, task.place)[0]:
             return put
         assert at.loop is not None
         return [If(streams(self.transfers.scalars.trip(at.loop), ring.aref.depth), tuple(put), line=task.node.line)]
@@ -72,19 +72,19 @@ class Puts:
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
             alone.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
         loads = self.in_halves(alone, task) if ring.aref.shared else alone
-        filled = self.unless_it_stays([Expect(cursor, ring.aref.bytes), *loads], task, ring, cursor)
+        filled = self.unless_reused_across_tiles([Expect(cursor, ring.aref.bytes), *loads], task, ring, cursor)
         return [Acquire(cursor, line=task.node.line), *filled, Advance(cursor)]
 
-    def unless_it_stays(self, filled: list[Stmt], task: Task, ring: Ring, cursor: int) -> list[Stmt]:
+    def unless_reused_across_tiles(self, filled: list[Stmt], task: Task, ring: Ring, cursor: int) -> list[Stmt]:
         """How a slot is filled with a tile that it may hold from program instances before."""
-        found = stays(self.plan, self.rings.values(), task, ring)
+        found = tile_reuse(self.plan, self.rings.values(), task, ring)
         if found is None:
             return filled
         key = (found.values, task.region, found.depth)
-        if key not in self.staying:
-            lets, self.staying[key] = told(found, self.transfers.scalars)
+        if key not in self.reuse:
+            lets, self.reuse[key] = reuse_conditions(found, self.transfers.scalars)
             self.lets += lets
-        return [If(self.staying[key], (Expect(cursor, 0),), tuple(filled), line=task.node.line)]
+        return [If(self.reuse[key], (Expect(cursor, 0),), tuple(filled), line=task.node.line)]
 
     def in_halves(self, alone: list[Stmt], task: Task) -> list[Stmt]:
         """The copies of a tile that neighbouring CTAs send each other one half each, where both want the same tile."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.tile.flat import UNIFORM
 from twill.tile.vocabulary import SLACK
 
@@ -12,7 +12,7 @@ SMALLEST_NORMAL = 2.0**-126  # of f32
 _NEVER_NEGATIVE = frozenset({"exp", "exp2", "sqrt", "rsqrt", "abs"})
 
 
-def at_least(tiles: Tiles, cell: int) -> float:
+def at_least(tiles: TileLayouts, cell: int) -> float:
     """A lower bound of every element of a cell that is not NaN; minus infinity if none is known."""
     if cell == UNIFORM:
         return -math.inf

@@ -1,6 +1,6 @@
 """The fragments of one warp group: which data values share a variable, and which version a reader sees.
 
-A value is (step, row block) of the flat program. The result of a product lives where its addend lives; so a carried
+A value is (step, row block) of the flat program. The result of an MMA lives where its addend lives; so a carried
 accumulator and the instructions that rescale it are one variable. A reader that runs after the next definition of
 what it reads sees an older version, kept in a variable of its own by a copy in front of the definition.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.stream import Stream
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.warp.layout import Layout
@@ -30,10 +30,10 @@ class Reading:
 
 @dataclass
 class Registers:
-    """Fragments of one warp group. names: taken so far. apart: products whose results have registers beside those of
+    """Fragments of one warp group. names: taken so far. apart: MMAs whose results have registers beside those of
     what they add to, because that is made anew while they are still read."""
 
-    plan: Plan
+    plan: LoweringPlan
     group: int
     numbers: Iterator[int]
     apart: frozenset[Made] = frozenset()
@@ -88,7 +88,7 @@ class Registers:
         return self.variable[root]
 
     def accumulate_in_place(self, tasks: list[Task]) -> None:
-        """Unites every product's result with its addend, where that is made by a task of this group in the same
+        """Unites every MMA's result with its addend, where that is made by a task of this group in the same
         region and nothing else needs it afterwards."""
         for task in tasks:
             if task.node.kind != "mma" or (task.steps[-1], task.block) in self.apart:
@@ -103,7 +103,7 @@ class Registers:
                 self.unite((task.steps[-1], task.block), (source.step, source.block))
 
     def may_overwrite(self, source: Source, task: Task) -> bool:
-        """Whether the product is the last that needs its addend: carried ones, and those read only by it."""
+        """Whether the MMA is the last that needs its addend: carried ones, and those read only by it."""
         if source.distance or source.step in task.steps:
             return True
         readers = self.plan.readers(self.plan.place_of(source))
@@ -122,10 +122,10 @@ class Registers:
 
     def keep(self, variable: int) -> list[Stmt]:
         """The copies in front of a definition, oldest first."""
-        kept = sorted((ago for v, ago in self.older if v == variable), reverse=True)
-        for ago in kept:
+        retained = sorted((ago for v, ago in self.older if v == variable), reverse=True)
+        for ago in retained:
             self.version(variable, ago - 1)
-        return [Copy(self.version(variable, ago - 1), self.version(variable, ago)) for ago in kept]
+        return [Copy(self.version(variable, ago - 1), self.version(variable, ago)) for ago in retained]
 
 
 @dataclass(frozen=True)

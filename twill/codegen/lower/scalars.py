@@ -63,10 +63,10 @@ class ScalarTable:
             return Symbol(value, self.arguments[value].name, self.arguments[value].type.element)
         if value in self.inductions:
             return self.counter(self.inductions[value], at)
-        carry = self.wired.purity.carries.get(value)
+        carry = self.wired.uniformity.carries.get(value)
         if carry is not None:
             return self.carried(carry, value, at)
-        op = self.wired.purity.makers[value]
+        op = self.wired.uniformity.makers[value]
         leaf = self.leaf(op)
         if leaf is not None:
             return leaf
@@ -125,7 +125,7 @@ class ScalarTable:
 
     def carried(self, carry: Carry, value: int, at: Iteration) -> Expr:
         """A carried scalar to which every iteration adds the same: init + number * difference."""
-        maker = self.wired.purity.makers.get(carry.yielded)
+        maker = self.wired.uniformity.makers.get(carry.yielded)
         loop = next(item for item in self.inductions.values() if carry in item.carried)
         known = maker is not None and maker.kind in ("add", "sub") and carry.argument in maker.operands
         others = [o for o in maker.operands if o != carry.argument] if maker else []

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from math import ceil, prod
 
 from twill.codegen.lower.memory import PANEL, element_bytes
-from twill.codegen.lower.plan import Plan
+from twill.codegen.lower.plan import LoweringPlan
 
 Tile = tuple[int, tuple[int, ...], str]  # group, shape, element
 
 
-def staged(plan: Plan) -> list[Tile]:
+def staged(plan: LoweringPlan) -> list[Tile]:
     """The tiles that leave through shared memory, each once for every group that stores it."""
     found: dict[Tile, None] = {}
     for task in plan.tasks.values():
@@ -54,7 +54,7 @@ def choose_panels(tiles: list[Tile], depth: Callable[[int], int]) -> int:
     return max(choices, key=lambda most: (depth(staging_bytes(tiles, most)), most))
 
 
-def enough(plan: Plan, region: int) -> int:
+def enough(plan: LoweringPlan, region: int) -> int:
     """Slots of a ring whose loads of one loop cover the memory's latency under load."""
     loads = [t.latency for t in plan.tasks.values() if t.region == region and t.node.kind == "load"]
     covered = plan.machine.emitting.under_load.value * max(loads, default=0)

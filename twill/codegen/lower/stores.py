@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from twill.codegen.lower.operations import Scope, Tools
+from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.staging import panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
@@ -38,7 +38,7 @@ class Stores:
     committed: list[int] = field(default_factory=list)
     in_loop: bool = False
 
-    def store(self, task: Task, scope: Scope) -> None:
+    def store(self, task: Task, scope: LoweringScope) -> None:
         """A store or reduction of a tile; appends to the scope."""
         step = scope.flat.steps[task.steps[-1]]
         assert step.op.access is not None
@@ -60,7 +60,7 @@ class Stores:
             stored = If(condition, (stored,), line=step.op.line)
         scope.made += self.tools.plan.if_exists(task.block, (stored,))
 
-    def mask(self, step: Step, scope: Scope) -> tuple[int | None, Expr | None]:
+    def mask(self, step: Step, scope: LoweringScope) -> tuple[int | None, Expr | None]:
         """The elements to store, and whether any are, if one scalar says so for all of them."""
         if len(step.operands) < 2:
             return None, None
@@ -69,7 +69,7 @@ class Stores:
         condition = scope.scalars.value(step.op.operands[1], scope.at)
         return None, None if isinstance(condition, Number) and condition.value else condition
 
-    def operand(self, step: Step, scope: Scope) -> Operand:
+    def operand(self, step: Step, scope: LoweringScope) -> Operand:
         """The tile to store, in registers."""
         if step.operands[0] == UNIFORM:
             return scope.scalars.value(step.op.operands[0], scope.at)
@@ -78,7 +78,9 @@ class Stores:
             return shown
         return Reg(scope.fragment(step.operands[0]))
 
-    def through_shared(self, task: Task, step: Step, scope: Scope, fragment: int, combine: str) -> Iterator[Stmt]:
+    def through_shared(
+        self, task: Task, step: Step, scope: LoweringScope, fragment: int, combine: str
+    ) -> Iterator[Stmt]:
         """Registers to a staging buffer, all of the group, then one thread's bulk copy."""
         assert step.op.access is not None
         part = Part(step.op.access, step.operands[0], task.block)
@@ -109,7 +111,7 @@ class Stores:
             yield from self.tools.plan.if_exists(task.block, tuple(stored))
             yield BulkCommit()
 
-    def younger(self, buffer: int, scope: Scope) -> int:
+    def younger(self, buffer: int, scope: LoweringScope) -> int:
         """Stores of this group that may go on when it writes into a buffer again: those since the buffer's last. Of
         program instances before, all have been read."""
         known = buffer in self.committed

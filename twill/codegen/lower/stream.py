@@ -1,7 +1,7 @@
 """The instruction stream of one warp group in one loop: events in order, stages, guards, wait counts.
 
 An event works on iteration step - stage at each step of the pipeline. Issue events make the prologue and epilogue;
-a retire event (the wait for a product) may lag one stage behind them, which a guard in the steady state covers without
+a retire event (the wait for an MMA) may lag one stage behind them, which a guard in the steady state covers without
 another stage.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from twill.codegen.lower.index_set_splitting import phases
-from twill.codegen.lower.loop_unswitching import both_ways
+from twill.codegen.lower.index_set_splitting import split_index_set
+from twill.codegen.lower.loop_unswitching import unswitched
 from twill.codegen.lower.scalars import Iteration
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, less
 from twill.codegen.warp.program import Commit, If, Pipeline, Stmt, WaitGroups
@@ -19,10 +19,10 @@ from twill.tile.program import Loop
 
 
 @dataclass(frozen=True)
-class Event:
-    """time: cycles from the start of an iteration. retires: for a wait, the key of the product waited for; ready: its
-    accumulator and fragment A; matters: whether anything but products touches those inside the loop.
-    multiplies: the event issues a product (its Commit is made whatever the guard says).
+class StreamEvent:
+    """time: cycles from the start of an iteration. retires: for a wait, the key of the MMA waited for; ready: its
+    accumulator and fragment A; matters: whether anything but MMAs touches those inside the loop.
+    multiplies: the event issues an MMA (its Commit is made whatever the guard says).
     emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there
     is an iteration left or not, so that readers find versions where the steady state has them; not in front of the
     first, unless the value is `carried` into the loop.
@@ -45,7 +45,7 @@ class Event:
 class Stream:
     """Events in the order of the steady state. stages: of the pipeline (S): the last stage that issues."""
 
-    events: tuple[Event, ...]
+    events: tuple[StreamEvent, ...]
     stages: int
     interval: int
 
@@ -53,7 +53,7 @@ class Stream:
         """Where in the steady state an event stands."""
         return next(i for i, event in enumerate(self.events) if event.key == key)
 
-    def event(self, key: tuple[str, int]) -> Event:
+    def event(self, key: tuple[str, int]) -> StreamEvent:
         """The event of that key."""
         return self.events[self.position(key)]
 
@@ -64,10 +64,10 @@ class Stream:
         return whole + (between < self.position(end)) - (between <= self.position(start))
 
 
-def arrange(events: Sequence[Event], interval: int) -> Stream:
+def arrange(events: Sequence[StreamEvent], interval: int) -> Stream:
     """The order of the steady state, and where it is cut into steps.
 
-    Any event may come first. ptxas serializes products that are in flight over the back edge of a loop and whose
+    Any event may come first. ptxas serializes MMAs that are in flight over the back edge of a loop and whose
     registers other instructions touch (C7514), so the cut is where fewest of those are; then with the fewest stages.
     """
     cyclic = sorted(events, key=lambda e: (e.time % interval, e.retires is None, e.time))
@@ -76,7 +76,7 @@ def arrange(events: Sequence[Event], interval: int) -> Stream:
     return min(cuts, key=cost_of_cut)
 
 
-def cut_at(cyclic: Sequence[Event], cut: int, interval: int) -> Stream:
+def cut_at(cyclic: Sequence[StreamEvent], cut: int, interval: int) -> Stream:
     """Steps that begin with event `cut` of the cyclic order; retire events lag at most one stage behind the last
     issue."""
     steps = [event.time // interval - (index < cut) for index, event in enumerate(cyclic)]
@@ -90,7 +90,7 @@ def cut_at(cyclic: Sequence[Event], cut: int, interval: int) -> Stream:
 
 
 def cost_of_cut(stream: Stream) -> tuple[int, int, int]:
-    """Products in flight over the back edge that other instructions touch; stages; all products in flight there."""
+    """MMAs in flight over the back edge that other instructions touch; stages; all MMAs in flight there."""
     issued = {event.key: event.stage for event in stream.events if event.multiplies}
     over = [event for event in stream.events if event.retires is not None and event.stage > issued[event.retires]]
     return sum(event.matters for event in over), stream.stages, len(over)
@@ -99,8 +99,8 @@ def cost_of_cut(stream: Stream) -> tuple[int, int, int]:
 class Printer:
     """Makes the pipeline of one stream."""
 
-    def __init__(self, stream: Stream, loop: Loop, name: str, trip: Expr, phased: bool = True) -> None:
-        self.stream, self.loop, self.name, self.trip, self.phased = stream, loop, name, trip, phased
+    def __init__(self, stream: Stream, loop: Loop, name: str, trip: Expr, split_index_sets: bool = True) -> None:
+        self.stream, self.loop, self.name, self.trip, self.split_index_sets = stream, loop, name, trip, split_index_sets
         self.step = f"{name}_step"
 
     def pipeline(self, line: int) -> list[Stmt]:
@@ -135,13 +135,13 @@ class Printer:
         return made
 
     def steadies(self) -> tuple[list[Stmt], Expr | None, list[Stmt]]:
-        """The steady state, and where it becomes another one. Products that are in flight from step to step, and whose
+        """The steady state, and where it becomes another one. MMAs that are in flight from step to step, and whose
         registers others touch, allow one only."""
         steady = self.steady()
         if cost_of_cut(self.stream)[0]:
             return steady, None, []
-        found = phases(steady, self.step) if self.phased else None
-        return found or (both_ways(steady), None, [])
+        found = split_index_set(steady, self.step) if self.split_index_sets else None
+        return found or (unswitched(steady), None, [])
 
     def steady(self) -> list[Stmt]:
         """Every event; a lagging one waits for its first iteration."""
@@ -157,7 +157,7 @@ class Printer:
         for event in self.stream.events:
             if event.stage <= k:
                 guard = less(Number(k - event.stage), self.trip) if k > event.stage else None
-                made.extend(self.run(event, guard, kept=k > event.stage or event.carried))
+                made.extend(self.run(event, guard, retained=k > event.stage or event.carried))
             else:
                 made.extend(self.skip(event))
         return made
@@ -178,9 +178,9 @@ class Printer:
             made.extend(self.run(event, guard))
         return made
 
-    def run(self, event: Event, guard: Expr | None, *, kept: bool = True) -> list[Stmt]:
-        """The event under a guard; waits, commits and (if `kept`) copies are made whatever it says."""
-        made: list[Stmt] = event.keep() if kept else []
+    def run(self, event: StreamEvent, guard: Expr | None, *, retained: bool = True) -> list[Stmt]:
+        """The event under a guard; waits, commits and (if `retained`) copies are made whatever it says."""
+        made: list[Stmt] = event.keep() if retained else []
         if event.retires is not None:
             made.append(self.wait(event))
         body = tuple(event.emit(Iteration(self.loop, self.step, event.stage)))
@@ -190,12 +190,12 @@ class Printer:
             made.append(Commit())
         return made
 
-    def skip(self, event: Event) -> list[Stmt]:
-        """An event without an iteration: a product leaves an empty group, so that counts stay."""
+    def skip(self, event: StreamEvent) -> list[Stmt]:
+        """An event without an iteration: an MMA leaves an empty group, so that counts stay."""
         return [Commit(note="no iteration yet or left: an empty group")] if event.multiplies else []
 
-    def wait(self, event: Event) -> WaitGroups:
-        """Wait for the product that the event retires; younger ones stay in flight."""
+    def wait(self, event: StreamEvent) -> WaitGroups:
+        """Wait for the MMA that the event retires; younger ones stay in flight."""
         assert event.retires is not None
         younger: set[int] = set()
         pending = 0

@@ -7,18 +7,18 @@ from itertools import count
 
 from twill import exc
 from twill.codegen.lower.assign import assign
-from twill.codegen.lower.candidates import LoweringCandidate, Refusal
+from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_tile_reuse import runs
 from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
 from twill.codegen.lower.fused_instances import fuse
 from twill.codegen.lower.group_stream import emit_group
-from twill.codegen.lower.grouped_rasterization import band_of
+from twill.codegen.lower.grouped_rasterization import raster_group_of
 from twill.codegen.lower.longest_first import longest_first
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing, sharing
 from twill.codegen.lower.place import place
-from twill.codegen.lower.plan import Plan
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.targets.base import target_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, LongestFirst, WarpProgram
@@ -39,7 +39,7 @@ class Lowered:
 
 def streams(
     wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, asked: Order, cluster: int
-) -> Lowered | Refusal:
+) -> Lowered | CandidateRefusal:
     """The streams of warp groups that do what the program of `wired` does, as `schedule` says. candidate: the choices
     that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles together.
 
@@ -51,27 +51,27 @@ def streams(
     if schedule.cooperation.fuse > 1:
         refuse_cluster(cluster, wired.program)
         wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
-    tiles = Tiles(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
+    tiles = TileLayouts(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     plan = assign(wired, tiles, schedule, machine, candidate, fused)
-    return plan if isinstance(plan, Refusal) else of_plan(plan, asked, cluster)
+    return plan if isinstance(plan, CandidateRefusal) else of_plan(plan, asked, cluster)
 
 
-def of_plan(plan: Plan, asked: Order, cluster: int) -> Lowered:
+def of_plan(plan: LoweringPlan, asked: Order, cluster: int) -> Lowered:
     """The streams of a plan."""
     program = plan.wired.program
     rings = place(plan, sharing(plan) if cluster > 1 else None)
-    memory = Memory(program.file, [*rings.buffers], [*rings.arefs])
+    memory = SharedMemoryPlan(program.file, [*rings.buffers], [*rings.arefs])
     fragments, cursors = count(), count()
     groups = [emit_group(rings, memory, group, fragments, cursors) for group in plan.groups]
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
     dynamic = rings.sharing is None and is_dynamic(plan, asked)
-    band, pair, order = walk_of(plan, rings.sharing)
+    raster_group, pair, order = instance_order(plan, rings.sharing)
     in_runs = None if dynamic or order is not None or pair is not None else runs(plan, rings)
     made = WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
         arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=0,
-        ctas=plan.candidate.ctas, band=band, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
+        ctas=plan.candidate.ctas, raster_group=raster_group, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
     return Lowered(made, Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict))
@@ -88,7 +88,7 @@ def refuse_cluster(cluster: int, program: TileProgram) -> None:
 
 
 def refuse_dynamic(asked: Order, program: TileProgram) -> None:
-    """Raises if instances were to be claimed one by one: two CTAs take them in pairs."""
+    """Raises if instances were to be fetched one by one: two CTAs take them in pairs."""
     if asked == "dynamic":
         raise exc.UnsupportedInKernel(
             "clusters have a static order of program instances",
@@ -97,12 +97,13 @@ def refuse_dynamic(asked: Order, program: TileProgram) -> None:
         )
 
 
-def walk_of(plan: Plan, shared: Sharing | None) -> tuple[int, Cluster | None, LongestFirst | None]:
-    """In which order instances are worked on. Pairs of instances are walked in the order of the grid or in bands: tiles
-    are shared along an axis that trip counts do not depend on, and the longest ones come first along another one."""
+def instance_order(plan: LoweringPlan, shared: Sharing | None) -> tuple[int, Cluster | None, LongestFirst | None]:
+    """In which order instances are worked on. Pairs of instances are walked in the order of the grid or in raster
+    groups: tiles are shared along an axis that trip counts do not depend on, and the longest ones come first along
+    another one."""
     if shared is None:
-        return band_of(plan), None, longest_first(plan)
-    return band_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
+        return raster_group_of(plan), None, longest_first(plan)
+    return raster_group_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
 
 
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:

@@ -29,7 +29,7 @@ class View:
     axes: tuple[int, ...]
 
 
-class Tiles:
+class TileLayouts:
     """Shapes, layouts and views of the cells of one program, `split` parts along dimension class `dim`. columns: nodes
     that are made in parts of their columns instead, by (region, node), and the dimension (`Dim.id`) that is cut."""
 
@@ -92,7 +92,7 @@ class Tiles:
         return tuple(axis for axis, extent in enumerate(self.shape(cell)) if extent > 1)
 
     def is_of_matrices(self, step: Step) -> bool:
-        """Whether a step tells rows from columns: a product, or a reduction of one axis of a matrix."""
+        """Whether a step tells rows from columns: an MMA, or a reduction of one axis of a matrix."""
         if step.op.kind == "reduce":
             return sum(extent > 1 for extent in self.flat.cells[step.operands[0]].type.shape) == 2
         return step.op.kind == "dot"
@@ -113,7 +113,13 @@ class Tiles:
     def infer(self) -> None:
         """Ties first, then what each use says of its class."""
         for step in self.flat.steps:
-            if step.op.kind in ELEMENTWISE or step.op.kind in ("amend", "broadcast", "expand_dims", "reshape", "splat"):
+            if step.op.kind in ELEMENTWISE or step.op.kind in (
+                "update",
+                "broadcast",
+                "expand_dims",
+                "reshape",
+                "splat",
+            ):
                 for cell in step.cells():
                     self.tie(cell, step.results[0])
         for carry in self.flat.carries:
@@ -199,7 +205,7 @@ class Tiles:
             return View(cell, axes)
         step = self.flat.steps[maker]
         kind = step.op.kind
-        if kind not in ("amend", "broadcast", "expand_dims", "reshape", "transpose", "splat") or not step.cells():
+        if kind not in ("update", "broadcast", "expand_dims", "reshape", "transpose", "splat") or not step.cells():
             return View(cell, axes)
         inner = self.view(step.operands[0])
         below = self.shape(step.operands[0])
@@ -208,7 +214,7 @@ class Tiles:
             own: tuple[int, ...] = tuple(-1 for _ in here)
         elif kind == "broadcast":
             own = tuple(a if below[a] == here[a] else -1 for a in range(len(here)))
-        elif kind == "amend":
+        elif kind == "update":
             own = axes
         elif kind == "transpose":
             order = step.op.attribute("order")
@@ -220,10 +226,10 @@ class Tiles:
 
     def realigned(self, cell: int, below: tuple[int, ...], here: tuple[int, ...]) -> tuple[int, ...]:
         """A reshape that only adds or drops axes of extent 1."""
-        kept = [a for a, extent in enumerate(below) if extent > 1]
-        if [below[a] for a in kept] != [extent for extent in here if extent > 1]:
+        retained = [a for a, extent in enumerate(below) if extent > 1]
+        if [below[a] for a in retained] != [extent for extent in here if extent > 1]:
             self.refuse(cell, "reshaped across its axes", "reshape only to add or drop axes of extent 1")
-        left = iter(kept)
+        left = iter(retained)
         return tuple(next(left) if extent > 1 else -1 for extent in here)
 
     def core_map(self, view: View, cell: int) -> tuple[int, ...]:
@@ -233,7 +239,7 @@ class Tiles:
 
 
 def vector(extent: int, side: int, target: Target) -> Along:
-    """The layout of a vector along rows (side 1) or columns (side 0) of what products of a target make; its parent is
+    """The layout of a vector along rows (side 1) or columns (side 0) of what MMAs of a target make; its parent is
     the least that has them."""
     assert target.mma is not None, "matrices have the layouts of products"
     if side == ROWS:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
 
-from twill.codegen.lower.memory import WIDEST, Memory, element_bytes
+from twill.codegen.lower.memory import WIDEST, SharedMemoryPlan, element_bytes
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
-from twill.codegen.lower.tiles import Tiles
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.warp.expression import Expr, Number, add, multiply
 from twill.codegen.warp.multiples import multiple_of
-from twill.codegen.warp.program import Buffer, TensorMap, Window, WindowAxis
+from twill.codegen.warp.program import Buffer, TensorMapSpec, Window, WindowAxis
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis
 
@@ -38,7 +38,7 @@ class Box:
 class Transfers:
     """Makes maps, boxes and windows for one warp group's scalars."""
 
-    def __init__(self, tiles: Tiles, memory: Memory, scalars: ScalarTable, longest: int) -> None:
+    def __init__(self, tiles: TileLayouts, memory: SharedMemoryPlan, scalars: ScalarTable, longest: int) -> None:
         self.tiles, self.memory, self.scalars = tiles, memory, scalars
         self.longest = longest  # elements of a box along one axis
 
@@ -54,14 +54,14 @@ class Transfers:
 
     # -- tensor maps --------------------------------------------------------------------------
 
-    def map(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMap:
+    def map(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMapSpec:
         """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
         view = self.view(part)
         together = self.together(part, buffer, at)
         box = (*(1 for _ in self.starts(part)), *self.box(part, buffer, together, halves))
         return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
 
-    def view(self, part: Part) -> TensorMap:
+    def view(self, part: Part) -> TensorMapSpec:
         """The tensor as the part's tensor map sees it, without boxes."""
         outer = [stride for stride, _ in self.starts(part)]
         sizes: list[Expr | None] = [None for _ in outer]
@@ -70,7 +70,7 @@ class Transfers:
             sizes.append(None if axis.upper is None else self.scalars.polynomial(axis.upper, OUTSIDE, wide=True))
             strides.append(self.scalars.polynomial(axis.stride, OUTSIDE, wide=True))
         fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t))
-        return TensorMap(
+        return TensorMapSpec(
             id=-1,
             argument=part.access.base,
             element=part.access.element,
@@ -132,7 +132,7 @@ class Transfers:
     def is_fixed(self, symbol: int) -> bool:
         """Whether a scalar is made of arguments alone."""
         return not self.tiles.wired.scalars.varies_with_grid(symbol) and not any(
-            v in self.scalars.inductions or v in self.tiles.wired.purity.carries
+            v in self.scalars.inductions or v in self.tiles.wired.uniformity.carries
             for v in self.tiles.wired.scalars.reach(symbol)
         )
 

@@ -55,10 +55,10 @@ def with_tails(body: tuple[Stmt, ...], elements: Mapping[int, str]) -> tuple[Stm
 
 @dataclass(frozen=True)
 class Mentions:
-    """Statements by the fragments that they read or write; in_products: fragments of products."""
+    """Statements by the fragments that they read or write; in_mmas: fragments of products."""
 
     of_fragment: Mapping[int, tuple[Stmt, ...]]
-    in_products: frozenset[int]
+    in_mmas: frozenset[int]
 
     @classmethod
     def of(cls, body: tuple[Stmt, ...]) -> Mentions:
@@ -79,7 +79,7 @@ class Mentions:
         """What reads a fragment that one statement writes; None if that is not all that happens to it."""
         computes = [stmt for stmt in self.of_fragment[number] if isinstance(stmt, Compute)]
         writers = [stmt for stmt in computes if stmt.result == number]
-        if len(computes) < len(self.of_fragment[number]) or len(writers) != 1 or number in self.in_products:
+        if len(computes) < len(self.of_fragment[number]) or len(writers) != 1 or number in self.in_mmas:
             return None
         return tuple(stmt for stmt in computes if stmt.result != number)
 

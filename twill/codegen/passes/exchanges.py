@@ -19,14 +19,14 @@ Unsettled = frozenset[int]
 def with_waits(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body of a warp group, which runs again and again, with a Sync before every reduction that needs one."""
     needing: set[int] = set()
-    search = Search(needing)
+    search = ScratchAnalysis(needing)
     before: Unsettled = frozenset()
     while (again := before | search.block(body, before)) != before:
         before = again
     return tuple(_waiting(body, needing))
 
 
-class Search:
+class ScratchAnalysis:
     """Goes through a body. needing: the identities of the reductions that need a wait."""
 
     def __init__(self, needing: set[int]) -> None:

@@ -1,8 +1,8 @@
 """Fences that order nothing are left out.
 
-A wgmma fence stands between what threads did to registers and a product that uses them. A product gets one when it is
+A wgmma fence stands between what threads did to registers and an MMA that uses them. An MMA gets one when it is
 issued; where no thread touched its registers since the last fence, on any way to it, that one has done the work. The
-first product of a kernel always has its own.
+first MMA of a kernel always has its own.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class State:
 
 def without_needless_fences(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body of a warp group, which runs again and again, without the fences that order nothing."""
-    while (needless := Search().needless(body)) is not None:
+    while (needless := FenceAnalysis().needless(body)) is not None:
         body = tuple(_without(body, needless))
     return body
 
 
-class Search:
+class FenceAnalysis:
     """Goes through a body until nothing new is found out."""
 
     def __init__(self) -> None:

@@ -16,9 +16,9 @@ from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Layout
 from twill.codegen.warp.program import (
-    Alike,
     Compute,
     Copy,
+    CountReuse,
     Fragment,
     If,
     Let,
@@ -35,7 +35,9 @@ from twill.codegen.warp.program import (
 Maker = Callable[[str, str, Layout], int]
 
 
-def in_parts(body: Iterable[Stmt], fragments: list[Fragment], new: Maker, several: bool = True) -> tuple[Stmt, ...]:
+def with_partial_sums(
+    body: Iterable[Stmt], fragments: list[Fragment], new: Maker, several: bool = True
+) -> tuple[Stmt, ...]:
     """The body of a warp group. fragments: its own, of which some change; new: makes one of a name, element, layout.
     several: whether also where there are several loops.
 
@@ -53,7 +55,7 @@ def in_parts(body: Iterable[Stmt], fragments: list[Fragment], new: Maker, severa
         carried = carried_by(inside, linear)
         if linear and leaving and carried <= entering | leaving:
             made = divided((before, inside, after), linear, entering | carried, leaving, fragments, new)
-            return in_parts(made, fragments, new, several)
+            return with_partial_sums(made, fragments, new, several)
     return block
 
 
@@ -172,12 +174,12 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     if choices.strict:
         return program
     numbers = count(1 + max((f.id for group in program.groups for f in group.fragments), default=-1))
-    return replace(program, groups=tuple(_in_parts(group, numbers, choices) for group in program.groups))
+    return replace(program, groups=tuple(_with_partial_sums(group, numbers, choices) for group in program.groups))
 
 
-def _in_parts(group: WarpGroup, numbers: Iterator[int], choices: Choices) -> WarpGroup:
+def _with_partial_sums(group: WarpGroup, numbers: Iterator[int], choices: Choices) -> WarpGroup:
     fragments = list(group.fragments)
-    names = {f.name for f in fragments} | {stmt.name for stmt in group.stmts if isinstance(stmt, Let | Alike)}
+    names = {f.name for f in fragments} | {stmt.name for stmt in group.stmts if isinstance(stmt, Let | CountReuse)}
 
     def new(name: str, element: str, layout: Layout) -> int:
         free = next(n for n in chain((name,), (f"{name}_{i}" for i in count(2))) if n not in names)
@@ -185,5 +187,5 @@ def _in_parts(group: WarpGroup, numbers: Iterator[int], choices: Choices) -> War
         fragments.append(Fragment(next(numbers), free, element, layout))
         return fragments[-1].id
 
-    body = in_parts(group.body, fragments, new, several=choices.partial_sums)
+    body = with_partial_sums(group.body, fragments, new, several=choices.partial_sums)
     return replace(group, body=body, fragments=tuple(fragments))

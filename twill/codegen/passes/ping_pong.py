@@ -1,4 +1,4 @@
-"""Computing warp groups that take program instances in turn: one stores its tile while another multiplies.
+"""Computing warp groups that take program instances alternately: one stores its tile while another multiplies.
 
 Where a schedule has one computing warp group, the tensor core rests while that group begins and ends a tile.
 A second group with the same stream, which has every other instance, fills the rest. The two share rings and load
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from twill import exc
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, add
 from twill.codegen.warp.program import (
@@ -34,8 +34,8 @@ from twill.codegen.warp.program import (
 )
 
 
-def alternate(groups: Sequence[WarpGroup], memory: Memory, file: str) -> list[WarpGroup]:
-    """The groups, of which those that compute, equal in what they do, take instances in turn."""
+def with_ping_pong(groups: Sequence[WarpGroup], memory: SharedMemoryPlan, file: str) -> list[WarpGroup]:
+    """The groups, of which those that compute, equal in what they do, take instances alternately."""
     computing = [group for group in groups if not group.issuer]
     if len(computing) < 2:
         return list(groups)
@@ -51,14 +51,14 @@ def alternate(groups: Sequence[WarpGroup], memory: Memory, file: str) -> list[Wa
             group,
             share=(number, len(computing)),
             start=(*group.start, *([Arrive(next_one, note="the first turn")] if last else [])),
-            body=tuple(in_turn(group.body, mine, next_one)),
+            body=tuple(ordered_body(group.body, mine, next_one)),
             skip=tuple(Skip(cursor.id, counts[cursor.aref]) for cursor in group.cursors),
             finish=(If(equal(left_over, number), (Sync(mine, note="the turn that nobody needs"),)), *group.finish),
         )
     return [made.get(group.id, group) for group in groups]
 
 
-def in_turn(body: Sequence[Stmt], mine: int, next_one: int) -> Iterator[Stmt]:
+def ordered_body(body: Sequence[Stmt], mine: int, next_one: int) -> Iterator[Stmt]:
     """The body, which waits for its turn in front of its first look at a ring and gives it on behind the last."""
     looking = [i for i, stmt in enumerate(body) if any(isinstance(inner, Get) for inner in walk((stmt,)))]
     for number, stmt in enumerate(body):
@@ -108,6 +108,6 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises UnsupportedInKernel."""
     if not choices.ping_pong:
         return program
-    memory = Memory.of(program)
-    groups = alternate(program.groups, memory, program.program.file)
+    memory = SharedMemoryPlan.of(program)
+    groups = with_ping_pong(program.groups, memory, program.program.file)
     return replace(program, groups=tuple(groups), barriers=tuple(memory.barriers))

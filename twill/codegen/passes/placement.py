@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twill.codegen.lower.memory import Memory
+from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import ORDER_BYTES, WarpProgram
 
@@ -12,5 +12,5 @@ from twill.codegen.warp.program import ORDER_BYTES, WarpProgram
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises SharedMemoryFull."""
     order = ORDER_BYTES if program.order is not None else 0
-    buffers, shared = Memory.of(program).place(choices.capacity, order)
+    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, order)
     return replace(program, buffers=buffers, shared=shared)

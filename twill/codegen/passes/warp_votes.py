@@ -3,7 +3,7 @@
 A multiplication by 1 changes nothing, bit for bit. Where the tile program says that a factor is often 1 and the matrix
 is multiplied where it lies, the lanes of a warp vote: a branch that all of them take alike, around elementwise work
 only. That pays where the vote has fewer instructions than the multiplication. It is done in the steady state, which may
-run long, and not while a product is in flight: what ptxas makes of a branch there is not known.
+run long, and not while an MMA is in flight: what ptxas makes of a branch there is not known.
 """
 
 from __future__ import annotations
@@ -11,17 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.codegen.passes.gather import Elementwise, reads
+from twill.codegen.passes.hoist_vectors import Elementwise, reads
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.layout import Layout, elements_of
-from twill.codegen.warp.program import VOTE, Commit, Compute, If, Pipeline, Reduce, Reg, Stmt, WaitGroups, WarpProgram
+from twill.codegen.warp.program import (
+    WARP_VOTE,
+    Commit,
+    Compute,
+    If,
+    Pipeline,
+    Reduce,
+    Reg,
+    Stmt,
+    WaitGroups,
+    WarpProgram,
+)
 from twill.tile.vocabulary import OFTEN_ONE
 
 INSTRUCTIONS = 2  # of a vote for each factor that a thread has: compare, combine
 ONCE = 2  # vote, branch
 
 
-def with_votes(body: Iterable[Stmt], layouts: Mapping[int, Layout]) -> tuple[Stmt, ...]:
+def with_warp_votes(body: Iterable[Stmt], layouts: Mapping[int, Layout]) -> tuple[Stmt, ...]:
     """The body of a warp group with votes in its steady states. layouts: of its fragments."""
     return tuple(outside(stmt, layouts) for stmt in body)
 
@@ -30,7 +41,9 @@ def outside(stmt: Stmt, layouts: Mapping[int, Layout]) -> Stmt:
     """A statement that is in no steady state."""
     match stmt:
         case If():
-            return replace(stmt, body=with_votes(stmt.body, layouts), otherwise=with_votes(stmt.otherwise, layouts))
+            return replace(
+                stmt, body=with_warp_votes(stmt.body, layouts), otherwise=with_warp_votes(stmt.otherwise, layouts)
+            )
         case Pipeline():
             flying = 0
             for block in stmt.steadies:
@@ -38,10 +51,10 @@ def outside(stmt: Stmt, layouts: Mapping[int, Layout]) -> Stmt:
                     flying = after
             return replace(
                 stmt,
-                prologue=tuple(with_votes(block, layouts) for block in stmt.prologue),
+                prologue=tuple(with_warp_votes(block, layouts) for block in stmt.prologue),
                 steady=steady(stmt.steady, flying, layouts),
                 later=steady(stmt.later, flying, layouts),
-                epilogue=tuple(with_votes(block, layouts) for block in stmt.epilogue),
+                epilogue=tuple(with_warp_votes(block, layouts) for block in stmt.epilogue),
             )
         case Compute():
             return plain(stmt)
@@ -49,7 +62,7 @@ def outside(stmt: Stmt, layouts: Mapping[int, Layout]) -> Stmt:
 
 
 def steady(body: Iterable[Stmt], flying: int, layouts: Mapping[int, Layout]) -> tuple[Stmt, ...]:
-    """A block that runs again and again. flying: products in flight at its start."""
+    """A block that runs again and again. flying: MMAs in flight at its start."""
     made: list[Stmt] = []
     for stmt in body:
         match stmt:
@@ -57,7 +70,7 @@ def steady(body: Iterable[Stmt], flying: int, layouts: Mapping[int, Layout]) -> 
                 body_made, otherwise = (steady(part, flying, layouts) for part in (stmt.body, stmt.otherwise))
                 made.append(replace(stmt, body=body_made, otherwise=otherwise))
             case Compute() if dict(stmt.attributes).get(OFTEN_ONE):
-                voted = replace(stmt, attributes=((VOTE, 1), *plain(stmt).attributes))
+                voted = replace(stmt, attributes=((WARP_VOTE, 1), *plain(stmt).attributes))
                 made.append(voted if not flying and pays(stmt, layouts) else plain(stmt))
             case _:
                 made.append(stmt)
@@ -71,7 +84,7 @@ def sunk(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     made = list(body)
     for place in reversed(range(len(made))):
         stmt = made[place]
-        if isinstance(stmt, Compute) and VOTE in dict(stmt.attributes):
+        if isinstance(stmt, Compute) and WARP_VOTE in dict(stmt.attributes):
             while place + 1 < len(made) and may_swap(stmt, made[place + 1]):
                 made[place], made[place + 1] = made[place + 1], stmt
                 place += 1
@@ -83,13 +96,13 @@ def may_swap(voted: Compute, after: Stmt) -> bool:
     if isinstance(after, Reduce):
         touched = {after.operand, after.result}
         return after.barrier is None and voted.result not in touched and after.result not in reads(voted)
-    if not isinstance(after, Elementwise) or (isinstance(after, Compute) and VOTE in dict(after.attributes)):
+    if not isinstance(after, Elementwise) or (isinstance(after, Compute) and WARP_VOTE in dict(after.attributes)):
         return False
     return voted.result not in reads(after) | {after.result} and after.result not in reads(voted)
 
 
 def behind(body: Iterable[Stmt], flying: int) -> int:
-    """Groups of products that may be in flight behind a block; more than 8 are as many as 8."""
+    """Groups of MMAs that may be in flight behind a block; more than 8 are as many as 8."""
     for stmt in body:
         match stmt:
             case Commit():
@@ -118,4 +131,4 @@ def plain(stmt: Compute) -> Compute:
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
-    return each_body(program, lambda group: with_votes(group.body, {f.id: f.layout for f in group.fragments}))
+    return each_body(program, lambda group: with_warp_votes(group.body, {f.id: f.layout for f in group.fragments}))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A line of a source text; `file` as the line information names it."""
 
     file: str
@@ -26,7 +26,7 @@ class KernelLines:
     lines: Mapping[int, int]
     emitted: str = "kernel.cu"
 
-    def at(self, place: Place | None) -> int:
+    def at(self, place: SourceLine | None) -> int:
         """The kernel line of a place, 0 if it has none."""
         if place is None or not place.file.endswith(f"/{self.emitted}"):
             return 0

@@ -5,8 +5,8 @@ program allows, so that a missing wait shows in the values. Beside the values, v
 shared memory are ordered, through which proxy (`twill.codegen.verify.abstract.order`). Rings are blocking queues with
 one
 producer, so the program is determinate: one interleaving decides deadlock for all, and the clocks find what another
-interleaving would do. What several CTAs claim in a dynamic order depends on who is faster; launches are run with
-instances dealt in several ways (`twill.codegen.verify.abstract.deal`).
+interleaving would do. What several CTAs fetch in a dynamic order depends on who is faster; launches are run with
+instances dealt in several ways (`twill.codegen.verify.abstract.instance_assignment`).
 
 `run` runs one launch; `verify` makes up launches and compares their results with the sequential tile program;
 `RULES` says what can be found.
@@ -21,30 +21,30 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from twill.codegen.verify.abstract import control
-from twill.codegen.verify.abstract.actor import Actor, Machine, Waiting
+from twill.codegen.verify.abstract.actor import Actor, CtaState, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
-from twill.codegen.verify.abstract.deal import WAYS, Way, deals
-from twill.codegen.verify.abstract.inputs import Launch, launches, most_iterations
-from twill.codegen.verify.abstract.memory import Global
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
+from twill.codegen.verify.abstract.instance_assignment import WAYS, Way, assignments
+from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.results import Reference, compare
-from twill.codegen.verify.abstract.rounding import narrowed_for_products, run_shaken
-from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
+from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
+from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
-from twill.codegen.warp.instance_order import ordered, rank, walked
+from twill.codegen.warp.instance_order import ordered, rank, rasterized
 from twill.codegen.warp.pairs import paired
 from twill.codegen.warp.program import Stmt, WarpProgram
-from twill.kernel.problem import Problem
+from twill.kernel.problem import ProblemTable
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.precision import INSTEAD, changed_products
+from twill.tile.rewrite.precision import INSTEAD, changed_mmas
 
-__all__ = ["RULES", "Launch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
+__all__ = ["RULES", "CheckedLaunch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
 TOGETHER = 3  # instances that an order from the longest to the shortest walks together
-CTAS = 2  # among which claimed instances are dealt in several ways
+CTAS = 2  # among which fetched instances are dealt in several ways
 ENOUGH = 20  # violations after which a run is not continued
 
 
@@ -59,7 +59,7 @@ class Trace:
 
 def run(
     program: WarpProgram,
-    launch: Launch,
+    launch: CheckedLaunch,
     ctas: int = 1,
     enough: int = ENOUGH,
     watch: Callable[[Actor, Stmt], None] | None = None,
@@ -76,19 +76,21 @@ def run(
     grid = (rows, columns, layers)
     indices = in_order(program, grid, ctas)
     steps = 0
-    for dealt in deals(len(indices), ctas, way if program.told is not None else fixed_way(program, launch, grid)):
-        if program.told is not None and not dealt:
+    for assigned in assignments(
+        len(indices), ctas, way if program.scheduler_ring is not None else fixed_way(program, launch, grid)
+    ):
+        if program.scheduler_ring is not None and not assigned:
             continue  # no more CTAs are launched than there are instances
-        given = [indices[place] for place in dealt]
-        machines = cluster_of(program, launch.scalars, grid, Global(arrays), findings, given, watch)
+        given = [indices[place] for place in assigned]
+        machines = cluster_of(program, launch.scalars, grid, GlobalTensors(arrays), findings, given, watch)
         with np.errstate(all="ignore"):  # infinities are values like others
             steps += _run_cluster(machines, enough)
     return Trace(arrays, findings.all(), steps)
 
 
-def fixed_way(program: WarpProgram, launch: Launch, grid: tuple[int, int, int]) -> Way:
+def fixed_way(program: WarpProgram, launch: CheckedLaunch, grid: tuple[int, int, int]) -> Way:
     """How a static order deals the instances of a launch."""
-    scope = Scope(launch.scalars, grid, (0, 0, 0), no_element)
+    scope = EvaluationScope(launch.scalars, grid, (0, 0, 0), no_element)
     return "in runs" if program.runs is not None and evaluate(program.runs, scope) else "in turn"
 
 
@@ -99,14 +101,14 @@ def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> lis
         groups = in_order(replace(program, fused=None), program.fused.groups(grid), ctas)
         return [program.fused.first(group) for group in groups]
     if program.order is None:
-        return list(walked(paired(grid, program.cluster), program.band))
+        return list(rasterized(paired(grid, program.cluster), program.raster_group))
     ranked = list(ordered(grid, program.order, TOGETHER))
-    if program.told is not None:
+    if program.scheduler_ring is not None:
         return ranked
     return [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
 
 
-def _run_cluster(machines: Sequence[Machine], enough: int) -> int:
+def _run_cluster(machines: Sequence[CtaState], enough: int) -> int:
     """All warp groups of all its CTAs until they end or none can go on; the statements that they executed."""
     machine = machines[0]
     actors = [Actor(cta, group) for cta in machines for group in cta.program.groups]
@@ -140,23 +142,26 @@ def _run_cluster(machines: Sequence[Machine], enough: int) -> int:
     return sum(actor.clock.own.get(("time", actor.group.id), 0) for actor in actors)
 
 
-def _where(machine: Machine) -> tuple[int, str]:
+def _where(machine: CtaState) -> tuple[int, str]:
     """Line and role of the actor that executes a statement now."""
     return (machine.current.line, machine.current.role) if machine.current else (0, "")
 
 
-def _deadlock(machine: Machine, waiting: Mapping[Actor, Waiting]) -> None:
+def _deadlock(machine: CtaState, waiting: Mapping[Actor, Waiting]) -> None:
     parts = [f"{actor.role} at line {wait.line} in {wait.text()}" for actor, wait in waiting.items()]
     actor, wait = next(iter(waiting.items()))
     others = [other.role for other in waiting if other is not actor]
     machine.findings.add("deadlock", "nobody can go on: " + "; ".join(parts), wait.line, actor.role, ", ".join(others))
 
 
-def _end(machine: Machine, actors: Sequence[Actor]) -> None:
+def _end(machine: CtaState, actors: Sequence[Actor]) -> None:
     """What may not be left over, and what completes by itself."""
-    deal = machine.deal
-    if machine.program.told is not None and deal.claims != len(deal.given):
-        text = f"{deal.claims} claims of a CTA that has {len(deal.given)} instances: one after its last must find none"
+    assignment = machine.assignment
+    if machine.program.scheduler_ring is not None and assignment.claims != len(assignment.given):
+        text = (
+            f"{assignment.claims} claims of a CTA that has {len(assignment.given)} instances: one after its last "
+            "must find none"
+        )
         machine.findings.add("walk", f"{text}, so that the counter is 0 at the end of the launch")
     for actor in actors:
         actor.leave()
@@ -179,7 +184,7 @@ class Trial:
     where that narrows for products what it computed, in one launch of small floats those of the program that code was
     made of, too, which narrows the same numbers."""
 
-    launch: Launch
+    launch: CheckedLaunch
     references: tuple[Reference, ...]
 
     @property
@@ -188,14 +193,14 @@ class Trial:
         return self.references[0].expected
 
 
-def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> tuple[Trial, ...]:
+def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False) -> tuple[Trial, ...]:
     """Launches at sizes made up for the program: see `twill.codegen.verify.abstract.inputs`.
 
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
     thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
     """
     written = program.program.original or program.program
-    narrowed, in_parts = narrowed_for_products(written), precisions(program.program)
+    narrowed, in_parts = narrowed_for_mmas(written), precisions(program.program)
     made = []
     for launch in launches(program, problem, thorough):
         one = Trial(launch, (_reference(written, launch, narrowed, in_parts),))
@@ -213,19 +218,22 @@ def trials(program: WarpProgram, problem: Problem | None = None, thorough: bool 
     return tuple(made)
 
 
-def reference(program: WarpProgram, launch: Launch) -> Reference:
+def reference(program: WarpProgram, launch: CheckedLaunch) -> Reference:
     """What the program as it was written leaves of a launch, and how far its roundings may move that."""
     written = program.program.original or program.program
-    return _reference(written, launch, narrowed_for_products(written), precisions(program.program))
+    return _reference(written, launch, narrowed_for_mmas(written), precisions(program.program))
 
 
 def precisions(program: TileProgram) -> dict[int, str]:
     """Lines with products of tf32 that tensor cores compute as bf16x3 (`twill.tile.rewrite.precision`)."""
-    return {op.line: "bf16x3" for op in changed_products(program) if op.attribute(INSTEAD) == "tf32"}
+    return {op.line: "bf16x3" for op in changed_mmas(program) if op.attribute(INSTEAD) == "tf32"}
 
 
 def _reference(
-    tile: TileProgram, launch: Launch, narrowed: frozenset[int], in_parts: Mapping[int, str] = MappingProxyType({})
+    tile: TileProgram,
+    launch: CheckedLaunch,
+    narrowed: frozenset[int],
+    in_parts: Mapping[int, str] = MappingProxyType({}),
 ) -> Reference:
     """What a launch of a tile program leaves, and what its shaken run does."""
     expected, shaken = ({name: array.copy() for name, array in launch.arrays.items()} for _ in range(2))
@@ -235,7 +243,7 @@ def _reference(
 
 
 def verify(
-    program: WarpProgram, problem: Problem | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH
+    program: WarpProgram, problem: ProblemTable | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH
 ) -> tuple[Violation, ...]:
     """Every broken rule, in the order in which they are found; () if the program is right.
 
@@ -250,7 +258,7 @@ def verify(
         _found_by(found, program, trial, trial.launch.ctas, "in turn", enough)
         if len(found) >= enough:
             return tuple(found)
-    if program.told is not None:
+    if program.scheduler_ring is not None:
         several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
         for way, trial in zip(WAYS, itertools.cycle(several), strict=False):
             _found_by(found, program, trial, CTAS, way, enough)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twill.codegen.verify.abstract.inputs import Launch
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.violation import Violation
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
@@ -39,17 +39,17 @@ class Drift:
 def drift(ours: Array, theirs: Array, element: str) -> Drift:
     """Of numbers of a narrow float type, held as float32. Zeros, infinities and NaN say nothing."""
     bits, least = LAST_PLACE[element]
-    told = np.isfinite(ours) & np.isfinite(theirs) & (theirs != 0)
-    if not told.any():
+    comparable = np.isfinite(ours) & np.isfinite(theirs) & (theirs != 0)
+    if not comparable.any():
         return Drift(0.0, 0.0)
-    ours, theirs = np.abs(ours[told]).astype(np.float64), np.abs(theirs[told]).astype(np.float64)
+    ours, theirs = np.abs(ours[comparable]).astype(np.float64), np.abs(theirs[comparable]).astype(np.float64)
     unit = np.exp2(np.maximum(np.frexp(theirs)[1] - 1, least) - bits)
     apart = np.clip((ours - theirs) / unit, -CLIPPED, CLIPPED)
     return Drift(float(apart.mean()), float(apart.std() / np.sqrt(apart.size)))
 
 
 def drifting(
-    program: TileProgram, launch: Launch, found: Mapping[str, Array], expected: Mapping[str, Array]
+    program: TileProgram, launch: CheckedLaunch, found: Mapping[str, Array], expected: Mapping[str, Array]
 ) -> Iterator[Violation]:
     """A violation for each tensor of narrow floats that drifts, at the line of the statement that stores to it."""
     for argument in program.arguments:

@@ -11,8 +11,8 @@ from twill.codegen.warp.program import Stmt, WarpGroup, WarpProgram
 @dataclass(frozen=True)
 class Choices:
     """partial_sums: whether sums that go from one loop to the next stay in parts between them, too. ping_pong: whether
-    equal computing warp groups take program instances in turn. dynamic: whether CTAs claim instances. capacity: bytes
-    of shared memory that one CTA may have. strict: whether no pass may change a number."""
+    equal computing warp groups take program instances alternately. dynamic: whether CTAs fetch instances. capacity:
+    bytes of shared memory that one CTA may have. strict: whether no pass may change a number."""
 
     partial_sums: bool
     ping_pong: bool

@@ -13,7 +13,7 @@ from typing import Any
 
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.notation import KINDS
-from twill.codegen.warp.scalars import Names
+from twill.codegen.warp.scalars import ScalarNames
 from twill.codegen.warp.tokens import Mismatch, Reader, remark
 
 _DECLARED = {
@@ -22,7 +22,7 @@ _DECLARED = {
     aref.Fused: "fused: {count:int} instances along axis {axis:int} of the grid",
     aref.LongestFirst: "order: axis {axis:int} of the grid, grows {grows:bool}, {bytes:expr} bytes each "
                        "of {cached:int} together, {most:int} at most",
-    aref.TensorMap: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
+    aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
                     "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>",
     aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
                  "swizzle {swizzle:int}, {slots:int} x {bytes:int} bytes at {offset:int}",
@@ -37,7 +37,7 @@ _DECLARED = {
 }  # fmt: skip
 
 _STATEMENTS = {
-    aref.Alike: "let {name:word} = instances just before with the same ({values:exprs})",
+    aref.CountReuse: "let {name:word} = instances just before with the same ({values:exprs})",
     aref.Let: "let {name:word} = {value:expr}",
     aref.If: "if {condition:expr}<<, rarely{rare:flag}>>",
     aref.Pipeline: "pipeline {name:word} with step {step:word}: {trip:expr} iterations, {stages:int} stages"
@@ -69,9 +69,9 @@ _STATEMENTS = {
                       " -> {window:window}<< where {mask:fragment}>>",
     aref.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
                       " -> {target:slot}",
-    aref.Claim: "claim",
-    aref.Tell: "tell {target:slot}",
-    aref.Learn: "learn {source:slot}",
+    aref.FetchInstance: "claim",
+    aref.PublishInstance: "tell {target:slot}",
+    aref.ReceiveInstance: "learn {source:slot}",
     aref.ProxyFence: "proxy fence",
     aref.Sync: "sync {barrier:barrier}",
     aref.Arrive: "arrive {barrier:barrier}",
@@ -86,13 +86,13 @@ _WORDS = re.compile(r"\s*(->|\w+|[^\w\s])")
 
 
 @dataclass(frozen=True)
-class Part:
+class FormPart:
     """Text, a field of some kind, or parts that may be missing."""
 
     text: str = ""
     field: str = ""
     kind: str = ""
-    optional: tuple[Part, ...] = ()
+    optional: tuple[FormPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,26 +100,26 @@ class Form:
     """How instances of a dataclass are written on one line. unless: what a field is if nothing is said of it."""
 
     made: type[Any]
-    parts: tuple[Part, ...]
+    parts: tuple[FormPart, ...]
     unless: dict[str, Any]
 
-    def fields(self) -> Iterator[Part]:
+    def fields(self) -> Iterator[FormPart]:
         """The fields that the line says, those that may be missing included."""
         for part in self.parts:
             yield from (inner for inner in (part, *part.optional) if inner.field)
 
-    def write(self, value: Any, names: Names) -> str:
+    def write(self, value: Any, names: ScalarNames) -> str:
         """The line, without indentation; a statement has its remark behind it."""
         text = "".join(self._write(part, value, names) for part in self.parts)
         return text + (remark(value.line, value.note) if isinstance(value, aref.Stmt) else "")
 
-    def _write(self, part: Part, value: Any, names: Names) -> str:
+    def _write(self, part: FormPart, value: Any, names: ScalarNames) -> str:
         if part.optional:
             said = any(getattr(value, p.field) != self.unless[p.field] for p in part.optional if p.field)
             return "".join(self._write(p, value, names) for p in part.optional) if said else ""
         return KINDS[part.kind].write(getattr(value, part.field), names) if part.field else part.text
 
-    def read(self, r: Reader, names: Names) -> dict[str, Any]:
+    def read(self, r: Reader, names: ScalarNames) -> dict[str, Any]:
         """The fields that the line says, all of it. Raises Mismatch."""
         found: dict[str, Any] = {}
         for part in self.parts:
@@ -127,7 +127,7 @@ class Form:
         r.finish()
         return found
 
-    def _read(self, part: Part, r: Reader, names: Names, found: dict[str, Any]) -> None:
+    def _read(self, part: FormPart, r: Reader, names: ScalarNames, found: dict[str, Any]) -> None:
         if part.field:
             found[part.field] = KINDS[part.kind].read(r, names)
         elif part.optional:
@@ -137,16 +137,16 @@ class Form:
         for word in _WORDS.findall(part.text):
             r.expect(word)
 
-    def _inside(self, part: Part, r: Reader, names: Names) -> dict[str, Any]:
+    def _inside(self, part: FormPart, r: Reader, names: ScalarNames) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for inner in part.optional:
             self._read(inner, r, names, found)
         return found
 
 
-def _parts(text: str) -> tuple[Part, ...]:
+def _parts(text: str) -> tuple[FormPart, ...]:
     return tuple(
-        Part(optional=_parts(inside[2:-2])) if inside else Part(literal, name, kind)
+        FormPart(optional=_parts(inside[2:-2])) if inside else FormPart(literal, name, kind)
         for inside, name, kind, literal in _PIECE.findall(text)
     )
 
@@ -166,7 +166,7 @@ FORMS = {made: _form(made, text) for made, text in (_DECLARED | _STATEMENTS).ite
 STATEMENTS = tuple(FORMS[made] for made in _STATEMENTS)
 
 
-def read_statement(r: Reader, names: Names) -> tuple[Form, dict[str, Any]]:
+def read_statement(r: Reader, names: ScalarNames) -> tuple[Form, dict[str, Any]]:
     """The form that the whole line has, and its fields. Raises WarpTextSyntax."""
     for form in STATEMENTS:
         r.at = 0

@@ -13,7 +13,7 @@ from twill.codegen.warp import layout
 from twill.codegen.warp.expression import Element, Expr, Number
 from twill.codegen.warp.resources import Reg, SlotRef, Window, WindowAxis
 from twill.codegen.warp.scalars import (
-    Names,
+    ScalarNames,
     read_attribute,
     read_expr,
     read_int,
@@ -30,16 +30,16 @@ from twill.codegen.warp.tokens import Reader, quoted
 class Kind:
     """One kind of thing in a line: how it is written and how it is read back."""
 
-    write: Callable[[Any, Names], str]
-    read: Callable[[Reader, Names], Any]
+    write: Callable[[Any, ScalarNames], str]
+    read: Callable[[Reader, ScalarNames], Any]
 
 
 # ---------------------------------------------------------------- attributes
-def _write_attributes(attributes: Sequence[tuple[str, object]], names: Names) -> str:
+def _write_attributes(attributes: Sequence[tuple[str, object]], names: ScalarNames) -> str:
     return "".join(f" {name}={write_value(value)}" for name, value in attributes)
 
 
-def _read_attributes(r: Reader, names: Names) -> tuple[tuple[str, Any], ...]:
+def _read_attributes(r: Reader, names: ScalarNames) -> tuple[tuple[str, Any], ...]:
     found = []
     while r.peek().kind == "word" and r.peek(1).text == "=":
         found.append(read_attribute(r))
@@ -59,14 +59,14 @@ def _read_span(r: Reader) -> tuple[int, int] | None:
     return low, read_int(r)
 
 
-def _write_slot(ref: SlotRef, names: Names) -> str:
+def _write_slot(ref: SlotRef, names: ScalarNames) -> str:
     """`a[load]`, `c`, `c[out][0:64, 64:128]`."""
     text = names.buffer.write(ref.buffer)
     text += f"[{names.cursor.write(ref.cursor)}]" if ref.cursor is not None else ""
     return text if ref.rows is None and ref.columns is None else f"{text}[{_span(ref.rows)}, {_span(ref.columns)}]"
 
 
-def _read_slot(r: Reader, names: Names) -> SlotRef:
+def _read_slot(r: Reader, names: ScalarNames) -> SlotRef:
     buffer = names.buffer.read(r)
     cursor, rows, columns = None, None, None
     if r.peek().text == "[" and r.peek(1).kind in ("word", "string", "id"):
@@ -81,7 +81,7 @@ def _read_slot(r: Reader, names: Names) -> SlotRef:
     return SlotRef(buffer, cursor, rows, columns)
 
 
-def _write_operand(operand: Reg | Expr, names: Names) -> str:
+def _write_operand(operand: Reg | Expr, names: ScalarNames) -> str:
     """A fragment, with the axes it is spread along, or a scalar (one in a fragment stands in parentheses)."""
     if not isinstance(operand, Reg):
         return f"({write_expr(operand, names)})" if isinstance(operand, Element) else write_expr(operand, names)
@@ -89,7 +89,7 @@ def _write_operand(operand: Reg | Expr, names: Names) -> str:
     return f"%{names.fragment.write(operand.fragment)}" + (f"[{spread}]" if operand.axes else "")
 
 
-def _read_operand(r: Reader, names: Names) -> Reg | Expr:
+def _read_operand(r: Reader, names: ScalarNames) -> Reg | Expr:
     if not r.accept("%"):
         return read_expr(r, names)
     fragment = names.fragment.read(r)
@@ -97,20 +97,20 @@ def _read_operand(r: Reader, names: Names) -> Reg | Expr:
     return Reg(fragment, tuple(axes))
 
 
-def _write_window(window: Window, names: Names) -> str:
+def _write_window(window: Window, names: ScalarNames) -> str:
     """`f32 out + 5 [128 from row by stride in 0..M, ...] pad 0.0`."""
     start = f" + {write_expr(window.constant, names)}" if window.constant != Number(0) else ""
     axes = ", ".join(_axis(axis, names) for axis in window.axes)
     return f"{quoted(window.element)} {quoted(window.argument)}{start} [{axes}] pad {write_value(window.pad)}"
 
 
-def _axis(axis: WindowAxis, names: Names) -> str:
+def _axis(axis: WindowAxis, names: ScalarNames) -> str:
     bounds = [write_expr(bound, names) if bound is not None else "" for bound in (axis.lower, axis.upper)]
     inside = f" in {bounds[0]}..{bounds[1]}" if any(bounds) else ""
     return f"{axis.extent} from {write_expr(axis.offset, names)} by {write_expr(axis.stride, names)}{inside}"
 
 
-def _read_window(r: Reader, names: Names) -> Window:
+def _read_window(r: Reader, names: ScalarNames) -> Window:
     element, argument = read_word(r), read_word(r)
     constant = read_expr(r, names) if r.accept("+") else Number(0)
     r.expect("[")
@@ -119,7 +119,7 @@ def _read_window(r: Reader, names: Names) -> Window:
     return Window(argument, element, tuple(axes), constant, read_number(r))
 
 
-def _read_axis(r: Reader, names: Names) -> WindowAxis:
+def _read_axis(r: Reader, names: ScalarNames) -> WindowAxis:
     extent = read_int(r)
     r.expect("from")
     offset = read_expr(r, names)
@@ -147,7 +147,7 @@ def _read_shape(r: Reader) -> tuple[int, ...]:
     return tuple(map(int, r.take("shape", "a shape, as 64x128").split("x")))
 
 
-def _write_layout(made: layout.Layout, names: Names) -> str:
+def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
     match made:
         case layout.Accumulator(rows, columns):
             return f"{layout.text(made)} {rows}x{columns}"
@@ -158,7 +158,7 @@ def _write_layout(made: layout.Layout, names: Names) -> str:
     return layout.text(made)
 
 
-def _read_layout(r: Reader, names: Names) -> layout.Layout:
+def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
     if r.accept("uniform"):
         return layout.Uniform()
     if r.accept("blocked"):
@@ -192,7 +192,7 @@ def _one(table: str) -> Kind:
 def _several(one: Kind) -> Kind:
     """A list with commas; it ends where no comma follows, and may be empty where nothing of the kind stands."""
 
-    def read(r: Reader, names: Names) -> tuple[Any, ...]:
+    def read(r: Reader, names: ScalarNames) -> tuple[Any, ...]:
         first = r.attempt(lambda r: (one.read(r, names),))
         found = list(first or ())
         while found and r.accept(","):
@@ -202,16 +202,16 @@ def _several(one: Kind) -> Kind:
     return Kind(lambda v, n: ", ".join(one.write(item, n) for item in v), read)
 
 
-def _read_fragment(r: Reader, names: Names) -> int:
+def _read_fragment(r: Reader, names: ScalarNames) -> int:
     r.expect("%")
     return names.fragment.read(r)
 
 
-def _read_multiplied(r: Reader, names: Names) -> int | SlotRef:
+def _read_multiplied(r: Reader, names: ScalarNames) -> int | SlotRef:
     return names.fragment.read(r) if r.accept("%") else _read_slot(r, names)
 
 
-def _read_share(r: Reader, names: Names) -> tuple[int, int]:
+def _read_share(r: Reader, names: ScalarNames) -> tuple[int, int]:
     number = read_int(r)
     r.expect("of")
     return number, read_int(r)
@@ -224,14 +224,14 @@ def _yes(r: Reader) -> bool:
     return True
 
 
-def _sign(r: Reader, names: Names) -> bool:
+def _sign(r: Reader, names: ScalarNames) -> bool:
     if r.accept("+="):
         return True
     r.expect("=")
     return False
 
 
-def _write_size(value: Expr | None, names: Names) -> str:
+def _write_size(value: Expr | None, names: ScalarNames) -> str:
     return "?" if value is None else write_expr(value, names)
 
 

@@ -25,7 +25,7 @@ def paired(grid: Index, cluster: Cluster | None) -> Index:
 
 
 @dataclass(frozen=True)
-class Seat:
+class ClusterMember:
     """A CTA's place in its cluster. rank: 0 or 1; 0 without a cluster."""
 
     cluster: Cluster | None

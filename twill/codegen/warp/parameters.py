@@ -16,7 +16,7 @@ from twill.tile.program import TileProgram
 
 
 @dataclass(frozen=True)
-class Parameter:
+class PrintedParameter:
     """kind "map": the tensor map of that index, by value. "scalar": argument number `index` of the tile program, by
     value. "pointer": the address of that argument. "grid": extent `index` of the launch grid, u32. "workspace": the
     address of zeros that no launch beside this one has; the kernel leaves zeros there.
@@ -30,7 +30,7 @@ class Parameter:
     index: int
 
 
-def parameters(program: WarpProgram) -> tuple[Parameter, ...]:
+def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
     for node in nodes(
@@ -41,19 +41,19 @@ def parameters(program: WarpProgram) -> tuple[Parameter, ...]:
         elif isinstance(node, Window):
             windows[node.argument] = node.element
     return (
-        *(Parameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
+        *(PrintedParameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
         *_arguments(program.program, symbols, windows),
-        *(Parameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
-        *([Parameter("workspace", "claims", "u32", 0)] if program.told is not None else []),
+        *(PrintedParameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
+        *([PrintedParameter("workspace", "claims", "u32", 0)] if program.scheduler_ring is not None else []),
     )
 
 
-def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str]) -> Iterator[Parameter]:
+def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str]) -> Iterator[PrintedParameter]:
     for index, argument in enumerate(program.arguments):
         if argument.value in symbols:
-            yield Parameter("scalar", argument.name, argument.type.element, index)
+            yield PrintedParameter("scalar", argument.name, argument.type.element, index)
         if argument.name in windows:
-            yield Parameter("pointer", argument.name, windows[argument.name], index)
+            yield PrintedParameter("pointer", argument.name, windows[argument.name], index)
 
 
 def nodes(node: Any) -> Iterator[Any]:

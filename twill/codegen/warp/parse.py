@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.forms import FORMS, read_statement
-from twill.codegen.warp.scalars import Names, read_expr, read_int, read_word, table
+from twill.codegen.warp.scalars import ScalarNames, read_expr, read_int, read_word, table
 from twill.codegen.warp.text import BLOCKS
-from twill.codegen.warp.tokens import Line, Mismatch, Reader, lines
+from twill.codegen.warp.tokens import Mismatch, Reader, TextLine, lines
 from twill.exc import WarpTextSyntax
 from twill.tile.program import TileProgram
 
 T = TypeVar("T")
-_ORDERED = (aref.TensorMap, aref.Buffer, aref.Aref, aref.NamedBarrier)
+_ORDERED = (aref.TensorMapSpec, aref.Buffer, aref.Aref, aref.NamedBarrier)
 _SINGLE = (aref.Cluster, aref.Fused, aref.LongestFirst)
 _FIRST = {FORMS[made].parts[0].text.split()[0].strip(":"): made for made in (*_ORDERED, *_SINGLE)}
 
@@ -54,7 +54,7 @@ def parse(text: str, program: TileProgram) -> aref.WarpProgram:
     )  # fmt: skip
 
 
-def _only(line: Line, read: Callable[[Reader], T], below: bool = False) -> T:
+def _only(line: TextLine, read: Callable[[Reader], T], below: bool = False) -> T:
     """What a whole line says, which has no lines below it unless it may. Raises WarpTextSyntax."""
     try:
         made = read(line.reader)
@@ -85,7 +85,7 @@ def _head(r: Reader, program: TileProgram) -> tuple[str, int]:
     return machine, shared
 
 
-def _setting(r: Reader, names: Names) -> dict[str, Any]:
+def _setting(r: Reader, names: ScalarNames) -> dict[str, Any]:
     """A line of the program that is no declaration."""
 
     def words(text: str) -> None:
@@ -94,9 +94,9 @@ def _setting(r: Reader, names: Names) -> dict[str, Any]:
 
     if r.accept("grid"):
         words("in bands of")
-        band = read_int(r)
+        raster_group = read_int(r)
         words("rows")
-        return {"band": band}
+        return {"band": raster_group}
     if r.accept("instances"):
         words("are claimed one by one , and told through")
         return {"told": names.aref.read(r)}
@@ -111,11 +111,11 @@ def _setting(r: Reader, names: Names) -> dict[str, Any]:
     return {"ctas": ctas}
 
 
-def _declared(made: type[Any], line: Line, names: Names) -> Any:
+def _declared(made: type[Any], line: TextLine, names: ScalarNames) -> Any:
     return made(**_only(line, lambda r: FORMS[made].read(r, names)))
 
 
-def _names(declared: Iterable[Line], groups: Iterable[Line], program: TileProgram) -> Names:
+def _names(declared: Iterable[TextLine], groups: Iterable[TextLine], program: TileProgram) -> ScalarNames:
     """Every name that is declared, read in front of everything else."""
     found: dict[str, list[tuple[int, str]]] = {word: [] for word in (*_FIRST, "group", "fragment", "cursor")}
     elements: dict[int, str] = {}
@@ -134,7 +134,7 @@ def _names(declared: Iterable[Line], groups: Iterable[Line], program: TileProgra
         except Mismatch:
             raise r.error() from None
         r.at, r.furthest = 0, (0, ())
-    return Names(
+    return ScalarNames(
         program,
         map=table("a tensor map", found["map"]),
         buffer=table("a buffer", found["buffer"]),
@@ -146,7 +146,7 @@ def _names(declared: Iterable[Line], groups: Iterable[Line], program: TileProgra
     )
 
 
-def _group(line: Line, names: Names) -> aref.WarpGroup:
+def _group(line: TextLine, names: ScalarNames) -> aref.WarpGroup:
     said = _only(line, lambda r: FORMS[aref.WarpGroup].read(r, names), below=True)
     fragments: list[aref.Fragment] = []
     cursors: list[aref.Cursor] = []
@@ -171,7 +171,7 @@ def _block_name(r: Reader) -> str:
 
 
 # ---------------------------------------------------------------- statements
-def _block(inside: Iterable[Line], names: Names) -> tuple[aref.Stmt, ...]:
+def _block(inside: Iterable[TextLine], names: ScalarNames) -> tuple[aref.Stmt, ...]:
     made: list[aref.Stmt] = []
     for line in inside:
         before = made[-1] if made else None
@@ -183,7 +183,7 @@ def _block(inside: Iterable[Line], names: Names) -> tuple[aref.Stmt, ...]:
     return tuple(made)
 
 
-def _statement(line: Line, names: Names) -> aref.Stmt:
+def _statement(line: TextLine, names: ScalarNames) -> aref.Stmt:
     form, said = read_statement(line.reader, names)
     said |= {"line": line.reader.line, "note": line.reader.note}
     if form.made is aref.If:
@@ -195,7 +195,7 @@ def _statement(line: Line, names: Names) -> aref.Stmt:
     return made
 
 
-def _pipeline(line: Line, said: dict[str, Any], names: Names) -> aref.Pipeline:
+def _pipeline(line: TextLine, said: dict[str, Any], names: ScalarNames) -> aref.Pipeline:
     phases: dict[str, list[tuple[aref.Stmt, ...]]] = {"prologue": [], "steady": [], "later": [], "epilogue": []}
     until: Expr | None = None
     for inner in line.below:
@@ -214,7 +214,7 @@ def _pipeline(line: Line, said: dict[str, Any], names: Names) -> aref.Pipeline:
     )
 
 
-def _phase(r: Reader, phases: dict[str, list[tuple[aref.Stmt, ...]]], names: Names) -> tuple[str, Expr | None]:
+def _phase(r: Reader, phases: dict[str, list[tuple[aref.Stmt, ...]]], names: ScalarNames) -> tuple[str, Expr | None]:
     if r.accept("steady"):
         if not r.accept("from"):
             return "steady", None

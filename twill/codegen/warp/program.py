@@ -2,9 +2,10 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* band LongestFirst? told Cluster? Fused? runs?
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* raster group LongestFirst? told Cluster? Fused?
+                    runs?
     WarpGroup   ::= role threads registers Fragment* Cursor* start next body skip finish share
-    next        ::= Stmt*            (where instances are claimed: run in front of each to learn which it is)
+    next        ::= Stmt*            (where instances are fetched: run in front of each to learn which it is)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
     skip        ::= Stmt*            (run instead for instances that another group of the same share has)
     start, finish ::= Stmt*          (run once, before the first and after the last instance)
@@ -38,7 +39,7 @@ shared operands not be given back. Commit always makes a group, an empty one if 
 so a pipeline's prologue and epilogue, where some Multiply is left out, keep the counts of the steady state.
 
 A group with a `share` (i, n) has every n-th of its CTA's program instances, from the i-th on, and n such groups take
-instances in turn. A slot of a ring that they consume is consumed by the one that has the instance; the others move
+instances alternately. A slot of a ring that they consume is consumed by the one that has the instance; the others move
 their cursors past it (`Skip`). `INSTANCES` is a Local that counts: in `body` and `skip` the instances of the CTA
 before this one, in `finish` all of them.
 
@@ -51,14 +52,14 @@ half a pair: such an instance does everything but store. `NEIGHBOUR` is a Local:
 instance along the axis.
 
 Program instances are independent of one another. In a static order CTA t of G has instances t, t + G, ... of the launch
-grid, in the order that `band` and the LongestFirst say (`twill.codegen.verify.grid_walk`); in launches for which
-`runs` holds,
+grid, in the order that `raster group` and the LongestFirst say (`twill.codegen.verify.grid_walk`); in launches for
+which `runs` holds,
 each CTA has a run of neighbours in that order, all as long as one another but for one instance. In a dynamic one
-(`told` is a ring) it begins with instance t of that order, and then takes the first that nobody has taken: one group,
-the producer of the ring, claims it when it has issued its part of the one before, and tells the others through the
-ring. Every group comes by each instance of its CTA, and by the message that there is none left, which ends it.
-A program that is `Fused` works on neighbours in the launch grid at once: what is said here of instances then holds for
-groups of neighbours, and the grid indices of a group are those of its first one. The last group of a row may have
+(`scheduler_ring` is a ring) it begins with instance t of that order, and then takes the first that nobody has taken:
+one group, the producer of the ring, claims it when it has issued its part of the one before, and tells the others
+through the ring. Every group comes by each instance of its CTA, and by the message that there is none left, which ends
+it. A program that is `Fused` works on neighbours in the launch grid at once: what is said here of instances then holds
+for groups of neighbours, and the grid indices of a group are those of its first one. The last group of a row may have
 fewer: a program asks (ProgramId + i < NumPrograms) before it touches memory for the i-th, but for loads by the TMA,
 which are harmless.
 
@@ -80,7 +81,7 @@ from twill.codegen.warp.resources import (
     Operand,
     Reg,
     SlotRef,
-    TensorMap,
+    TensorMapSpec,
     Window,
     WindowAxis,
 )
@@ -92,25 +93,24 @@ from twill.codegen.warp.statements import (
     NORMAL,
     PRESENT,
     SUBNORMAL,
-    VOTE,
+    WARP_VOTE,
     Acquire,
     Advance,
-    Alike,
     Arrive,
     Attributes,
     BulkCommit,
     BulkWait,
-    Claim,
     Commit,
     Compute,
     Consumed,
     Copy,
+    CountReuse,
     Expect,
     Fence,
+    FetchInstance,
     Fill,
     Get,
     If,
-    Learn,
     Let,
     LoadGlobal,
     LoadShared,
@@ -118,14 +118,15 @@ from twill.codegen.warp.statements import (
     Pipeline,
     ProxyFence,
     Publish,
+    PublishInstance,
     Range,
+    ReceiveInstance,
     Reduce,
     Skip,
     Stmt,
     StoreGlobal,
     StoreShared,
     Sync,
-    Tell,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -133,13 +134,16 @@ from twill.codegen.warp.statements import (
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "Alike", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Claim",
+    "Acquire", "Advance", "CountReuse", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait",
+    "FetchInstance",
     "Cluster", "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill",
-    "Fragment", "Fused", "Get", "INSTANCES", "If", "Learn", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
+    "Fragment", "Fused", "Get", "INSTANCES", "If", "ReceiveInstance", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
     "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish",
-    "Range", "Reduce", "Reg", "SUBNORMAL", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync", "TOLD",
-    "Tell", "TensorMap", "TmaLoad", "TmaStore", "VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "Range", "Reduce", "Reg", "SUBNORMAL", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync",
+    "INSTANCE_RING",
+    "PublishInstance", "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram",
+    "Window",
     "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
@@ -202,7 +206,7 @@ class Fused:
         return index[0], index[1], index[2]
 
 
-TOLD = "instance"  # the transport of a ring through which program instances are told
+INSTANCE_RING = "instance"  # the transport of a ring through which program instances are told
 ORDER_BYTES = 16  # of shared memory, for what all instances of an order have in common
 
 
@@ -236,24 +240,25 @@ class Cluster:
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
     fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
-    ctas: that share an SM. band: rows of the launch grid that are walked together (0: instances in its order).
-    order: of program instances, in place of all that (None: there is none). told: the ring through which groups learn
-    which instance is next (None: each CTA knows its own). cluster: None if every CTA is alone; with one along axis 0, a
-    band is of rows of pairs, and there is neither an order nor told. fused: instances that are worked on at once (None:
-    each alone). runs: says nothing of instances; no order, told or cluster besides it (None: never)."""
+    ctas: that share an SM. raster group: rows of the launch grid that are walked together (0: instances in its order).
+    order: of program instances, in place of all that (None: there is none). scheduler_ring: the ring through which
+    groups learn which instance is next (None: each CTA knows its own). cluster: None if every CTA is alone; with one
+    along axis 0, a raster group is of rows of pairs, and there is neither an order nor told. fused: instances that are
+    worked on at once (None: each alone). runs: says nothing of instances; no order, told or cluster besides it (None:
+    never)."""
 
     program: TileProgram
     machine: str
-    maps: tuple[TensorMap, ...]
+    maps: tuple[TensorMapSpec, ...]
     buffers: tuple[Buffer, ...]
     arefs: tuple[Aref, ...]
     barriers: tuple[NamedBarrier, ...]
     groups: tuple[WarpGroup, ...]
     shared: int
     ctas: int = 1
-    band: int = 0
+    raster_group: int = 0
     order: LongestFirst | None = None
-    told: int | None = None
+    scheduler_ring: int | None = None
     cluster: Cluster | None = None
     fused: Fused | None = None
     runs: Expr | None = None

@@ -39,8 +39,9 @@ class Aref:
 
     transport: how it is filled: "tma" (full completes by one arrive.expect_tx and the bytes of its loads),
     "registers" (each warp of the producer arrives after its stores), "instance" (the same by one thread, with which
-    program instance is next; every group that takes instances in turn is a consumer). full_count, empty_count: arrivals
-    that complete a phase of the full and the empty barrier. Every warp of a consumer group arrives once at Consumed.
+    program instance is next; every group that takes instances alternately is a consumer). full_count, empty_count:
+    arrivals that complete a phase of the full and the empty barrier. Every warp of a consumer group arrives once at
+    Consumed.
     shared: the CTAs of a cluster fill their slots together, each with its part for all; so a slot is empty when the
     consumers of every CTA have given it back.
     """
@@ -84,7 +85,7 @@ class SlotRef:
 
 # ---------------------------------------------------------------- global memory
 @dataclass(frozen=True)
-class TensorMap:
+class TensorMapSpec:
     """A tensor map that the launcher makes from the arguments. Axes outermost first, as in the tile.
 
     sizes: elements along each axis, None where the kernel states no bound. strides: in elements, the last is 1.

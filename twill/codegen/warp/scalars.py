@@ -37,7 +37,7 @@ _GRID: dict[str, type[ProgramId | NumPrograms]] = {"program_id": ProgramId, "num
 
 # ---------------------------------------------------------------- names
 @dataclass(frozen=True)
-class Table:
+class SymbolTable:
     """The names of one kind of thing. what: for people. elements: of fragments."""
 
     what: str
@@ -84,22 +84,22 @@ def read_word(r: Reader) -> str:
 
 
 @dataclass(frozen=True)
-class Names:
+class ScalarNames:
     """All that statements refer to, and the tile program whose arguments stand in expressions."""
 
     program: TileProgram
-    map: Table
-    buffer: Table
-    aref: Table
-    barrier: Table
-    group: Table
-    fragment: Table
-    cursor: Table
+    map: SymbolTable
+    buffer: SymbolTable
+    aref: SymbolTable
+    barrier: SymbolTable
+    group: SymbolTable
+    fragment: SymbolTable
+    cursor: SymbolTable
 
 
-def table(what: str, entries: Iterable[tuple[int, str]], elements: Mapping[int, str] | None = None) -> Table:
+def table(what: str, entries: Iterable[tuple[int, str]], elements: Mapping[int, str] | None = None) -> SymbolTable:
     """A table of names."""
-    return Table(what, dict(entries), elements or {})
+    return SymbolTable(what, dict(entries), elements or {})
 
 
 # ---------------------------------------------------------------- scalars
@@ -117,7 +117,7 @@ def read_int(r: Reader) -> int:
     return int(r.take("number", "an integer"))
 
 
-def usual(expr: Expr, names: Names) -> str:
+def usual(expr: Expr, names: ScalarNames) -> str:
     """The element that an expression has unless its text says otherwise."""
     match expr:
         case Number(value):
@@ -133,13 +133,13 @@ def usual(expr: Expr, names: Names) -> str:
     return "i32"
 
 
-def write_expr(expr: Expr, names: Names) -> str:
+def write_expr(expr: Expr, names: ScalarNames) -> str:
     """A scalar expression."""
     suffix = "" if expr.element == usual(expr, names) else f":{expr.element}"
     return _bare(expr, names) + suffix
 
 
-def _bare(expr: Expr, names: Names) -> str:
+def _bare(expr: Expr, names: ScalarNames) -> str:
     match expr:
         case Number(value):
             return write_value(value)
@@ -163,7 +163,7 @@ def _bare(expr: Expr, names: Names) -> str:
     raise TypeError(f"{expr} is in no warp program")
 
 
-def read_expr(r: Reader, names: Names) -> Expr:
+def read_expr(r: Reader, names: ScalarNames) -> Expr:
     """A scalar expression. Raises Mismatch."""
     made = _read_bare(r, names)
     if r.accept(":"):
@@ -171,7 +171,7 @@ def read_expr(r: Reader, names: Names) -> Expr:
     return made if made.element else replace(made, element=usual(made, names))
 
 
-def _read_bare(r: Reader, names: Names) -> Expr:
+def _read_bare(r: Reader, names: ScalarNames) -> Expr:
     """An expression in front of its element, which is "" unless it stood in parentheses of its own."""
     token = r.peek()
     if token.kind == "number":
@@ -195,7 +195,7 @@ def _read_bare(r: Reader, names: Names) -> Expr:
     return _read_call(kind, r, names)
 
 
-def _read_symbol(r: Reader, names: Names) -> Expr:
+def _read_symbol(r: Reader, names: ScalarNames) -> Expr:
     at = r.at
     name, number = read_name(r)
     known = [argument for argument in names.program.arguments if argument.name == name]
@@ -205,7 +205,7 @@ def _read_symbol(r: Reader, names: Names) -> Expr:
     return Symbol(known[0].value if number is None else number, name, "")
 
 
-def _read_binary(r: Reader, names: Names) -> Expr:
+def _read_binary(r: Reader, names: ScalarNames) -> Expr:
     left = read_expr(r, names)
     sign = r.peek().text
     if sign not in _SIGNS:
@@ -219,7 +219,7 @@ def _read_binary(r: Reader, names: Names) -> Expr:
     return Apply(kind, (left, right), "", attributes)
 
 
-def _read_call(kind: str, r: Reader, names: Names) -> Expr:
+def _read_call(kind: str, r: Reader, names: ScalarNames) -> Expr:
     operands: list[Expr] = []
     attributes: list[tuple[str, Any]] = []
     while not r.accept(")"):

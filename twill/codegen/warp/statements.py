@@ -14,7 +14,7 @@ INSTANCES = "instances_before"
 PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster, see aref.py
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 SUBNORMAL = "subnormal"  # of an "exp" or "exp2", whether results below 2^-126 are kept; 0 says that the kernel has them
-VOTE = "vote"  # of a multiplication: see Compute
+WARP_VOTE = "vote"  # of a multiplication: see Compute
 DIGITS = "digits"  # of an "erfc": bits of the significands that its results are rounded to
 FACTOR = "factor"  # of an "erfc": a positive number that it is multiplied by
 
@@ -38,7 +38,7 @@ class Let(Stmt):
 
 
 @dataclass(frozen=True)
-class Alike(Stmt):
+class CountReuse(Stmt):
     """Define the scalar `name` (i32) for the rest of the block: how many program instances of this group, one after the
     other, just before this one had the same `values` (i32) as it has."""
 
@@ -293,13 +293,13 @@ class StoreGlobal(Stmt):
 
 
 @dataclass(frozen=True)
-class Claim(Stmt):
+class FetchInstance(Stmt):
     """Take the next place in the order of program instances: asynchronous, one atomic operation on a counter in global
     memory. `Tell` waits for it. The CTA that finds no place left has its last Claim behind it."""
 
 
 @dataclass(frozen=True)
-class Tell(Stmt):
+class PublishInstance(Stmt):
     """The instance at the place that was claimed last (at first: that of the CTA's own number), or that there is none:
     written to `target` for the other groups, and what this group works on from here on."""
 
@@ -307,7 +307,7 @@ class Tell(Stmt):
 
 
 @dataclass(frozen=True)
-class Learn(Stmt):
+class ReceiveInstance(Stmt):
     """What `source` says is what this group works on from here on, or that there is nothing left. Waiting (Get) comes
     before."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.forms import FORMS
-from twill.codegen.warp.scalars import Names, table, write_expr
+from twill.codegen.warp.scalars import ScalarNames, table, write_expr
 from twill.codegen.warp.tokens import INDENT, quoted
 
 CLAIMED = "instances are claimed one by one, and told through"
@@ -23,22 +23,22 @@ def text(program: aref.WarpProgram) -> str:
     kernel = f"{quoted(tile.kernel)} {quoted(tile.spec)} for {quoted(program.machine)}"
     lines = [f"warp program {kernel}: {program.shared} bytes of shared memory"]
     lines += [f"{program.ctas} CTAs share an SM"] if program.ctas > 1 else []
-    lines += [f"grid in bands of {program.band} rows"] if program.band else []
-    told = [] if program.told is None else [f"{CLAIMED} {names.aref.write(program.told)}"]
+    lines += [f"grid in bands of {program.raster_group} rows"] if program.raster_group else []
+    listed = [] if program.scheduler_ring is None else [f"{CLAIMED} {names.aref.write(program.scheduler_ring)}"]
     runs = [] if program.runs is None else [f"CTAs have runs of neighbours if {write_expr(program.runs, names)}"]
     single = [entry for entry in (program.cluster, program.fused, program.order) if entry is not None]
     declared = (*single, *program.maps, *program.buffers, *program.arefs, *program.barriers)
-    lines += [*(FORMS[type(entry)].write(entry, names) for entry in declared), *told, *runs]
+    lines += [*(FORMS[type(entry)].write(entry, names) for entry in declared), *listed, *runs]
     for group in program.groups:
         lines += ["", *_group(group, names)]
     return "\n".join(lines) + "\n"
 
 
-def names_of(program: aref.WarpProgram) -> Names:
+def names_of(program: aref.WarpProgram) -> ScalarNames:
     """What everything in a program is called."""
     fragments = [fragment for group in program.groups for fragment in group.fragments]
     cursors = [cursor for group in program.groups for cursor in group.cursors]
-    return Names(
+    return ScalarNames(
         program.program,
         map=table("a tensor map", ((m.id, m.argument) for m in program.maps)),
         buffer=table("a buffer", ((b.id, b.name) for b in program.buffers)),
@@ -50,7 +50,7 @@ def names_of(program: aref.WarpProgram) -> Names:
     )
 
 
-def _group(group: aref.WarpGroup, names: Names) -> Iterator[str]:
+def _group(group: aref.WarpGroup, names: ScalarNames) -> Iterator[str]:
     yield FORMS[aref.WarpGroup].write(group, names)
     for entry in (*group.fragments, *group.cursors):
         yield INDENT + FORMS[type(entry)].write(entry, names)
@@ -61,7 +61,7 @@ def _group(group: aref.WarpGroup, names: Names) -> Iterator[str]:
             yield from _block(block, names, INDENT * 2)
 
 
-def _block(stmts: Iterable[aref.Stmt], names: Names, indent: str) -> Iterator[str]:
+def _block(stmts: Iterable[aref.Stmt], names: ScalarNames, indent: str) -> Iterator[str]:
     for stmt in stmts:
         yield indent + FORMS[type(stmt)].write(stmt, names)
         if isinstance(stmt, aref.If):
@@ -75,7 +75,7 @@ def _block(stmts: Iterable[aref.Stmt], names: Names, indent: str) -> Iterator[st
                 yield from _block(block, names, indent + INDENT * 2)
 
 
-def _phases(stmt: aref.Pipeline, names: Names) -> Iterator[tuple[str, tuple[aref.Stmt, ...]]]:
+def _phases(stmt: aref.Pipeline, names: ScalarNames) -> Iterator[tuple[str, tuple[aref.Stmt, ...]]]:
     yield from ((f"prologue {k}", block) for k, block in enumerate(stmt.prologue))
     yield "steady", stmt.steady
     if stmt.until is not None:

@@ -124,18 +124,18 @@ class Reader:
 
 
 @dataclass
-class Line:
+class TextLine:
     """A line with the lines that are indented below it."""
 
     reader: Reader
     indent: int
-    below: list[Line]
+    below: list[TextLine]
 
 
-def lines(text: str) -> list[Line]:
+def lines(text: str) -> list[TextLine]:
     """The lines that are not indented, in order; empty ones say nothing. Raises WarpTextSyntax."""
-    root: list[Line] = []
-    above: list[Line] = []
+    root: list[TextLine] = []
+    above: list[TextLine] = []
     for number, content in enumerate(text.split("\n"), 1):
         if not content.strip():
             continue
@@ -144,7 +144,7 @@ def lines(text: str) -> list[Line]:
         if indent != len(INDENT) * len(above):
             wanted = f"an indentation of at most {len(INDENT) * len(above)} spaces, a multiple of {len(INDENT)}"
             raise WarpTextSyntax(f"{indent} spaces", (wanted,), line=number, column=indent + 1)
-        line = Line(_reader(number, content), indent, [])
+        line = TextLine(_reader(number, content), indent, [])
         (above[-1].below if above else root).append(line)
         above.append(line)
     return root

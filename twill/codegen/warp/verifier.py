@@ -31,9 +31,9 @@ from twill.codegen.warp.text import BLOCKS
 ALWAYS = frozenset((aref.INSTANCES, aref.PRESENT, aref.NEIGHBOUR))  # scalars that no statement defines
 
 PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
-    aref.Tell: ("next",),
-    aref.Learn: ("next",),
-    aref.Claim: ("next", "body"),
+    aref.PublishInstance: ("next",),
+    aref.ReceiveInstance: ("next",),
+    aref.FetchInstance: ("next", "body"),
     aref.Multiply: ("start", "body", "skip", "finish"),
 }  # the blocks of a warp group where a statement may stand, if not everywhere
 
@@ -75,7 +75,7 @@ def _rings(program: aref.WarpProgram) -> Iterator[str]:
             yield f"{where} names a buffer that is not there"
         elif any(program.buffers[number].slots < ring.depth for number in ring.buffers):
             yield f"{where} is deeper than its buffer"
-    if program.told is not None and program.told >= len(program.arefs):
+    if program.scheduler_ring is not None and program.scheduler_ring >= len(program.arefs):
         yield "instances are told through a ring that is not there"
 
 
@@ -107,7 +107,7 @@ class _Block:
             where = f"{type(stmt).__name__} (line {stmt.line})" if stmt.line else type(stmt).__name__
             yield from (f"{where}: {text}" for text in self.of(stmt, defined))
             match stmt:
-                case aref.Let(name) | aref.Alike(name):
+                case aref.Let(name) | aref.CountReuse(name):
                     defined |= {name}
                 case aref.If():
                     yield from self.faults(stmt.body, defined)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.graph.costed import CostedGraph
-from twill.schedule.checker.violation import Violation, violation
-from twill.schedule.document import LoopSchedule, Step
+from twill.schedule.checker.violation import BrokenRule, violation
+from twill.schedule.document import LoopSchedule, SolverStep
 
 OBJECTIVES = ("ii", "copies", "crossing", "length", "registers")
 
 
-def certificate(loop: LoopSchedule) -> Iterator[Violation]:
+def certificate(loop: LoopSchedule) -> Iterator[BrokenRule]:
     """Everything that docs/model.md asks of a certificate."""
     for message in [*bounds(loop), *steps(loop), *claim(loop)]:
         yield violation("certificate", message, loop=loop.loop)
@@ -76,7 +76,7 @@ def proven_bound(loop: LoopSchedule) -> int:
     return smallest
 
 
-def refutes(step: Step) -> bool:
+def refutes(step: SolverStep) -> bool:
     """Whether the step rules out its initiation intervals, whatever the number of copies."""
     return step.question == "feasible" and step.copies == 0 and step.verdict in ("infeasible", "bound")
 

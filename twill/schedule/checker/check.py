@@ -21,14 +21,14 @@ from twill.schedule.checker import issue as check_issue
 from twill.schedule.checker import memory as check_memory
 from twill.schedule.checker.certificate import certificate
 from twill.schedule.checker.timeline import unroll
-from twill.schedule.checker.violation import RULES, Violation, in_order, violation
+from twill.schedule.checker.violation import RULES, BrokenRule, in_order, violation
 from twill.schedule.document import LoopSchedule, Schedule
 from twill.schedule.file import load_schedule
 
-__all__ = ["RULES", "Violation", "check", "check_or_raise", "load_schedule"]
+__all__ = ["RULES", "BrokenRule", "check", "check_or_raise", "load_schedule"]
 
 
-def check(schedule: Schedule, machine: Machine) -> tuple[Violation, ...]:
+def check(schedule: Schedule, machine: Machine) -> tuple[BrokenRule, ...]:
     """Every violation, first those of the schedule as a whole, then loop by loop in the order of
     the rules; empty if the schedule is valid. Cycles are the graphs' own (normalized graphs are
     checked in their units)."""
@@ -53,7 +53,7 @@ def check_or_raise(schedule: Schedule, machine: Machine, *, file: str = "") -> N
         )
 
 
-def check_loop(schedule: Schedule, loop: LoopSchedule, machine: Machine) -> Iterator[Violation]:
+def check_loop(schedule: Schedule, loop: LoopSchedule, machine: Machine) -> Iterator[BrokenRule]:
     """The rules that one loop can break."""
     malformed = [*check_document.graph(loop.loop, loop.graph)]
     if malformed:

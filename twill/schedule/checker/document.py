@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from twill.graph.costed import CostedGraph, Instruction, Invariant, Storage, Value
+from twill.graph.costed import CostedGraph, CostedValue, Instruction, Invariant, Storage
 from twill.machine.description import Machine
 from twill.schedule.checker.timeline import Placed, Timeline
-from twill.schedule.checker.violation import Violation, violation
-from twill.schedule.document import LoopSchedule, Op, Schedule, WarpGroup
+from twill.schedule.checker.violation import BrokenRule, violation
+from twill.schedule.document import LoopSchedule, Schedule, ScheduledOp, ScheduledWarpGroup
 
 
-def machine(schedule: Schedule, given: Machine) -> Iterator[Violation]:
+def machine(schedule: Schedule, given: Machine) -> Iterator[BrokenRule]:
     """The document, and each loop's graph, was made for the machine given."""
     digest = given.digest()
     made_for: list[tuple[int | None, str, str, str]] = [
@@ -31,7 +31,7 @@ def machine(schedule: Schedule, given: Machine) -> Iterator[Violation]:
             yield violation("machine", message, loop=number)
 
 
-def units(loop: int, graph: CostedGraph, given: Machine) -> Iterator[Violation]:
+def units(loop: int, graph: CostedGraph, given: Machine) -> Iterator[BrokenRule]:
     """Every unit in a reservation table is one of the machine's."""
     known = {unit.name for unit in given.units}
     for instruction in graph.instructions:
@@ -41,7 +41,7 @@ def units(loop: int, graph: CostedGraph, given: Machine) -> Iterator[Violation]:
                 yield violation("machine", message, loop=loop, at=(instruction,))
 
 
-def interleaved(loop: int, its: CostedGraph, given: Machine) -> Iterator[Violation]:
+def interleaved(loop: int, its: CostedGraph, given: Machine) -> Iterator[BrokenRule]:
     """The units of which only the sum of work counts are those that the machine interleaves."""
     shared = {unit.name for unit in given.units if unit.interleaved}
     used = {use.unit for instruction in its.instructions for use in instruction.uses}
@@ -50,7 +50,7 @@ def interleaved(loop: int, its: CostedGraph, given: Machine) -> Iterator[Violati
         yield violation("machine", f"the loop's graph {verb} unit {unit}, unlike {given.name}", loop=loop)
 
 
-def graph(loop: int, its: CostedGraph) -> Iterator[Violation]:
+def graph(loop: int, its: CostedGraph) -> Iterator[BrokenRule]:
     """The graph refers only to what it has, and counts nothing negative."""
     numbers = {
         "instruction": [i.id for i in its.instructions],
@@ -86,13 +86,13 @@ def negative(its: CostedGraph) -> Iterator[str]:
     for value in its.values:
         if min(value.spill, *(read.distance for read in value.reads), 0) < 0:
             yield f"a distance or the spill of value {value.name}"
-    sizes: tuple[Value | Storage | Invariant, ...] = (*its.values, *its.storages, *its.invariants)
+    sizes: tuple[CostedValue | Storage | Invariant, ...] = (*its.values, *its.storages, *its.invariants)
     for sized in sizes:
         if min(sized.bytes, sized.registers) < 0:
             yield f"the size of {sized.name}"
 
 
-def warp_groups(schedule: Schedule, given: Machine) -> Iterator[Violation]:
+def warp_groups(schedule: Schedule, given: Machine) -> Iterator[BrokenRule]:
     """Warp groups are the machine's, used, told apart, and have a role."""
     contexts = {context.name: context for context in given.contexts}
     used = {op.warp_group for op in schedule.ops}
@@ -112,11 +112,11 @@ def warp_groups(schedule: Schedule, given: Machine) -> Iterator[Violation]:
             yield violation("warp groups", message)
 
 
-def place(loop: LoopSchedule, ops: Iterable[Op]) -> tuple[dict[int, Placed], list[Violation]]:
+def place(loop: LoopSchedule, ops: Iterable[ScheduledOp]) -> tuple[dict[int, Placed], list[BrokenRule]]:
     """Which op schedules which instruction, and where the two differ."""
     instructions = {i.id: i for i in loop.graph.instructions}
     placed: dict[int, Placed] = {}
-    found: list[Violation] = []
+    found: list[BrokenRule] = []
     for op in ops:
         instruction = instructions.get(op.id)
         if instruction is None:
@@ -140,7 +140,7 @@ def place(loop: LoopSchedule, ops: Iterable[Op]) -> tuple[dict[int, Placed], lis
     return placed, found
 
 
-def beginning(timeline: Timeline) -> Iterator[Violation]:
+def beginning(timeline: Timeline) -> Iterator[BrokenRule]:
     """Something starts at cycle 0: times are counted from there."""
     earliest = min(timeline.placed.values(), key=lambda placed: placed.start, default=None)
     if earliest is not None and earliest.start > 0:
@@ -149,7 +149,7 @@ def beginning(timeline: Timeline) -> Iterator[Violation]:
         yield violation("uniqueness", message, loop=timeline.loop, at=(at,), cycle=earliest.start)
 
 
-def differences(op: Op, instruction: Instruction, ii: int) -> Iterator[str]:
+def differences(op: ScheduledOp, instruction: Instruction, ii: int) -> Iterator[str]:
     """What an op says of itself that its instruction, or its own start, does not."""
     said = (op.name, op.op, op.unit, op.line, op.block, op.cycles, op.hold)
     is_so = (instruction.name, instruction.op, instruction.unit, instruction.line, instruction.block)
@@ -163,7 +163,7 @@ def differences(op: Op, instruction: Instruction, ii: int) -> Iterator[str]:
         yield f"{op.name} starts at {op.start}, but stage {op.stage} and row {op.row} mean {op.stage * ii + op.row}"
 
 
-def warp_uniqueness(timeline: Timeline, groups: dict[int, WarpGroup]) -> Iterator[Violation]:
+def warp_uniqueness(timeline: Timeline, groups: dict[int, ScheduledWarpGroup]) -> Iterator[BrokenRule]:
     """Every instruction is in a warp group that exists and is of a context that can issue it."""
     for placed in timeline.placed.values():
         group, name = groups.get(placed.group), placed.instruction.name
@@ -177,7 +177,7 @@ def warp_uniqueness(timeline: Timeline, groups: dict[int, WarpGroup]) -> Iterato
         yield violation("warp uniqueness", message, loop=timeline.loop, at=(placed.instruction,))
 
 
-def max_groups(schedule: Schedule, given: Machine) -> Iterator[Violation]:
+def max_groups(schedule: Schedule, given: Machine) -> Iterator[BrokenRule]:
     """No context has more used warp groups than the machine gives it."""
     used = {op.warp_group for op in schedule.ops}
     count = Counter(context for _, context in {(g.id, g.context) for g in schedule.warp_groups if g.id in used})
@@ -187,7 +187,7 @@ def max_groups(schedule: Schedule, given: Machine) -> Iterator[Violation]:
             yield violation("warp uniqueness", message)
 
 
-def single_issuer(timeline: Timeline) -> Iterator[Violation]:
+def single_issuer(timeline: Timeline) -> Iterator[BrokenRule]:
     """Instructions with one tag share a warp group."""
     first: dict[str, Placed] = {}
     for placed in timeline.placed.values():
@@ -205,7 +205,7 @@ def single_issuer(timeline: Timeline) -> Iterator[Violation]:
             )
 
 
-def variable_latency(timeline: Timeline) -> Iterator[Violation]:
+def variable_latency(timeline: Timeline) -> Iterator[BrokenRule]:
     """A warp group that waits on variable latencies does nothing else."""
     waiting: dict[int, Instruction] = {}
     for placed in timeline.placed.values():

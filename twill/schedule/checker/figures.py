@@ -8,11 +8,11 @@ from twill.machine.description import Machine
 from twill.schedule.checker.certificate import OBJECTIVES
 from twill.schedule.checker.memory import least_budget, pressure
 from twill.schedule.checker.timeline import Timeline
-from twill.schedule.checker.violation import Violation, violation
-from twill.schedule.document import LoopSchedule, Schedule, WarpGroup
+from twill.schedule.checker.violation import BrokenRule, violation
+from twill.schedule.document import LoopSchedule, Schedule, ScheduledWarpGroup
 
 
-def completion(timeline: Timeline, loop: LoopSchedule) -> Iterator[Violation]:
+def completion(timeline: Timeline, loop: LoopSchedule) -> Iterator[BrokenRule]:
     """The length is when the last result of an iteration is there, and copies follow from it."""
     if not timeline.placed:
         return
@@ -34,8 +34,8 @@ def completion(timeline: Timeline, loop: LoopSchedule) -> Iterator[Violation]:
 
 
 def objective(
-    timeline: Timeline, loop: LoopSchedule, groups: dict[int, WarpGroup], machine: Machine, alone: bool
-) -> Iterator[Violation]:
+    timeline: Timeline, loop: LoopSchedule, groups: dict[int, ScheduledWarpGroup], machine: Machine, alone: bool
+) -> Iterator[BrokenRule]:
     """Every objective number follows from the ops. alone: the schedule has this loop only."""
     said = loop.objective
     crossing = sum(
@@ -68,7 +68,7 @@ def objective(
         yield violation("objective", message, loop=loop.loop)
 
 
-def register_file(schedule: Schedule, machine: Machine) -> Iterator[Violation]:
+def register_file(schedule: Schedule, machine: Machine) -> Iterator[BrokenRule]:
     """Budgets are granted in granules, within their context's limits, out of one register file."""
     contexts = {context.name: context for context in machine.contexts}
     granule = machine.register_file.granule
@@ -94,7 +94,7 @@ def register_file(schedule: Schedule, machine: Machine) -> Iterator[Violation]:
         yield violation("register file", message)
 
 
-def main_loop(schedule: Schedule) -> Iterator[Violation]:
+def main_loop(schedule: Schedule) -> Iterator[BrokenRule]:
     """The figures at the top are those of one of the loops."""
     if not schedule.loops:
         yield violation("figures", "the schedule has no loop")

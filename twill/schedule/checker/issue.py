@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from twill.schedule.checker.timeline import Busy, Timeline, collisions, first_of_each
-from twill.schedule.checker.violation import Violation, violation
+from twill.schedule.checker.violation import BrokenRule, violation
 
 
-def dependence(timeline: Timeline) -> Iterator[Violation]:
+def dependence(timeline: Timeline) -> Iterator[BrokenRule]:
     """Every iteration's instruction starts after those it depends on, in whichever iteration."""
     for edge in timeline.graph.edges:
         if edge.src not in timeline.placed or edge.dst not in timeline.placed:
@@ -37,7 +37,7 @@ def dependence(timeline: Timeline) -> Iterator[Violation]:
             break
 
 
-def capacity(timeline: Timeline) -> Iterator[Violation]:
+def capacity(timeline: Timeline) -> Iterator[BrokenRule]:
     """A unit does one thing at a time; one that takes turns has enough cycles in an iteration."""
     busy: dict[str, list[Busy]] = defaultdict(list)
     for number, placed in timeline.placed.items():
@@ -54,7 +54,7 @@ def capacity(timeline: Timeline) -> Iterator[Violation]:
             yield both(timeline, "capacity", one, other, f"need unit {unit}")
 
 
-def oversubscribed(timeline: Timeline, unit: str, busy: list[Busy]) -> Iterator[Violation]:
+def oversubscribed(timeline: Timeline, unit: str, busy: list[Busy]) -> Iterator[BrokenRule]:
     """An interleaved unit works no longer per iteration than an iteration lasts."""
     work = sum(one.end - one.begin for one in busy)
     room = timeline.iterations * timeline.ii
@@ -64,7 +64,7 @@ def oversubscribed(timeline: Timeline, unit: str, busy: list[Busy]) -> Iterator[
         yield violation("capacity", message, loop=timeline.loop, at=users)
 
 
-def concurrency(timeline: Timeline) -> Iterator[Violation]:
+def concurrency(timeline: Timeline) -> Iterator[BrokenRule]:
     """A warp group issues in order: while an instruction holds it, it issues nothing else."""
     held = holds(timeline)
     for group in sorted(held):
@@ -72,7 +72,7 @@ def concurrency(timeline: Timeline) -> Iterator[Violation]:
             yield both(timeline, "concurrency", one, other, f"hold warp group {group}")
 
 
-def spills(timeline: Timeline) -> Iterator[Violation]:
+def spills(timeline: Timeline) -> Iterator[BrokenRule]:
     """While a value leaves its warp group, the group issues nothing and no other value leaves it."""
     held = holds(timeline)
     leaving: dict[int, list[Busy]] = defaultdict(list)
@@ -139,7 +139,7 @@ def holds(timeline: Timeline) -> dict[int, list[Busy]]:
     return held
 
 
-def both(timeline: Timeline, rule: str, one: Busy, other: Busy, what: str) -> Violation:
+def both(timeline: Timeline, rule: str, one: Busy, other: Busy, what: str) -> BrokenRule:
     """A violation: two instructions, or one of two iterations, occupy the same resource at the same time."""
     first, second = timeline.instruction(one.holder), timeline.instruction(other.holder)
     return violation(

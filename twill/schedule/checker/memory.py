@@ -10,20 +10,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twill.graph.costed import CostedGraph, Instruction, Invariant, Storage, Value
+from twill.graph.costed import CostedGraph, CostedValue, Instruction, Invariant, Storage
 from twill.machine.description import Context, Machine
 from twill.schedule.checker.timeline import Timeline
-from twill.schedule.checker.violation import Violation, violation
-from twill.schedule.document import Buffer, WarpGroup
+from twill.schedule.checker.violation import BrokenRule, violation
+from twill.schedule.document import ScheduledBuffer, ScheduledWarpGroup
 
 MEMORIES = ("shared", "tmem")
 
 
 @dataclass(frozen=True)
-class Ring:
+class RingDepth:
     """A value's ring: the slots the document gives it (None: it has no buffer) and the slots it needs."""
 
-    value: Value
+    value: CostedValue
     given: int | None
     needed: int
 
@@ -45,15 +45,15 @@ class Pressure:
         return next((cycle, live) for cycle, registers, live in self.history if registers > limit)
 
 
-def rings(timeline: Timeline, buffers: tuple[Buffer, ...]) -> tuple[list[Ring], list[Violation]]:
+def rings(timeline: Timeline, buffers: tuple[ScheduledBuffer, ...]) -> tuple[list[RingDepth], list[BrokenRule]]:
     """Every ring of the loop, and what is wrong with the list of the loop's buffers.
 
     Buffers are known by name and space only; those of one name are matched by size.
     """
     graph = timeline.graph
-    found: list[Violation] = []
-    result: list[Ring] = []
-    wanted: dict[tuple[str, str], list[tuple[int, int, Value | None, Instruction | None]]] = defaultdict(list)
+    found: list[BrokenRule] = []
+    result: list[RingDepth] = []
+    wanted: dict[tuple[str, str], list[tuple[int, int, CostedValue | None, Instruction | None]]] = defaultdict(list)
     offered: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for value in timeline.made():
         if value.space in MEMORIES and value.storage is None:
@@ -81,7 +81,7 @@ def rings(timeline: Timeline, buffers: tuple[Buffer, ...]) -> tuple[list[Ring], 
                 message = f"buffer {name} has slots of {given_bytes} bytes, {name} has {nbytes}"
                 found.append(violation("buffers", message, loop=timeline.loop, at=where))
             if ring is not None:
-                result.append(Ring(ring, given, needed))
+                result.append(RingDepth(ring, given, needed))
             elif given not in (None, 1):
                 message = f"buffer {name} has depth {given}; it is resident, which is depth 1"
                 found.append(violation("buffers", message, loop=timeline.loop, at=where))
@@ -93,7 +93,7 @@ def residents(graph: CostedGraph) -> tuple[Storage | Invariant, ...]:
     return (*graph.storages, *graph.invariants)
 
 
-def slots_needed(timeline: Timeline, value: Value) -> int:
+def slots_needed(timeline: Timeline, value: CostedValue) -> int:
     """The most copies of `value` alive at once, at least 1."""
     alive, most = 0, 1
     for _, change, _ in changes(timeline, (value,)):
@@ -102,7 +102,7 @@ def slots_needed(timeline: Timeline, value: Value) -> int:
     return most
 
 
-def changes(timeline: Timeline, values: tuple[Value, ...]) -> list[tuple[int, int, int]]:
+def changes(timeline: Timeline, values: tuple[CostedValue, ...]) -> list[tuple[int, int, int]]:
     """(cycle, +1 born or -1 dead, value id), deaths first: lifetimes are half-open."""
     events = []
     for value in values:
@@ -113,7 +113,7 @@ def changes(timeline: Timeline, values: tuple[Value, ...]) -> list[tuple[int, in
     return sorted(events)
 
 
-def depth(timeline: Timeline, every: list[Ring]) -> Iterator[Violation]:
+def depth(timeline: Timeline, every: list[RingDepth]) -> Iterator[BrokenRule]:
     """Iteration i writes slot i mod depth: nobody may still read what is there."""
     for ring in every:
         if ring.given is None:
@@ -141,7 +141,7 @@ def depth(timeline: Timeline, every: list[Ring]) -> Iterator[Violation]:
             free_at[slot] = death
 
 
-def memory_capacity(timeline: Timeline, every: list[Ring], machine: Machine) -> Iterator[Violation]:
+def memory_capacity(timeline: Timeline, every: list[RingDepth], machine: Machine) -> Iterator[BrokenRule]:
     """Rings, storages and invariants of a memory fit it."""
     graph = timeline.graph
     for space in MEMORIES:
@@ -194,7 +194,7 @@ def pressure(timeline: Timeline, group: int) -> Pressure:
     return Pressure(resident, peak, tuple(history))
 
 
-def register_limit(timeline: Timeline, groups: dict[int, WarpGroup], machine: Machine) -> Iterator[Violation]:
+def register_limit(timeline: Timeline, groups: dict[int, ScheduledWarpGroup], machine: Machine) -> Iterator[BrokenRule]:
     """At no cycle does a warp group need more registers than its budget."""
     overheads = {context.name: context.overhead.value for context in machine.contexts}
     values = {value.id: value for value in timeline.graph.values}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from twill.graph.costed import CostedGraph, Instruction, Value
+from twill.graph.costed import CostedGraph, CostedValue, Instruction
 
 # Intervals laid out per loop. Real schedules have thousands; a document edited into millions
 # is refused instead of simulated for minutes.
@@ -57,15 +57,15 @@ class Timeline:
         """The warp group that issues instruction `number`."""
         return self.placed[number].group
 
-    def made(self) -> Iterator[Value]:
+    def made(self) -> Iterator[CostedValue]:
         """The values whose producer is scheduled."""
         return (value for value in self.graph.values if value.producer in self.placed)
 
-    def readers(self, value: Value) -> tuple[int, ...]:
+    def readers(self, value: CostedValue) -> tuple[int, ...]:
         """Ids of the scheduled instructions that read `value`."""
         return tuple(read.reader for read in value.reads if read.reader in self.placed)
 
-    def lifetime(self, value: Value, iteration: int) -> tuple[int, int]:
+    def lifetime(self, value: CostedValue, iteration: int) -> tuple[int, int]:
         """Birth and death (cycles) of the copy of `value` that `iteration` makes: "Liveness"."""
         producer = self.instruction(value.producer)
         issue = self.start(value.producer, iteration)
@@ -82,7 +82,7 @@ class Timeline:
             death = max(death, self.start(read.reader, iteration + read.distance) + busy)
         return birth, death
 
-    def spills(self, value: Value) -> bool:
+    def spills(self, value: CostedValue) -> bool:
         """Whether `value` has to leave its warp group through memory, at a cost."""
         home = self.group(value.producer)
         return value.spill > 0 and any(self.group(reader) != home for reader in self.readers(value))

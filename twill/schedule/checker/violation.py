@@ -33,7 +33,7 @@ RULES = (
 )
 
 
-class Violation(Document):
+class BrokenRule(Document):
     """One broken rule of docs/model.md.
 
     rule: its name there. loop: `Region.id`, or None if it is no one loop's. nodes, lines: names
@@ -70,10 +70,10 @@ def violation(
     loop: int | None = None,
     at: Iterable[Instruction] = (),
     cycle: int | None = None,
-) -> Violation:
+) -> BrokenRule:
     """A violation about some instructions (each named once, in the order given)."""
     instructions = tuple(dict.fromkeys(at))
-    return Violation(
+    return BrokenRule(
         rule=rule,
         loop=loop,
         nodes=tuple(dict.fromkeys(i.name for i in instructions)),
@@ -84,10 +84,10 @@ def violation(
     )
 
 
-def in_order(found: Iterable[Violation], loops: tuple[int, ...]) -> tuple[Violation, ...]:
+def in_order(found: Iterable[BrokenRule], loops: tuple[int, ...]) -> tuple[BrokenRule, ...]:
     """Without repetitions, by loop (program order, whole-schedule ones first), rule, cycle, instruction."""
 
-    def key(item: Violation) -> tuple[int, int, int, tuple[int, ...], str]:
+    def key(item: BrokenRule) -> tuple[int, int, int, tuple[int, ...], str]:
         place = loops.index(item.loop) if item.loop in loops else -1
         cycle = -1 if item.cycle is None else item.cycle
         return (place, RULES.index(item.rule), cycle, item.instructions, item.message)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from twill.tile.access.value import ONE, ZERO, AffineTile, Mask, Window
+from twill.tile.access.value import ONE, ZERO, AffineTile, DescriptorWindow, Mask
 from twill.tile.affine import Monomial, Polynomial, rank
 from twill.tile.program import Axis
 
@@ -57,7 +57,7 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
     return Address(tile.base, tuple(axes), constant, complete)
 
 
-def address_of_block(window: Window, block: tuple[int, ...], index: tuple[Polynomial, ...]) -> Address:
+def address_of_block(window: DescriptorWindow, block: tuple[int, ...], index: tuple[Polynomial, ...]) -> Address:
     """The address of the block of a descriptor that begins at `index`."""
     axes = tuple(
         Axis(extent, stride, offset, ZERO, size)

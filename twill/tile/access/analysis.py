@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.tile.access.loop import analyse_loop
-from twill.tile.access.rules import Step, not_affine, symbolic
-from twill.tile.access.scalar import Fact, Scalars
-from twill.tile.access.value import ZERO, AffineTile, NotAffine, Symbolic, Window, scalar
+from twill.tile.access.rules import SymbolicStep, not_affine, symbolic
+from twill.tile.access.scalar import Fact, SymbolicScalars
+from twill.tile.access.value import ZERO, AffineTile, DescriptorWindow, NotAffine, Symbolic, scalar
 from twill.tile.affine import Polynomial
 from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
 from twill.tile.vocabulary import ELEMENTWISE, SOURCES
@@ -53,7 +53,7 @@ class Analysis:
     def __init__(self, program: TileProgram) -> None:
         self.program = program
         self.numbering = Numbering(program)
-        self.scalars = Scalars()
+        self.scalars = SymbolicScalars()
         self.forms: dict[int, Symbolic] = {}
         self.before: dict[int, list[Op]] = {}
         self.start: dict[int, list[Op]] = {}
@@ -101,7 +101,7 @@ class Analysis:
         elif result.element.startswith(("i", "ptr:")):
             shapes = tuple(self.type_of(operand).shape for operand in op.operands)
             self.forms[op.results[0]] = symbolic(
-                Step(op, tuple(map(self._form, op.operands)), shapes, result, self.scalars.nonnegative)
+                SymbolicStep(op, tuple(map(self._form, op.operands)), shapes, result, self.scalars.nonnegative)
             )
 
     def _form(self, value: int) -> Symbolic:
@@ -118,7 +118,7 @@ class Analysis:
         shape = tuple(fields[f"{argument.name}.shape.{axis}"] for axis in axes)
         strides = [fields[f"{argument.name}.stride.{axis}"] for axis in axes]
         strides[-1] = Polynomial.constant_of(1)  # tensor maps have no other
-        return Window(argument.name, ZERO, shape, tuple(strides), 0.0)
+        return DescriptorWindow(argument.name, ZERO, shape, tuple(strides), 0.0)
 
     def _scalar(self, op: Op, result: TileType) -> Polynomial:
         forms = [self.forms.get(operand) for operand in op.operands]
@@ -134,4 +134,4 @@ class Analysis:
         numbers = tuple(self.integer(value) for value in op.operands[1:])
         rank = len(numbers) // 2
         pad = PADS[str(dict(op.attributes).get("padding", "zero"))]
-        return Window(form.base, form.origin, numbers[:rank], numbers[rank:], pad)
+        return DescriptorWindow(form.base, form.origin, numbers[:rank], numbers[rank:], pad)

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field, replace
 
 from twill.tile.access.address import address_of_tile
 from twill.tile.access.analysis import Analysis
-from twill.tile.access.rules import Step, axis_map
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Bound, Mask, Window
+from twill.tile.access.rules import SymbolicStep, axis_map
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, DescriptorWindow, IndexBound, Mask
 from twill.tile.program import Loop, Op
 from twill.tile.vocabulary import ELEMENTWISE
 
 STORES = ("store", "atomic_add", "descriptor_store", "descriptor_reduce")
 SHAPED = ("splat", "expand_dims", "broadcast", "reshape", "transpose")
 
-Garbage = Mapping[Bound, Op]
+Garbage = Mapping[IndexBound, Op]
 """What is garbage in a tile: elements beyond each of the bounds, and the load that they come from."""
 
 
@@ -40,7 +40,7 @@ class Flow:
     """The analysis of one program. found: by value, what is garbage in it, if anything is."""
 
     analysis: Analysis
-    found: dict[int, dict[Bound, Op]] = field(default_factory=dict)
+    found: dict[int, dict[IndexBound, Op]] = field(default_factory=dict)
 
     def block(self, items: Iterable[Op | Loop]) -> None:
         """What is garbage in everything that the items make. Raises `Needed`."""
@@ -90,34 +90,34 @@ class Flow:
     def stored(self, op: Op, read: list[Garbage]) -> None:
         """A store takes none of it."""
         form = self.analysis.forms.get(op.operands[0])
-        if isinstance(form, Window):
+        if isinstance(form, DescriptorWindow):
             first = list(map(self.analysis.integer, op.operands[2 : 2 + len(form.shape)]))
-            bounds = [Bound(axis, "upper", size - first[axis]) for axis, size in enumerate(form.shape)]
-            bounds += [Bound(axis, "lower", -offset) for axis, offset in enumerate(first)]
+            bounds = [IndexBound(axis, "upper", size - first[axis]) for axis, size in enumerate(form.shape)]
+            bounds += [IndexBound(axis, "lower", -offset) for axis, offset in enumerate(first)]
         else:
             mask = self.mask(op.operands[2]) if len(op.operands) > 2 else EVERYWHERE
             bounds = [*mask.bounds, *self.from_zero(form, mask)]
         for garbage in read:
             self.clean(op, {bound: load for bound, load in garbage.items() if not implied(bound, bounds)})
 
-    def from_zero(self, form: object, mask: Mask) -> Iterable[Bound]:
+    def from_zero(self, form: object, mask: Mask) -> Iterable[IndexBound]:
         """An index of a tensor that something is stored to is no negative number, as every tensor map has it."""
         if isinstance(form, AffineTile):
             axes = address_of_tile(form, mask, self.analysis.scalars.fixed).axes
-            yield from (Bound(n, "lower", -axis.offset) for n, axis in enumerate(axes) if axis.extent > 1)
+            yield from (IndexBound(n, "lower", -axis.offset) for n, axis in enumerate(axes) if axis.extent > 1)
 
     def passed(self, op: Op, read: list[Garbage]) -> Garbage:
         """What is garbage in the result because it is in an operand."""
         everything = {bound: load for garbage in read for bound, load in garbage.items()}
         if op.kind == "select":
-            mask, kept, other = read
+            mask, retained, other = read
             bounds = self.mask(op.operands[0]).bounds
-            return {**mask, **other, **{bound: load for bound, load in kept.items() if not implied(bound, bounds)}}
+            return {**mask, **other, **{bound: load for bound, load in retained.items() if not implied(bound, bounds)}}
         if op.kind in ELEMENTWISE or op.kind == "load":
             return everything
         if op.kind in SHAPED:
             shapes = tuple(self.analysis.type_of(operand).shape for operand in op.operands)
-            step = Step(op, (), shapes, self.analysis.type_of(op.results[0]), self.analysis.scalars.nonnegative)
+            step = SymbolicStep(op, (), shapes, self.analysis.type_of(op.results[0]), self.analysis.scalars.nonnegative)
             axes = axis_map(step, shapes[0])
             self.clean(op, {} if axes is not None else everything)
             return {replace(bound, axis=(axes or {})[bound.axis]): load for bound, load in everything.items()}
@@ -157,6 +157,6 @@ class Flow:
             raise Needed(load, reader)
 
 
-def implied(bound: Bound, by: Iterable[Bound]) -> bool:
+def implied(bound: IndexBound, by: Iterable[IndexBound]) -> bool:
     """Whether what is within one of `by` is within `bound`."""
     return any(other.implies(bound) for other in by)

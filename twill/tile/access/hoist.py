@@ -23,14 +23,14 @@ def hoist_scalars(program: TileProgram) -> TileProgram:
             body.append(item)
             continue
         inside = {item.induction, *(carry.argument for carry in item.carried)}
-        kept: list[Op | Loop] = []
+        retained: list[Op | Loop] = []
         for inner in item.body:
             if isinstance(inner, Op) and _fixed(program, inner, inside, constants):
                 body.append(inner)
                 continue
-            kept.append(inner)
+            retained.append(inner)
             inside.update(inner.results if isinstance(inner, Op) else _results(inner))
-        body.append(replace(item, body=tuple(kept)))
+        body.append(replace(item, body=tuple(retained)))
     return replace(program, body=tuple(body))
 
 

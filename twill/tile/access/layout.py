@@ -11,23 +11,23 @@ View = tuple[str, dict[str, tuple[int, ...]], tuple[int, ...]]  # kind, attribut
 
 
 @dataclass(frozen=True)
-class Layout:
-    """shape: the kernel's. kept: its axes that memory has, in the kernel's order. order: the same
+class MemoryLayout:
+    """shape: the kernel's. retained: its axes that memory has, in the kernel's order. order: the same
     in memory's order, as positions within kept.
     """
 
     shape: tuple[int, ...]
-    kept: tuple[int, ...]
+    stored: tuple[int, ...]
     order: tuple[int, ...]
 
     def in_memory(self, address: Address) -> Address:
         """The address with the axes that memory has, in its order."""
-        return replace(address, axes=tuple(address.axes[self.kept[position]] for position in self.order))
+        return replace(address, axes=tuple(address.axes[self.stored[position]] for position in self.order))
 
     @property
     def squeezed(self) -> tuple[int, ...]:
         """Extents of the kept axes, in the kernel's order."""
-        return tuple(self.shape[axis] for axis in self.kept)
+        return tuple(self.shape[axis] for axis in self.stored)
 
     @property
     def memory(self) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ class Layout:
             views.append(("transpose", {"order": inverse}, self.squeezed))
         if self.squeezed == () != self.shape:
             return [("splat", {}, self.shape)]
-        ones = tuple(extent if axis in self.kept else 1 for axis, extent in enumerate(self.shape))
+        ones = tuple(extent if axis in self.stored else 1 for axis, extent in enumerate(self.shape))
         if ones != self.squeezed:
             views.append(("reshape", {}, ones))
         if ones != self.shape:
@@ -63,20 +63,20 @@ class Layout:
         return self.order != tuple(sorted(self.order))
 
 
-def layout_of(address: Address, *, load: bool) -> Layout:
+def layout_of(address: Address, *, load: bool) -> MemoryLayout:
     """Memory has no axes of extent 1 nor, for a load, axes along which one element repeats; its axis
     of stride 1 is the last. An access that keeps a mask operand keeps the shape of that, too.
     """
     shape = tuple(axis.extent for axis in address.axes)
     if not address.complete:
         every = tuple(range(len(shape)))
-        return Layout(shape, every, every)
-    kept = []
+        return MemoryLayout(shape, every, every)
+    retained = []
     for number, axis in enumerate(address.axes):
         bounded = axis.lower is not None or axis.upper is not None
         if axis.extent > 1 and (axis.stride or bounded or not load):
-            kept.append(number)
-    inner = [position for position, number in enumerate(kept) if address.axes[number].stride == ONE]
+            retained.append(number)
+    inner = [position for position, number in enumerate(retained) if address.axes[number].stride == ONE]
     last = inner if len(inner) == 1 else []
-    order = [position for position in range(len(kept)) if position not in last] + last
-    return Layout(shape, tuple(kept), tuple(order))
+    order = [position for position in range(len(retained)) if position not in last] + last
+    return MemoryLayout(shape, tuple(retained), tuple(order))

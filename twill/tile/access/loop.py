@@ -36,7 +36,7 @@ def analyse_loop(analysis: Analysis, loop: Loop) -> None:
     fact = Fact(divisor, nonnegative=analysis.scalars.nonnegative(lower))
     analysis.forms[loop.induction] = scalar(analysis.scalars.declare(loop.induction, fact))
     increments = inductions(analysis, loop)
-    counter = Counter(analysis, loop)
+    counter = IterationCounter(analysis, loop)
     for carry in loop.carried:
         advance(analysis, carry, carry.argument, increments, counter.iterations)
     with analysis.scalars.scope():
@@ -135,7 +135,7 @@ def advance(
         analysis.forms[value] = form
 
 
-class Counter:
+class IterationCounter:
     """Iteration number and trip count of a loop, times increments."""
 
     def __init__(self, analysis: Analysis, loop: Loop) -> None:

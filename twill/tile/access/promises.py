@@ -15,11 +15,11 @@ MISSING = re.compile(
 def missing_promises(program: TileProgram) -> Iterator[tuple[int, str]]:
     """(line, what is missing), once each, for tiles that threads copy because nothing says that an address or a stride
     is a multiple of 16 bytes."""
-    told: set[tuple[str, str]] = set()
+    listed: set[tuple[str, str]] = set()
     for op in program.ops():
         access = op.access
         reason = "" if access is None else access.transport_reason.split(";")[0]
-        if access is None or not MISSING.search(reason) or (access.base, reason) in told:
+        if access is None or not MISSING.search(reason) or (access.base, reason) in listed:
             continue
-        told.add((access.base, reason))
+        listed.add((access.base, reason))
         yield op.line, f"a tile of {access.base} does not go by TMA: {reason}"

@@ -25,12 +25,12 @@ from twill.tile.access.address import Address, address_of_block, address_of_tile
 from twill.tile.access.analysis import PURE, Analysis
 from twill.tile.access.garbage import Flow, Needed, implied
 from twill.tile.access.hoist import hoist_scalars
-from twill.tile.access.layout import Layout, layout_of
+from twill.tile.access.layout import MemoryLayout, layout_of
 from twill.tile.access.rules import not_affine
 from twill.tile.access.transport import Movement, choose
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Bound, Mask, NotAffine, Window
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, DescriptorWindow, IndexBound, Mask, NotAffine
 from twill.tile.affine import Polynomial
-from twill.tile.compact import compact
+from twill.tile.dead_code import compact
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 
 POINTER_KINDS = {"load": "tile_load", "store": "tile_store", "atomic_add": "tile_reduce"}
@@ -92,7 +92,7 @@ class _Rewriter:
         """Whether the result is affine within closer bounds than the operands."""
         forms = [self.analysis.forms.get(value) for value in (*op.results, *op.operands)]
         made, *read = [form.within if isinstance(form, AffineTile) else frozenset() for form in forms]
-        return len(made) > len(frozenset[Bound]().union(*read))
+        return len(made) > len(frozenset[IndexBound]().union(*read))
 
     def block(self, items: tuple[Op | Loop, ...]) -> Iterator[Op | Loop]:
         for item in items:
@@ -155,7 +155,7 @@ class _Rewriter:
         """A load, store or reduction of a descriptor's block."""
         kind = DESCRIPTOR_KINDS[op.kind]
         window = self.analysis.forms.get(op.operands[0])
-        if not isinstance(window, Window):
+        if not isinstance(window, DescriptorWindow):
             raise self.not_affine(op, window)
         block = self.program.type_of(op.operands[0]).shape
         first = 1 if kind == "tile_load" else 2
@@ -239,7 +239,7 @@ class _Rewriter:
             access = replace(access, transport="plain", transport_reason=why)
         return made, replace(access, axes=tuple(axes))
 
-    def take(self, op: Op, access: Access, masks: tuple[int, ...], layout: Layout, result: int) -> Iterator[Op]:
+    def take(self, op: Op, access: Access, masks: tuple[int, ...], layout: MemoryLayout, result: int) -> Iterator[Op]:
         """A load as memory has the tile, then views to `result`, the tile as the kernel sees it."""
         numbering, element = self.analysis.numbering, self.analysis.type_of(result).element
         views = layout.views_after_load()
@@ -250,7 +250,7 @@ class _Rewriter:
             yield numbering.op(kind, (operand,), view, op, **attributes)
 
     def give(
-        self, op: Op, kind: str, access: Access, value: int, masks: tuple[int, ...], layout: Layout
+        self, op: Op, kind: str, access: Access, value: int, masks: tuple[int, ...], layout: MemoryLayout
     ) -> Iterator[Op]:
         """Views from the value that the kernel stores to the tile as memory has it, then the store."""
         numbering, element = self.analysis.numbering, self.program.type_of(value).element
@@ -263,8 +263,10 @@ class _Rewriter:
     def moved(self, op: Op, kind: str, operands: tuple[int, ...], results: tuple[int, ...], access: Access) -> Op:
         """The tile access that replaces `op`."""
         given = {"combine": "add", **dict(op.attributes)}
-        kept = tuple((name, given[name]) for name in ("combine", "signed") if kind == "tile_reduce" and name in given)
-        return Op(op.id, kind, operands, results, kept, op.line, op.name, access)
+        retained = tuple(
+            (name, given[name]) for name in ("combine", "signed") if kind == "tile_reduce" and name in given
+        )
+        return Op(op.id, kind, operands, results, retained, op.line, op.name, access)
 
     def access(self, op: Op, kind: str, address: Address, pad: float, promised: bool) -> Access:
         """The access at an address in memory's order, with its transport."""

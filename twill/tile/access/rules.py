@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, Bound, Mask, NotAffine, Symbolic
+from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, IndexBound, Mask, NotAffine, Symbolic
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
 
 
 @dataclass(frozen=True)
-class Step:
+class SymbolicStep:
     """An operation with its symbolic operands, their shapes, and the type of its result. nonnegative: whether a number
     is known to be >= 0."""
 
@@ -34,7 +34,7 @@ class Step:
         return tuple(operand for operand in self.operands if isinstance(operand, AffineTile))
 
 
-Rule = Callable[[Step], "Symbolic | None"]  # None: no affine form
+Rule = Callable[[SymbolicStep], "Symbolic | None"]  # None: no affine form
 
 REASONS: dict[str, tuple[str, str]] = {
     "rem": (
@@ -53,7 +53,7 @@ SAME_REASON = {"descriptor_load": "load", "atomic_add": "load"}
 OTHERWISE = "sums of tl.arange and scalars, times scalar strides"
 
 
-def symbolic(step: Step) -> Symbolic:
+def symbolic(step: SymbolicStep) -> Symbolic:
     """The result of an operation on tiles or pointers: NotAffine, or an unknown mask, if no rule covers it."""
     rule = RULES.get(step.op.kind)
     unknown = next((operand for operand in step.operands if isinstance(operand, NotAffine)), None)
@@ -72,7 +72,7 @@ def not_affine(op: Op) -> NotAffine:
     return NotAffine(op.results[0], reason, hint)
 
 
-def constant(step: Step) -> Symbolic | None:
+def constant(step: SymbolicStep) -> Symbolic | None:
     """A tile of equal numbers."""
     value = step.attribute("value")
     if step.result.element == "i1":
@@ -82,13 +82,13 @@ def constant(step: Step) -> Symbolic | None:
     return AffineTile(step.result.shape, Polynomial.constant_of(int(value)), (ZERO,) * len(step.result.shape))
 
 
-def arange(step: Step) -> Symbolic | None:
+def arange(step: SymbolicStep) -> Symbolic | None:
     """start, start + 1, ..."""
     moves = Polynomial.constant_of(1 if step.result.shape[0] > 1 else 0)
     return AffineTile(step.result.shape, Polynomial.constant_of(step.attribute("start")), (moves,))
 
 
-def view(step: Step) -> Symbolic | None:
+def view(step: SymbolicStep) -> Symbolic | None:
     """A tile in another shape."""
     operand, shape = step.operands[0], step.result.shape
     axes = axis_map(step, step.shapes[0])
@@ -103,7 +103,7 @@ def view(step: Step) -> Symbolic | None:
     return operand.moved(shape, axes)
 
 
-def axis_map(step: Step, shape: tuple[int, ...]) -> Mapping[int, int] | None:
+def axis_map(step: SymbolicStep, shape: tuple[int, ...]) -> Mapping[int, int] | None:
     """Which axis of the result each axis of a view's operand becomes (those of extent 1 may be
     missing); None if axes merge or split.
     """
@@ -120,7 +120,7 @@ def axis_map(step: Step, shape: tuple[int, ...]) -> Mapping[int, int] | None:
     return {axis: axis for axis in range(len(shape))}  # splat (a scalar has no axes), broadcast
 
 
-def add(step: Step) -> Symbolic | None:
+def add(step: SymbolicStep) -> Symbolic | None:
     """Sum or difference of indices, or an address plus indices."""
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
@@ -132,7 +132,7 @@ def add(step: Step) -> Symbolic | None:
     )
 
 
-def multiply(step: Step) -> Symbolic | None:
+def multiply(step: SymbolicStep) -> Symbolic | None:
     """Indices times the same factor everywhere."""
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
@@ -142,7 +142,7 @@ def multiply(step: Step) -> Symbolic | None:
     return None if any(factor.steps) or factor.within else scaled(index, factor.origin)
 
 
-def remainder(step: Step) -> Symbolic | None:
+def remainder(step: SymbolicStep) -> Symbolic | None:
     """An index from 0 on is its own remainder as long as it is below the divisor."""
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
@@ -156,13 +156,13 @@ def remainder(step: Step) -> Symbolic | None:
     return replace(made, within=made.within | from_zero.within) if from_zero else None
 
 
-def smaller(step: Step) -> Symbolic | None:
+def smaller(step: SymbolicStep) -> Symbolic | None:
     """The smaller of an index and a scalar, as long as that is the index."""
     index, limit = clipped(step)
     return below(index, limit.origin + 1) if index and limit else None
 
 
-def larger(step: Step) -> Symbolic | None:
+def larger(step: SymbolicStep) -> Symbolic | None:
     """The larger of an index and a scalar, as long as that is the index."""
     index, limit = clipped(step)
     if not index or not limit:
@@ -172,7 +172,7 @@ def larger(step: Step) -> Symbolic | None:
     return replace(index, within=made.within) if made else None
 
 
-def clipped(step: Step) -> tuple[AffineTile, AffineTile] | tuple[None, None]:
+def clipped(step: SymbolicStep) -> tuple[AffineTile, AffineTile] | tuple[None, None]:
     """The index and the limit of a minimum or maximum of signed integers."""
     if len(step.affine()) < 2 or step.result.element == "i1" or not step.attribute("signed", 1):
         return None, None
@@ -188,7 +188,7 @@ def below(index: AffineTile, limit: Polynomial) -> AffineTile | None:
     return replace(index, within=index.within | set(mask.bounds)) if mask.complete else None
 
 
-def chosen(step: Step) -> Symbolic | None:
+def chosen(step: SymbolicStep) -> Symbolic | None:
     """An index that a mask lets through, as long as the mask holds."""
     mask, index, _ = step.operands
     if not isinstance(mask, Mask) or not mask.complete or not isinstance(index, AffineTile):
@@ -196,7 +196,7 @@ def chosen(step: Step) -> Symbolic | None:
     return replace(index, within=index.within | set(mask.bounds))
 
 
-def shift_left(step: Step) -> Symbolic | None:
+def shift_left(step: SymbolicStep) -> Symbolic | None:
     """Indices times a known power of two."""
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
@@ -210,20 +210,20 @@ def scaled(tile: AffineTile, factor: Polynomial) -> AffineTile:
     return replace(tile, origin=tile.origin * factor, steps=tuple(step * factor for step in tile.steps))
 
 
-def cast(step: Step) -> Symbolic | None:
+def cast(step: SymbolicStep) -> Symbolic | None:
     """Between integers of at least 32 bits nothing changes."""
     operand = step.operands[0]
     same = isinstance(operand, AffineTile) and step.result.element in ("i32", "i64") and step.attribute("signed")
     return operand if same else None
 
 
-def bitcast(step: Step) -> Symbolic | None:
+def bitcast(step: SymbolicStep) -> Symbolic | None:
     """A pointer to i1 is used as one to i8, and the reverse: both are one byte an element."""
     operand = step.operands[0]
     return operand if isinstance(operand, AffineTile) and step.result.element in ("ptr:i8", "ptr:i1") else None
 
 
-def conjunction(step: Step) -> Symbolic | None:
+def conjunction(step: SymbolicStep) -> Symbolic | None:
     """The bounds of both masks; of an operand that is no mask nothing is known."""
     if step.result.element != "i1":
         return None
@@ -232,7 +232,7 @@ def conjunction(step: Step) -> Symbolic | None:
     return Mask(bounds, all(mask.complete for mask in masks))
 
 
-def compare(step: Step) -> Symbolic | None:
+def compare(step: SymbolicStep) -> Symbolic | None:
     """A bound, if the sides differ by an index along one axis plus a scalar."""
     predicate = step.attribute("predicate")
     if len(step.affine()) < 2 or not step.attribute("signed", 1) or predicate not in ("lt", "le", "gt", "ge"):
@@ -257,7 +257,7 @@ def negative(origin: Polynomial, steps: Sequence[Polynomial]) -> Mask:
     limit = quotient_up(-origin, abs(factor))  # below it: i of a positive factor, -i of a negative one
     if limit is None:
         return UNKNOWN_MASK
-    bound = Bound(moving[0], "upper", limit) if factor > 0 else Bound(moving[0], "lower", 1 - limit)
+    bound = IndexBound(moving[0], "upper", limit) if factor > 0 else IndexBound(moving[0], "lower", 1 - limit)
     return Mask((bound,), True)
 
 

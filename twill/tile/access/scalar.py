@@ -26,16 +26,16 @@ class Fact:
     fixed: bool = False
 
 
-class Scalars:
+class SymbolicScalars:
     """The symbols met so far, and the polynomial of every integer scalar that is computed from them."""
 
     def __init__(self) -> None:
         self.facts: dict[int, Fact] = {}
         self._numbers: dict[object, int] = {}
 
-    def copy(self) -> Scalars:
+    def copy(self) -> SymbolicScalars:
         """An independent copy, to try something out."""
-        other = Scalars()
+        other = SymbolicScalars()
         other.facts, other._numbers = dict(self.facts), dict(self._numbers)
         return other
 

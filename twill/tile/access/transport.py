@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.tile.access.address import Address
-from twill.tile.access.scalar import Scalars
+from twill.tile.access.scalar import SymbolicScalars
 from twill.tile.access.value import ONE
 from twill.tile.affine import Polynomial
 
@@ -43,7 +43,7 @@ class Movement:
     names: Mapping[int, str]
 
 
-def choose(movement: Movement, scalars: Scalars) -> tuple[str, str]:
+def choose(movement: Movement, scalars: SymbolicScalars) -> tuple[str, str]:
     """The transport, and why it is not "tma" ("" if it is)."""
     reason = next(why_not_tma(movement, scalars), "")
     if not reason:
@@ -54,7 +54,7 @@ def choose(movement: Movement, scalars: Scalars) -> tuple[str, str]:
     return ("plain", f"{reason}; no asynchronous copy: {why}") if why else ("copy", reason)
 
 
-def why_not_tma(movement: Movement, scalars: Scalars) -> Iterator[str]:
+def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     """Reasons against a tensor map, in words."""
     address, bytes_each = movement.address, BYTES[movement.element]
     moving = [axis for axis in address.axes if axis.extent > 1]
@@ -84,7 +84,7 @@ def why_not_tma(movement: Movement, scalars: Scalars) -> Iterator[str]:
         yield f"no tensor reduction is {movement.combine} of {movement.element}"
 
 
-def unaligned(movement: Movement, scalars: Scalars) -> Iterator[str]:
+def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     """What is not provably a positive multiple of 16 bytes: base address, strides, constant.
 
     An argument that is a stride is taken to be positive.
@@ -104,7 +104,7 @@ def unaligned(movement: Movement, scalars: Scalars) -> Iterator[str]:
         )
 
 
-def why_not_copy(movement: Movement, scalars: Scalars) -> Iterator[str]:
+def why_not_copy(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     """Reasons against asynchronous copies from global to shared memory (only loads have them), in words."""
     address = movement.address
     if not address.complete:
@@ -116,7 +116,7 @@ def why_not_copy(movement: Movement, scalars: Scalars) -> Iterator[str]:
         yield f"runs of {run} bytes"
 
 
-def copy_bytes(movement: Movement, scalars: Scalars) -> int:
+def copy_bytes(movement: Movement, scalars: SymbolicScalars) -> int:
     """The length of the aligned runs of consecutive elements, at most 16 bytes."""
     divisors, bytes_each = scalars.divisors(), BYTES[movement.element]
     axes = [axis for axis in movement.address.axes if axis.extent > 1]

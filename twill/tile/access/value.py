@@ -17,14 +17,14 @@ ONE = Polynomial.constant_of(1)
 
 
 @dataclass(frozen=True)
-class Bound:
+class IndexBound:
     """The index i of an axis is below `limit` (side "upper") or at least `limit` ("lower")."""
 
     axis: int
     side: Literal["lower", "upper"]
     limit: Polynomial
 
-    def implies(self, other: Bound) -> bool:
+    def implies(self, other: IndexBound) -> bool:
         """Whether what is within this bound is within the other one."""
         closer = other.limit - self.limit if self.side == "upper" else self.limit - other.limit
         return (self.axis, self.side) == (other.axis, other.side) and closer.is_constant and closer.constant >= 0
@@ -41,7 +41,7 @@ class AffineTile:
     origin: Polynomial
     steps: tuple[Polynomial, ...]
     base: str = ""
-    within: frozenset[Bound] = frozenset()
+    within: frozenset[IndexBound] = frozenset()
 
     def moved(self, shape: tuple[int, ...], axes: Mapping[int, int]) -> AffineTile:
         """The tile as a view of another shape; `axes`: old axis -> new axis."""
@@ -61,7 +61,7 @@ class AffineTile:
 class Mask:
     """A tile of i1 that is true where all bounds hold. complete: and only there is nothing else to it."""
 
-    bounds: tuple[Bound, ...]
+    bounds: tuple[IndexBound, ...]
     complete: bool
 
     def moved(self, axes: Mapping[int, int]) -> Mask:
@@ -74,7 +74,7 @@ UNKNOWN_MASK = Mask((), False)
 
 
 @dataclass(frozen=True)
-class Window:
+class DescriptorWindow:
     """A tensor descriptor: element (i, j, ...) of the tensor is at base + origin + Σ strides·(i, j, ...).
 
     pad: what elements outside [0, shape) read as.
@@ -96,7 +96,7 @@ class NotAffine:
     hint: str
 
 
-Symbolic = AffineTile | Mask | Window | NotAffine
+Symbolic = AffineTile | Mask | DescriptorWindow | NotAffine
 
 
 def scalar(value: Polynomial) -> AffineTile:

@@ -72,7 +72,7 @@ def _apply(
             return bitcast(operands[0], sources[0], element)
         case "select":
             return np.where(*operands)
-        case "amend":
+        case "update":
             return operands[1] if operands[2] else operands[0]
         case "compare":
             return _compare(operands[0], operands[1], attributes)

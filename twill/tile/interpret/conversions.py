@@ -89,8 +89,8 @@ def _bf16(exact: Array, towards_zero: bool) -> Array:
     bits = exact.view(np.uint32)
     if not towards_zero:
         bits = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    kept = (bits & np.uint32(0xFFFF0000)).view(np.float32)
-    return np.where(np.isnan(exact), np.float32(np.nan), kept)
+    retained = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isnan(exact), np.float32(np.nan), retained)
 
 
 def _f16(exact: Array, towards_zero: bool) -> Array:

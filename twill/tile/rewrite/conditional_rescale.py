@@ -1,8 +1,8 @@
 """Conditional rescaling of online softmax: a running maximum is replaced only when it grew by more than a threshold.
 
 A loop that carries m, the maximum so far, exponentiates x - m and multiplies all that it made under the old maximum by
-2^(m_old - m_new). Where m is a shift and nothing else (`twill.tile.rewrite.shift_walk` proves that no result of the
-kernel depends on its value), it may stay behind the maximum, row by row:
+2^(m_old - m_new). Where m is a shift and nothing else (`twill.tile.rewrite.rescale_analysis` proves that no result of
+the kernel depends on its value), it may stay behind the maximum, row by row:
 
     max(m, r)  becomes  r if r > m + slack else m          (`slack` of "max")
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from twill.tile.program import Loop, Op, TileProgram
-from twill.tile.rewrite.shift_algebra import Law, of
-from twill.tile.rewrite.shift_walk import Objection, Shift, Walk, rows_of
+from twill.tile.rewrite.rescale_algebra import Law, of
+from twill.tile.rewrite.rescale_analysis import Objection, RescaleAnalysis, Shift, rows_of
 from twill.tile.vocabulary import OFTEN_ONE, SLACK
 
 GROWTH = 8.0  # in log2: what a lazy shift may be behind
@@ -29,19 +29,19 @@ WORTH = 16  # elements of a row that are multiplied, to pay for its addition, ch
 
 
 @dataclass(frozen=True)
-class Laziness:
-    """What became of the running maxima. lazy: those that move only when they must; kept: the others whose factors
-    are worth a vote, with the reason why they move at once."""
+class RescaleReport:
+    """What became of the running maxima. conditional: those that move only when they must; retained: the others whose
+    factors are worth a vote, with the reason why they move at once."""
 
     program: TileProgram
-    lazy: tuple[Shift, ...] = ()
-    kept: tuple[tuple[Shift, Objection], ...] = ()
+    conditional: tuple[Shift, ...] = ()
+    immediate: tuple[tuple[Shift, Objection], ...] = ()
 
     def said(self) -> tuple[str, ...]:
         """For people, a line for each running maximum."""
         return (
-            *(f"line {s.maximum.line}: {name_of(s)} moves only when it has to" for s in self.lazy),
-            *(f"line {s.maximum.line}: {name_of(s)} moves at once: {o.said()}" for s, o in self.kept),
+            *(f"line {s.maximum.line}: {name_of(s)} moves only when it has to" for s in self.conditional),
+            *(f"line {s.maximum.line}: {name_of(s)} moves at once: {o.said()}" for s, o in self.immediate),
         )
 
 
@@ -50,19 +50,19 @@ def name_of(shift: Shift) -> str:
     return f"`{shift.maximum.name or shift.carry.name or 'the running maximum'}`"
 
 
-def lazy_shifts(program: TileProgram) -> Laziness:
+def rescale_conditionally(program: TileProgram) -> RescaleReport:
     """The program with conditional rescaling, where it is proven right and saves instructions."""
     shifts = tuple(running_maxima(program))
-    done = Laziness(program)
+    done = RescaleReport(program)
     tried: set[Shift] = set()
     for together in (shifts, *chains(shifts)):
         todo = tuple(shift for shift in together if shift not in tried)
         if not todo:
             continue
-        walk = Walk(done.program, by_loop(todo)).run()
+        walk = RescaleAnalysis(done.program, by_loop(todo)).run()
         if not walk.objections:
             tried.update(todo)
-            done = loosened(done, walk, todo)
+            done = made_conditional(done, walk, todo)
         elif together is not shifts or len(chains(shifts)) == 1:
             tried.update(todo)
             done = marked(done, walk, todo)
@@ -102,7 +102,7 @@ def by_loop(shifts: tuple[Shift, ...]) -> dict[int, tuple[Shift, ...]]:
     return {loop: tuple(s for s in shifts if s.loop == loop) for loop in {shift.loop for shift in shifts}}
 
 
-def loosened(done: Laziness, walk: Walk, shifts: tuple[Shift, ...]) -> Laziness:
+def made_conditional(done: RescaleReport, walk: RescaleAnalysis, shifts: tuple[Shift, ...]) -> RescaleReport:
     """The program in which those shifts are lazy, if a factor is worth it."""
     factors = tuple(factors_of(walk, shifts))
     if not factors:
@@ -110,9 +110,9 @@ def loosened(done: Laziness, walk: Walk, shifts: tuple[Shift, ...]) -> Laziness:
     slack = GROWTH / max(reach(law) for law in walk.laws.values())
     maxima = {shift.maximum.id: shift for shift in shifts}
     program = with_ops(
-        mark(done.program, factors), lambda op: lazily(op, maxima[op.id], slack) if op.id in maxima else op
+        mark(done.program, factors), lambda op: conditional_maximum(op, maxima[op.id], slack) if op.id in maxima else op
     )
-    return replace(done, program=program, lazy=(*done.lazy, *shifts))
+    return replace(done, program=program, conditional=(*done.conditional, *shifts))
 
 
 def reach(law: Law) -> float:
@@ -121,22 +121,22 @@ def reach(law: Law) -> float:
     return max(sum(d for d in degrees if d > 0), -sum(d for d in degrees if d < 0))
 
 
-def lazily(op: Op, shift: Shift, slack: float) -> Op:
+def conditional_maximum(op: Op, shift: Shift, slack: float) -> Op:
     """The maximum that moves only when it grew by more than `slack`; the shift is its first operand."""
     other = next(operand for operand in op.operands if operand != shift.carry.argument)
     return replace(op, operands=(shift.carry.argument, other), attributes=(*op.attributes, (SLACK, slack)))
 
 
-def marked(done: Laziness, walk: Walk, shifts: tuple[Shift, ...]) -> Laziness:
+def marked(done: RescaleReport, walk: RescaleAnalysis, shifts: tuple[Shift, ...]) -> RescaleReport:
     """The program in which those shifts move at once."""
     factors = tuple(factors_of(walk, shifts))
     if not factors:
         return done
-    kept = tuple((shift, walk.objections[0]) for shift in shifts)
-    return replace(done, program=mark(done.program, factors), kept=(*done.kept, *kept))
+    retained = tuple((shift, walk.objections[0]) for shift in shifts)
+    return replace(done, program=mark(done.program, factors), immediate=(*done.immediate, *retained))
 
 
-def factors_of(walk: Walk, shifts: tuple[Shift, ...]) -> Iterator[int]:
+def factors_of(walk: RescaleAnalysis, shifts: tuple[Shift, ...]) -> Iterator[int]:
     """Multiplications of a matrix by 2^(a·(shift before - shift after)), which is 1 in rows that stay."""
     changes = {of("scale", ((shift.before, sign), (shift.after, -sign))).degrees for shift in shifts for sign in (1.0,)}
     for op in walk.program.ops():

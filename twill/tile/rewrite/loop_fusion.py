@@ -2,7 +2,7 @@
 
 Loops over [a, b) and [b, c) of one step, the second of which goes on with what the first carries, are one loop over
 [a, c) if one body follows from the other (`twill.tile.rewrite.match`). The main body, of the loop that
-runs longest, stays as it is; where another loop's body computes more on a value, an operation "amend" (a predicated
+runs longest, stays as it is; where another loop's body computes more on a value, an operation `update` (a predicated
 update) does so in that loop's iterations alone::
 
     %x = dot ...
@@ -21,53 +21,55 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from twill.tile.affine import Polynomial
-from twill.tile.compact import compact, reads
+from twill.tile.dead_code import compact, reads
 from twill.tile.program import Carry, Loop, Op, TileProgram, TileType, walk
 from twill.tile.rewrite.match import NEUTRAL, Match, match_bodies
-from twill.tile.rewrite.writer import Writer
+from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import GRID, Scalars
-from twill.tile.uniformity import PURE_KINDS, Purity, classify
+from twill.tile.uniformity import PURE_KINDS, Uniformity, classify
 
 Items = tuple[Op | Loop, ...]
 Attribute = int | float | str | tuple[int, ...]
 TRUTH = TileType((), "i1")
 
 
-def join_loops(program: TileProgram) -> TileProgram:
+def fuse_loops(program: TileProgram) -> TileProgram:
     """The program with as few loops as may be; the same one if no two can be joined. Raises `NestedLoop`."""
-    joined = program
-    while (shorter := _joined_once(joined)) is not None:
-        joined = shorter
-    return joined if joined is program else replace(compact(joined), original=program)
+    fused = program
+    while (shorter := _fused_once(fused)) is not None:
+        fused = shorter
+    return fused if fused is program else replace(compact(fused), original=program)
 
 
-def _joined_once(program: TileProgram) -> TileProgram | None:
+def _fused_once(program: TileProgram) -> TileProgram | None:
     """With one run of loops joined, the longest first; None if there is nothing to join."""
     loops = [item for item in program.body if isinstance(item, Loop)]
     if len(loops) < 2:
         return None
-    purity = classify(program)
+    uniformity = classify(program)
     runs = [loops[i : i + n] for n in range(len(loops), 1, -1) for i in range(len(loops) - n + 1)]
     for run in runs:
-        made = join_run(program, purity, run)
+        made = fuse_run(program, uniformity, run)
         if made is not None:
             return made
     return None
 
 
-def join_run(program: TileProgram, purity: Purity, run: Sequence[Loop]) -> TileProgram | None:
+def fuse_run(program: TileProgram, uniformity: Uniformity, run: Sequence[Loop]) -> TileProgram | None:
     """With these loops, which follow one another, made one; None if they are not alike."""
-    if any(op.kind == "amend" for loop in run for op in walk(loop.body)):
+    if any(op.kind == "update" for loop in run for op in walk(loop.body)):
         return None
     between = _between(program, run)
     aligned = _handed_on(program, run)
-    if between is None or aligned is None or not _continue(Scalars(program, purity), run):
+    if between is None or aligned is None or not _continue(Scalars(program, uniformity), run):
         return None
-    for main in _by_length(Scalars(program, purity), aligned):
-        others = {i: match_bodies(program, purity, aligned[main], loop) for i, loop in enumerate(aligned) if i != main}
+    for main in _by_length(Scalars(program, uniformity), aligned):
+        others = {
+            i: match_bodies(program, uniformity, aligned[main], loop) for i, loop in enumerate(aligned) if i != main
+        }
         found = {i: match for i, match in others.items() if match is not None}
         if len(found) == len(others):
-            return _Joiner(program, purity, aligned, main, found).program_with(between)
+            return _LoopFuser(program, uniformity, aligned, main, found).program_with(between)
     return None
 
 
@@ -127,7 +129,7 @@ def _by_length(scalars: Scalars, run: Sequence[Loop]) -> list[int]:
 
 def _never_negative(scalars: Scalars, polynomial: Polynomial) -> bool:
     """Whether it is a sum of grid indices, numbers that are not negative, and quotients of such."""
-    makers = (scalars.purity.makers.get(symbol) for symbol in polynomial.symbols())
+    makers = (scalars.uniformity.makers.get(symbol) for symbol in polynomial.symbols())
     return all(c >= 0 for _, c in polynomial.terms) and all(_makes_no_negative(scalars, op) for op in makers)
 
 
@@ -139,11 +141,11 @@ def _makes_no_negative(scalars: Scalars, op: Op | None) -> bool:
 
 
 @dataclass
-class _Joiner:
-    """Writes the joined loop. run: with carried values in one order; matches: by loop of the run."""
+class _LoopFuser:
+    """Writes the fused loop. run: with carried values in one order; matches: by loop of the run."""
 
     program: TileProgram
-    purity: Purity
+    uniformity: Uniformity
     run: Sequence[Loop]
     main: int
     matches: Mapping[int, Match]
@@ -151,8 +153,8 @@ class _Joiner:
     numbers: dict[tuple[int, float, int], int] = field(default_factory=dict)  # neutral operands so far
 
     def __post_init__(self) -> None:
-        self.write = Writer(self.program)
-        self.scalars = Scalars(self.program, self.purity)
+        self.write = OpWriter(self.program)
+        self.scalars = Scalars(self.program, self.uniformity)
         self.inside = {result for i in self.matches for op in walk(self.run[i].body) for result in op.results}
 
     def program_with(self, between: Items) -> TileProgram:
@@ -171,7 +173,7 @@ class _Joiner:
     # -- the loop -----------------------------------------------------------------------------
 
     def bounds(self) -> tuple[int, int]:
-        """Of the joined loop. A loop that ends before it begins has no iterations: the others do not see it."""
+        """Of the fused loop. A loop that ends before it begins has no iterations: the others do not see it."""
         lower, upper = self.run[0].lower, self.run[-1].upper
         line = self.run[self.main].line
         i32 = self.program.type_of(lower)
@@ -215,14 +217,14 @@ class _Joiner:
         self.write.made.append(replace(op, operands=tuple(operands)))
         for value in op.results:
             for i, match in self.matches.items():
-                if value in match.amended():
-                    self.shown[value] = self.amended(value, self.chain(i, match, value), conditions[i])
+                if value in match.updated():
+                    self.shown[value] = self.updated(value, self.chain(i, match, value), conditions[i])
 
-    def amended(self, value: int, after: int, condition: int) -> int:
+    def updated(self, value: int, after: int, condition: int) -> int:
         """A main value that is `after` under a condition."""
         maker, name = self.write.makers[after], self.write.values[value].name
         operands = (self.shown.get(value, value), after, condition)
-        return self.write.op("amend", operands, self.program.type_of(value), maker.line, name)
+        return self.write.op("update", operands, self.program.type_of(value), maker.line, name)
 
     def neutral(self, op: Op, value: int, condition: int) -> int:
         """The uniform operand of an operation; in a loop that lacks the operation, one that changes nothing."""

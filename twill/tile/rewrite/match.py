@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twill.tile.affine import Polynomial
-from twill.tile.compact import EFFECTS
+from twill.tile.dead_code import EFFECTS
 from twill.tile.program import Access, Axis, Loop, Op, TileProgram
-from twill.tile.uniformity import Purity
-from twill.tile.vocabulary import ELEMENTWISE, PRODUCT, REDUCE, VIEWS
+from twill.tile.uniformity import Uniformity
+from twill.tile.vocabulary import ELEMENTWISE, MMA, REDUCE, VIEWS
 
 # kind -> (the operand that leaves the other one as it is, bit by bit; on the right only)
 NEUTRAL: Mapping[str, tuple[float, bool]] = {
@@ -34,32 +34,37 @@ class Match:
     seen: Mapping[int, int]
     neutral: Mapping[int, int]
 
-    def amended(self) -> dict[int, int]:
+    def updated(self) -> dict[int, int]:
         """Main value -> the other's value that it is amended to."""
         return {main: other for main, other in self.seen.items() if self.made[main] != other}
 
 
-def match_bodies(program: TileProgram, purity: Purity, main: Loop, other: Loop) -> Match | None:
+def match_bodies(program: TileProgram, uniformity: Uniformity, main: Loop, other: Loop) -> Match | None:
     """How `other`, whose carried values are those of `main` in order, follows from `main`; None if it does not."""
-    matcher = _Matcher(program, purity, main, other)
+    matcher = _Matcher(program, uniformity, main, other)
     if not matcher.effects() or not matcher.yields():
         return None
     found = Match(matcher.made, matcher.seen, matcher.neutral)
-    return found if all(may_be_amended(program, purity, main, value) for value in found.amended()) else None
+    return found if all(may_be_updated(program, uniformity, main, value) for value in found.updated()) else None
 
 
-def may_be_amended(program: TileProgram, purity: Purity, loop: Loop, value: int) -> bool:
+def may_be_updated(program: TileProgram, uniformity: Uniformity, loop: Loop, value: int) -> bool:
     """Whether a value of a loop can be changed where it is, behind the operation that makes it: a tile in registers
     that elementwise operations read. Products read theirs too early, or from shared memory."""
     ops = [op for op in loop.body if isinstance(op, Op)]
     maker = next((op for op in ops if value in op.results), None)
-    if maker is None or not program.type_of(value).shape or value in purity.pure or purity.home[maker.id] % 2 == 0:
+    if (
+        maker is None
+        or not program.type_of(value).shape
+        or value in uniformity.pure
+        or uniformity.home[maker.id] % 2 == 0
+    ):
         return False
     if maker.kind in ELEMENTWISE or maker.kind in REDUCE:
         return True
     readers = _readers(ops, value)
     in_registers = all(reader.kind in ELEMENTWISE or reader.kind in REDUCE for reader in readers)
-    return maker.kind in PRODUCT and bool(readers) and in_registers
+    return maker.kind in MMA and bool(readers) and in_registers
 
 
 def _readers(ops: list[Op], value: int) -> list[Op]:
@@ -71,7 +76,7 @@ def _readers(ops: list[Op], value: int) -> list[Op]:
 @dataclass
 class _Matcher:
     program: TileProgram
-    purity: Purity
+    uniformity: Uniformity
     main: Loop
     other: Loop
     made: dict[int, int] = field(default_factory=dict)
@@ -98,7 +103,7 @@ class _Matcher:
         return all(self.same(left.yielded, right.yielded) for left, right in pairs)
 
     def is_data(self, value: int) -> bool:
-        return value not in self.purity.pure and value not in self.purity.uniform
+        return value not in self.uniformity.pure and value not in self.uniformity.uniform
 
     def same(self, main: int, other: int) -> bool:
         """Whether readers of `main` find `other`; remembers how."""
@@ -107,11 +112,11 @@ class _Matcher:
         if main in self.seen:
             return self.seen[main] == other
         for made in (other, *self.below(other)):
-            kept = dict(self.made), dict(self.seen), dict(self.neutral)
+            retained = dict(self.made), dict(self.seen), dict(self.neutral)
             if self.makes(main, made) and self.program.type_of(main) == self.program.type_of(other):
                 self.seen[main] = other
                 return True
-            self.made, self.seen, self.neutral = kept
+            self.made, self.seen, self.neutral = retained
         return False
 
     def below(self, other: int) -> Iterator[int]:
@@ -184,5 +189,5 @@ class _Matcher:
     def is_uniform(self, value: int) -> bool:
         """Whether all elements are one number, known outside."""
         maker = self.makers.get(value)
-        known = maker is not None and maker.kind == "splat" and maker.operands[0] in self.purity.uniform
-        return value in self.purity.uniform or known or (maker is not None and maker.kind == "constant")
+        known = maker is not None and maker.kind == "splat" and maker.operands[0] in self.uniformity.uniform
+        return value in self.uniformity.uniform or known or (maker is not None and maker.kind == "constant")

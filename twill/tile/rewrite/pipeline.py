@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.loop_fusion import join_loops
-from twill.tile.rewrite.precision import split_products
+from twill.tile.rewrite.loop_fusion import fuse_loops
+from twill.tile.rewrite.precision import split_mmas
 from twill.tile.rewrite.predicate import predicate_masks
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.vector_sides import separate_sides
@@ -24,10 +24,10 @@ def rewrite(program: TileProgram, rewriting: Rewriting = DEFAULT) -> TileProgram
     products and sums must not be rounded together, keeps its factors and summands where they are. Raises `NestedLoop`,
     `UnsupportedProduct`."""
     if rewriting != "none":
-        joined = join_loops(program) if rewriting == "all" else program
-        kept = program.strict or not program.fp_fusion
-        program = predicate_masks(joined if kept else regrouped(joined))
-    return separate_sides(split_products(program))
+        fused = fuse_loops(program) if rewriting == "all" else program
+        retained = program.strict or not program.fp_fusion
+        program = predicate_masks(fused if retained else regrouped(fused))
+    return separate_sides(split_mmas(program))
 
 
 def regrouped(program: TileProgram) -> TileProgram:

@@ -34,9 +34,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from twill import exc
-from twill.tile.compact import compact
+from twill.tile.dead_code import compact
 from twill.tile.program import Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import Writer
+from twill.tile.rewrite.writer import OpWriter
 
 INSTEAD = "instead"  # of a product: what the kernel asked for where it has another form
 PARTS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -53,9 +53,9 @@ EIGHT_BITS, INTEGERS = ("f8e4m3", "f8e5m2"), ("i8",)
 TRUTH = "i1"
 
 
-def split_products(program: TileProgram) -> TileProgram:
+def split_mmas(program: TileProgram) -> TileProgram:
     """The program with such products made of others; the same one if there are none. Raises `UnsupportedProduct`."""
-    splitter = _Splitter(program)
+    splitter = _MmaSplitter(program)
     body = splitter.block(program.body)
     if not splitter.changed:
         return program
@@ -64,7 +64,7 @@ def split_products(program: TileProgram) -> TileProgram:
 
 
 @dataclass
-class _Splitter:
+class _MmaSplitter:
     """behind: operations to put behind the one that makes a value, or first into the loop that carries it."""
 
     program: TileProgram
@@ -73,7 +73,7 @@ class _Splitter:
     known: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.write = Writer(self.program)
+        self.write = OpWriter(self.program)
 
     # -- the program --------------------------------------------------------------------------
 
@@ -321,14 +321,14 @@ class _Splitter:
 
     def refuse(self, op: Op, what: str, hint: str) -> None:
         """Raises UnsupportedProduct at the product's line."""
-        raise exc.UnsupportedProduct(what, hint=hint, file=self.program.file, line=op.line)
+        raise exc.UnsupportedMma(what, hint=hint, file=self.program.file, line=op.line)
 
 
 @dataclass(frozen=True)
 class _Behind:
     """Writes operations that stand behind the one that makes a value."""
 
-    splitter: _Splitter
+    splitter: _MmaSplitter
     value: int
 
     def op(
@@ -337,10 +337,10 @@ class _Behind:
     ) -> int:  # fmt: skip
         """A new operation; its result."""
         write = self.splitter.write
-        kept, write.made = write.made, []
+        retained, write.made = write.made, []
         made = write.op(kind, operands, result, write.values[self.value].line, name, **attributes)
         self.splitter.behind.setdefault(self.value, []).extend(write.made)
-        write.made = kept
+        write.made = retained
         return made
 
 
@@ -349,6 +349,6 @@ def asked(op: Op) -> str:
     return str(dict(op.attributes).get("precision", ""))
 
 
-def changed_products(program: TileProgram) -> Iterator[Op]:
+def changed_mmas(program: TileProgram) -> Iterator[Op]:
     """The products that stand for others."""
     return (op for op in program.ops() if op.kind == "dot" and INSTEAD in dict(op.attributes))

@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.compact import compact, reads
-from twill.tile.flat import amending
+from twill.tile.dead_code import compact, reads
+from twill.tile.flat import only_for_updates
 from twill.tile.program import Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.match import may_be_amended
-from twill.tile.rewrite.writer import Writer
+from twill.tile.rewrite.match import may_be_updated
+from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import Scalars
-from twill.tile.uniformity import Purity, classify
+from twill.tile.uniformity import Uniformity, classify
 
 FEW = 4  # iterations, of which the ends are most
 TRUTH = TileType((), "i1")
@@ -56,10 +56,10 @@ def predicate_masks(program: TileProgram) -> TileProgram:
 
 
 class _Rewriter:
-    def __init__(self, program: TileProgram, purity: Purity) -> None:
-        self.program, self.purity = program, purity
-        self.scalars, self.write = Scalars(program, purity), Writer(program)
-        self.guarded = amending(program)
+    def __init__(self, program: TileProgram, uniformity: Uniformity) -> None:
+        self.program, self.uniformity = program, uniformity
+        self.scalars, self.write = Scalars(program, uniformity), OpWriter(program)
+        self.guarded = only_for_updates(program)
         loops = [item for item in program.body if isinstance(item, Loop)]
         self.left = {carry.result for loop in loops for carry in loop.carried}
 
@@ -90,22 +90,22 @@ class _Rewriter:
         assert found is not None
         kind = self.program.type_of(op.results[0])
         masked = self.write.op("select", op.operands, kind, op.line, op.name)
-        amend = Op(op.id, "amend", (self.kept(op), masked, found), op.results, (), op.line, op.name)
-        self.write.made.append(amend)
+        predicated_update = Op(op.id, "update", (self.unmasked(op), masked, found), op.results, (), op.line, op.name)
+        self.write.made.append(predicated_update)
 
-    def kept(self, op: Op) -> int:
+    def unmasked(self, op: Op) -> int:
         """The operand of a select that is no constant: what the mask lets through."""
         yes, no = op.operands[1:]
-        return no if yes in self.purity.pure else yes
+        return no if yes in self.uniformity.pure else yes
 
     def condition(self, loop: Loop, op: Op) -> tuple[Holds, ...]:
         """What must hold for the select to change nothing; () if it cannot be said, or is no matter of iterations."""
-        mask, value = op.operands[0], self.kept(op)
+        mask, value = op.operands[0], self.unmasked(op)
         other = op.operands[1] if value == op.operands[2] else op.operands[2]
-        if other not in self.purity.pure or value in self.purity.pure or mask not in self.purity.index:
+        if other not in self.uniformity.pure or value in self.uniformity.pure or mask not in self.uniformity.index:
             return ()
         readers = [v for item in self.program.ops() for v in reads(item)] + [c.yielded for c in loop.carried]
-        if readers.count(value) != 1 or not may_be_amended(self.program, self.purity, loop, value):
+        if readers.count(value) != 1 or not may_be_updated(self.program, self.uniformity, loop, value):
             return ()
         holds = self.everywhere(mask, value == op.operands[1])
         if holds is None or not any(self.varies(loop, one) for one in holds):
@@ -118,7 +118,7 @@ class _Rewriter:
 
     def everywhere(self, mask: int, truth: bool) -> tuple[Holds, ...] | None:
         """What must hold for all elements of a mask to be `truth`; None if that is not known."""
-        op = self.purity.makers.get(mask)
+        op = self.uniformity.makers.get(mask)
         if op is None:
             return None
         if op.kind in SHOWN:
@@ -139,10 +139,10 @@ class _Rewriter:
 
     def ends(self, value: int) -> Ends | None:
         """The ends of a tile of index arithmetic; None if they are not known."""
-        if value in self.purity.uniform:
+        if value in self.uniformity.uniform:
             number = self.scalars.polynomial(value)
             return number, number
-        op = self.purity.makers.get(value)
+        op = self.uniformity.makers.get(value)
         if op is None:
             return None
         if op.kind in SHOWN:

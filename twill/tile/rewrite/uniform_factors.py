@@ -29,11 +29,11 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from twill.tile.compact import compact
+from twill.tile.dead_code import compact
 from twill.tile.program import Loop, Op, TileProgram, TileType, walk
-from twill.tile.rewrite.shift_rules import numbers_of
-from twill.tile.rewrite.writer import Writer
-from twill.tile.uniformity import Purity, classify
+from twill.tile.rewrite.rescale_rules import numbers_of
+from twill.tile.rewrite.writer import OpWriter
+from twill.tile.uniformity import Uniformity, classify
 from twill.tile.vocabulary import ELEMENTWISE, NATURAL, REDUCE
 
 LOG2_E = 1.4426950408889634
@@ -119,9 +119,9 @@ def weight(op: Op) -> int:
 
 
 class _Collector:
-    def __init__(self, program: TileProgram, purity: Purity) -> None:
-        self.program, self.purity = program, purity
-        self.write = Writer(program)
+    def __init__(self, program: TileProgram, uniformity: Uniformity) -> None:
+        self.program, self.uniformity = program, uniformity
+        self.write = OpWriter(program)
         self.spans = spans(program)
         self.lines: dict[int, Line] = {}
         self.applied: dict[Line, int] = {}
@@ -330,13 +330,15 @@ class _Collector:
     def scalar(self, value: int) -> int | None:
         """The uniform scalar that all elements of a tile are."""
         maker = self.write.makers.get(value)
-        if maker is None or maker.kind != "splat" or maker.operands[0] not in self.purity.uniform:
+        if maker is None or maker.kind != "splat" or maker.operands[0] not in self.uniformity.uniform:
             return None
         return maker.operands[0]
 
     def is_float(self, value: int) -> bool:
         """Whether it is data in float32, no index arithmetic and no constant."""
-        return self.program.type_of(value).element == "f32" and value not in self.purity.pure | self.purity.uniform
+        return (
+            self.program.type_of(value).element == "f32" and value not in self.uniformity.pure | self.uniformity.uniform
+        )
 
 
 def spans(program: TileProgram) -> dict[int, Span]:

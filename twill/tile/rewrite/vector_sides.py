@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twill.tile.program import Loop, Op, TileProgram
-from twill.tile.rewrite.writer import Writer
-from twill.tile.uniformity import Purity, classify
+from twill.tile.rewrite.writer import OpWriter
+from twill.tile.uniformity import Uniformity, classify
 from twill.tile.vocabulary import ELEMENTWISE
 
 ROWS, COLUMNS = "rows", "columns"
@@ -27,7 +27,7 @@ def separate_sides(program: TileProgram) -> TileProgram:
     twice = {value for value, wanted in sides.wanted.items() if len(wanted) == 2 and sides.repeatable(value)}
     if not twice:
         return program
-    write = Writer(program)
+    write = OpWriter(program)
     copies = {value: write.value_like(value) for value in sorted(twice)}
     body = _block(program.body, sides, copies, write)
     made = replace(program, body=body, values=tuple(write.values))
@@ -39,7 +39,7 @@ class _Sides:
     """wanted: along which sides of matrices each vector of data is used, itself or what is computed of it."""
 
     program: TileProgram
-    purity: Purity
+    uniformity: Uniformity
 
     def __post_init__(self) -> None:
         self.wanted: dict[int, set[str]] = {}
@@ -62,20 +62,20 @@ class _Sides:
 
     def is_vector(self, value: int) -> bool:
         """Whether it is a vector of data: index arithmetic is made wherever it is used."""
-        return len(self.program.type_of(value).shape) == 1 and value not in self.purity.pure
+        return len(self.program.type_of(value).shape) == 1 and value not in self.uniformity.pure
 
     def repeatable(self, value: int) -> bool:
         """Whether it may be made twice: it is loaded, or computed of such vectors and numbers."""
-        maker = self.purity.makers.get(value)
+        maker = self.uniformity.makers.get(value)
         if maker is None:
             return False
         if maker.kind == "tile_load":
-            return all(operand in self.purity.pure or self.repeatable(operand) for operand in maker.operands)
-        data = (o for o in maker.operands if o not in self.purity.uniform and o not in self.purity.pure)
+            return all(operand in self.uniformity.pure or self.repeatable(operand) for operand in maker.operands)
+        data = (o for o in maker.operands if o not in self.uniformity.uniform and o not in self.uniformity.pure)
         return maker.kind in ELEMENTWISE and all(map(self.repeatable, data))
 
 
-def _block(items: Items, sides: _Sides, copies: dict[int, int], write: Writer) -> Items:
+def _block(items: Items, sides: _Sides, copies: dict[int, int], write: OpWriter) -> Items:
     made: list[Op | Loop] = []
     for item in items:
         if isinstance(item, Loop):

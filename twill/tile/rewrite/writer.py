@@ -11,7 +11,7 @@ I32 = TileType((), "i32")
 
 
 @dataclass
-class Writer:
+class OpWriter:
     """Numbers values and operations past those of `program`. made: the operations written, in order; a caller may
     begin a new list. makers: the operation that makes a value, old and new."""
 

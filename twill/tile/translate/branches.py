@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 from twill.tile.mlir import RawBlock, RawOp, RawValue
 from twill.tile.program import TileType
-from twill.tile.translate.builder import Condition, Emitter, Literal, Made
+from twill.tile.translate.builder import Condition, Literal, Made, ProgramBuilder
 from twill.tile.translate.refusals import refuse, refuse_choice
 
-Translate = Callable[[RawOp, Emitter], None]
+Translate = Callable[[RawOp, ProgramBuilder], None]
 
 
 OFFSET = TileType((), "i64")
 
 
 @dataclass(frozen=True)
-class Edge:
+class BranchEdge:
     """A way into a block: under which condition it is taken, and what it passes to the block's arguments."""
 
     condition: Condition
@@ -33,7 +33,7 @@ class Edge:
     branch: RawOp
 
 
-def conditional(op: RawOp, emitter: Emitter, translate: Translate) -> None:
+def conditional(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> None:
     """`scf.if condition` with a block for each side; the second may be missing. Binds its results."""
     literal = emitter.literal(op.operands[0])
     given: list[tuple[Made, ...]] = []
@@ -53,9 +53,9 @@ def conditional(op: RawOp, emitter: Emitter, translate: Translate) -> None:
         emitter.bind(raw, chosen)
 
 
-def blocks_without_loops(file: str, blocks: Sequence[RawBlock], emitter: Emitter, translate: Translate) -> None:
+def blocks_without_loops(file: str, blocks: Sequence[RawBlock], emitter: ProgramBuilder, translate: Translate) -> None:
     """The blocks of a function that branch forward only. Refuses those of a loop that was not written as one."""
-    ways: dict[int, list[Edge]] = {0: [Edge((), (), blocks[0].operations[-1])]}
+    ways: dict[int, list[BranchEdge]] = {0: [BranchEdge((), (), blocks[0].operations[-1])]}
     for number in in_order(file, blocks):
         edges = ways.get(number, [])
         if not edges:  # nothing leads here
@@ -91,17 +91,17 @@ def in_order(file: str, blocks: Sequence[RawBlock]) -> list[int]:
     return order[::-1]
 
 
-def _ways_out(last: RawOp, condition: Condition, emitter: Emitter) -> list[tuple[int, Edge]]:
+def _ways_out(last: RawOp, condition: Condition, emitter: ProgramBuilder) -> list[tuple[int, BranchEdge]]:
     """Where a block's last operation leads to."""
     if last.name == "cf.br":
-        return [(last.successors[0], Edge(condition, tuple(map(emitter.made, last.operands)), last))]
+        return [(last.successors[0], BranchEdge(condition, tuple(map(emitter.made, last.operands)), last))]
     if last.name != "cf.cond_br":
         return []
     counts = last.attributes["operandSegmentSizes"]
     operands = list(map(emitter.made, last.operands[1:]))
     passed = (tuple(operands[: counts[1]]), tuple(operands[counts[1] :]))
     literal = emitter.literal(last.operands[0])
-    ways: list[tuple[int, Edge]] = []
+    ways: list[tuple[int, BranchEdge]] = []
     for truth, target, values in zip((True, False), last.successors, passed, strict=True):
         if literal is None:
             taken: Condition = (*condition, (emitter.value(last.operands[0]), truth))
@@ -109,11 +109,11 @@ def _ways_out(last: RawOp, condition: Condition, emitter: Emitter) -> list[tuple
             taken = condition
         else:
             continue
-        ways.append((target, Edge(taken, values, last)))
+        ways.append((target, BranchEdge(taken, values, last)))
     return ways
 
 
-def _enter(block: RawBlock, edges: Sequence[Edge], emitter: Emitter) -> None:
+def _enter(block: RawBlock, edges: Sequence[BranchEdge], emitter: ProgramBuilder) -> None:
     """Binds the arguments of a block to what came along the way that was taken."""
     for number, raw in enumerate(block.arguments):
         made = edges[0].passed[number]
@@ -124,7 +124,7 @@ def _enter(block: RawBlock, edges: Sequence[Edge], emitter: Emitter) -> None:
         emitter.bind(raw, made)
 
 
-def _any(conditions: list[Condition], emitter: Emitter, branch: RawOp) -> Condition:
+def _any(conditions: list[Condition], emitter: ProgramBuilder, branch: RawOp) -> Condition:
     """That one of the conditions holds."""
     merged = conditions[0]
     for other in conditions[1:]:
@@ -139,7 +139,7 @@ def _any(conditions: list[Condition], emitter: Emitter, branch: RawOp) -> Condit
     return merged
 
 
-def choose(op: RawOp, emitter: Emitter, condition: int, sides: Sequence[Made], raw: RawValue) -> Made:
+def choose(op: RawOp, emitter: ProgramBuilder, condition: int, sides: Sequence[Made], raw: RawValue) -> Made:
     """The first side where the condition holds, else the second one. Refuses to choose between tensors."""
     first, second = sides
     if first == second:
@@ -152,7 +152,7 @@ def choose(op: RawOp, emitter: Emitter, condition: int, sides: Sequence[Made], r
     return emitter.emit(op, "select", operands, [raw.type])[0]
 
 
-def _pointer(op: RawOp, emitter: Emitter, condition: int, sides: tuple[Made, Made], raw: RawValue) -> int:
+def _pointer(op: RawOp, emitter: ProgramBuilder, condition: int, sides: tuple[Made, Made], raw: RawValue) -> int:
     """The pointer of one of two sides that point into the same tensor: the offset is chosen."""
     first, second = sides
     if isinstance(first, Literal) or isinstance(second, Literal) or raw.type.shape:
@@ -165,7 +165,7 @@ def _pointer(op: RawOp, emitter: Emitter, condition: int, sides: tuple[Made, Mad
     return emitter.emit(op, "add_pointer", (base, offset), [raw.type])[0]
 
 
-def _sum(op: RawOp, emitter: Emitter, offsets: Sequence[int]) -> int:
+def _sum(op: RawOp, emitter: ProgramBuilder, offsets: Sequence[int]) -> int:
     """The sum of offsets, in 64 bits."""
     wide = [emitter.widened(op, offset) for offset in offsets]
     total = wide[0] if wide else emitter.constant(Literal(0, OFFSET))

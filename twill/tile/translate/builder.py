@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from twill.kernel.specialization import Specialization
-from twill.tile.compact import compact
+from twill.tile.dead_code import compact
 from twill.tile.mlir import RawOp, RawValue
 from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
 from twill.tile.settled import settled
@@ -31,7 +31,7 @@ Condition = tuple[tuple[int, bool], ...]
 TRUTH = TileType((), "i1")
 
 
-class Emitter:
+class ProgramBuilder:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
     file: the kernel's file, for errors. in_loop: whether a loop is open. unsigned: raw values that are descriptors of

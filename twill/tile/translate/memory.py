@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twill.tile.mlir import RawOp
-from twill.tile.translate.builder import Attribute, Emitter, Made
+from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
 from twill.tile.translate.operations import Rule
 
 # Triton's enumerations, by their value in the IR.
@@ -15,23 +15,23 @@ PADDINGS = {1: "zero", 2: "nan"}
 GUARDED = frozenset({"load", "store", "atomic_add", "descriptor_store", "descriptor_reduce"})
 
 
-def load(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.load pointer [mask [other]]`."""
     return None if op.attributes.get("isVolatile") else _raw(op, emitter, "load")
 
 
-def atomic(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.atomic_rmw pointer value [mask]`: additions only."""
     return _raw(op, emitter, "atomic_add") if op.attributes["atomic_rmw_op"] in ATOMIC_ADDS else None
 
 
-def make_descriptor(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def make_descriptor(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.make_tensor_descriptor base shape... strides...`; padding: what is read outside the tensor."""
     padding = PADDINGS.get(op.attributes.get("padding", 1))
     return _raw(op, emitter, "make_descriptor", padding=padding) if padding else None
 
 
-def descriptor_reduce(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def descriptor_reduce(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.descriptor_reduce desc value index...`; signed: 0 where integers are compared as unsigned ones."""
     combine = DESCRIPTOR_REDUCTIONS.get(op.attributes["kind"])
     if combine in ("min", "max") and op.operands[0] in emitter.unsigned:
@@ -44,7 +44,7 @@ def raw(kind: str) -> Rule:
     return lambda op, emitter: _raw(op, emitter, kind)
 
 
-def _raw(op: RawOp, emitter: Emitter, kind: str, **attributes: Attribute) -> tuple[int, ...]:
+def _raw(op: RawOp, emitter: ProgramBuilder, kind: str, **attributes: Attribute) -> tuple[int, ...]:
     operands = [emitter.value(operand) for operand in op.operands]
     guard = emitter.guard(op) if kind in GUARDED else None
     if guard is not None:

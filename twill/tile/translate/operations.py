@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from twill.tile.fold import fold, identity
 from twill.tile.mlir import Dense, RawOp
 from twill.tile.translate.branches import choose
-from twill.tile.translate.builder import Attribute, Emitter, Literal, Made
+from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 
-Rule = Callable[[RawOp, Emitter], tuple[Made, ...] | None]
+Rule = Callable[[RawOp, ProgramBuilder], tuple[Made, ...] | None]
 
 
 def elementwise(kind: str, **attributes: Attribute) -> Rule:
     """`kind` applied to the operands element by element; folded if all of them are known."""
 
-    def rule(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+    def rule(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
         result = op.results[0].type
         known = [literal.number if literal else None for literal in map(emitter.literal, op.operands)]
         numbers = [number for number in known if number is not None]
@@ -39,7 +39,7 @@ def elementwise(kind: str, **attributes: Attribute) -> Rule:
 def view(kind: str, *names: str) -> Rule:
     """A view: `names` are the MLIR attributes it keeps. A view of a literal is a literal."""
 
-    def rule(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+    def rule(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
         literal = emitter.literal(op.operands[0])
         if literal and len(op.operands) == 1:
             return tuple(Literal(literal.number, result.type) for result in op.results)
@@ -53,19 +53,19 @@ def source(kind: str, *names: str) -> Rule:
     return lambda op, emitter: _emit(op, emitter, kind, {name: op.attributes[name] for name in names})
 
 
-def _emit(op: RawOp, emitter: Emitter, kind: str, attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
+def _emit(op: RawOp, emitter: ProgramBuilder, kind: str, attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
     operands = [emitter.value(operand) for operand in op.operands]
     return emitter.emit(op, kind, operands, [result.type for result in op.results], tuple(attributes.items()))
 
 
-def constant(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def constant(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """A scalar, or a tile whose elements are all the same."""
     value = op.attributes["value"]
     number = value.value if isinstance(value, Dense) else value
     return None if number is None else (Literal(number, op.results[0].type),)
 
 
-def poison(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+def poison(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     """A value that nothing may depend on: zero is one of its values."""
     kind = op.results[0].type
     return (Literal(0 if kind.element.startswith("i") else 0.0, kind),)
@@ -77,14 +77,14 @@ FLOAT_PREDICATES = ("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
                     "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true")  # fmt: skip
 
 
-def compare_integers(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def compare_integers(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`arith.cmpi`: predicate, and whether the operands are signed (1 where it makes no difference)."""
     predicate = INTEGER_PREDICATES[op.attributes["predicate"]]
     signed = SIGNED.get(predicate[0], 1)
     return elementwise("compare", predicate=predicate[-2:], signed=signed)(op, emitter)
 
 
-def compare_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def compare_floats(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`arith.cmpf`. unordered: the answer if an operand is NaN, where it is not Python's own."""
     predicate = FLOAT_PREDICATES[op.attributes["predicate"]]
     if predicate in ("false", "true", "ord", "uno"):
@@ -95,7 +95,7 @@ def compare_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     return elementwise("compare", predicate=name, **attributes)(op, emitter)
 
 
-def subtract_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def subtract_floats(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`arith.subf`. Minus zero less x is a negation. (Triton 3.6 spells `-x` as `0 - x`, and that is what it computes:
     of zero it is zero, where the negation of Triton 3.9 gives minus zero.)
     """
@@ -105,7 +105,7 @@ def subtract_floats(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     return elementwise("sub")(op, emitter)
 
 
-def select(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def select(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`arith.select condition x y`; of scalar pointers, too."""
     if not op.results[0].type.element.startswith("ptr:") or op.results[0].type.shape:
         return elementwise("select")(op, emitter)
@@ -114,7 +114,7 @@ def select(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     return (choose(op, emitter, emitter.value(condition), sides, op.results[0]),)
 
 
-def float_cast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def float_cast(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.fp_to_fp`: rounds to nearest even unless attribute rounding says "rtz" (towards zero)."""
     if op.attributes.get("rounding") != 0:
         return elementwise("cast")(op, emitter)
@@ -127,7 +127,7 @@ def float_cast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
 TOWARDS_ZERO = frozenset({("f32", "bf16"), ("f32", "f16"), ("f32", "f8e5m2")})
 
 
-def bitcast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def bitcast(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.bitcast`. Pointers to truth values become pointers to bytes; no other pointer changes its type."""
     source, result = emitter.type_of(op.operands[0]).element, op.results[0].type.element
     if source.startswith("ptr:") and (source, result) != ("ptr:i1", "ptr:i8"):
@@ -135,7 +135,7 @@ def bitcast(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     return elementwise("bitcast")(op, emitter)
 
 
-def clamp(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def clamp(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.clampf x low high`."""
     attributes: dict[str, Attribute] = {"propagate_nan": 1} if op.attributes.get("propagateNan") else {}
     return elementwise("clamp", **attributes)(op, emitter)
@@ -152,7 +152,7 @@ LIBDEVICE = {
 PRECISE: dict[str, dict[str, Attribute]] = {"exp": {"accurate": 1}}
 
 
-def libdevice(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def libdevice(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.extern_elementwise` of a function that the vocabulary has.
 
     libdevice reduces the range of its exponential; Triton's own does not, and neither does libdevice's fast one. The
@@ -189,7 +189,7 @@ def combiner(op: RawOp) -> tuple[str, dict[str, Attribute]] | None:
     return COMBINERS.get(combine.name)
 
 
-def reduce(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def reduce(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.reduce`: axis, combine."""
     found = combiner(op)
     if found is None:
@@ -197,7 +197,7 @@ def reduce(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     return _emit(op, emitter, "reduce", {"axis": op.attributes["axis"], "combine": found[0], **found[1]})
 
 
-def scan(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def scan(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.scan`: axis, combine, reverse."""
     found = combiner(op)
     if found is None:
@@ -210,7 +210,7 @@ def scan(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
-def dot(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
+def dot(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.dot a b c` of matrices. The precision matters for f32 operands only; others are exact."""
     left = emitter.type_of(op.operands[0])
     if len(left.shape) != 2:
@@ -225,7 +225,7 @@ def dot(op: RawOp, emitter: Emitter) -> tuple[Made, ...] | None:
     return _emit(op, emitter, "dot", attributes)
 
 
-def split(op: RawOp, emitter: Emitter) -> tuple[Made, ...]:
+def split(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     """`tt.split`: the two halves of the last axis, each a slice."""
     operand = emitter.value(op.operands[0])
     axis = len(emitter.type_of(op.operands[0]).shape) - 1

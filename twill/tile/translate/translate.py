@@ -17,7 +17,7 @@ from twill.tile.mlir import RawBlock, RawOp, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
 from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, conditional
-from twill.tile.translate.builder import Emitter, Literal
+from twill.tile.translate.builder import Literal, ProgramBuilder
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
@@ -45,13 +45,13 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     if kernel is None:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
     blocks = kernel.regions[0]
-    emitter = Emitter(spec.file)
+    emitter = ProgramBuilder(spec.file)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
 
 
-def _arguments(spec: Specialization, block: RawBlock, emitter: Emitter) -> tuple[Argument, ...]:
+def _arguments(spec: Specialization, block: RawBlock, emitter: ProgramBuilder) -> tuple[Argument, ...]:
     """The runtime arguments: a host descriptor comes with the shape and strides of its tensor."""
     names: list[tuple[str, int]] = []
     divisors = dict(spec.divisibility)
@@ -81,7 +81,7 @@ def _descriptor_fields(name: str, kind: str) -> list[tuple[str, int]]:
     return [*shape, *((f"{name}.stride.{axis}", outer if axis < rank - 1 else 1) for axis in range(rank))]
 
 
-def _translate(op: RawOp, emitter: Emitter) -> None:
+def _translate(op: RawOp, emitter: ProgramBuilder) -> None:
     if op.name in IGNORED:
         return
     file, emitter.line = emitter.file, op.line
@@ -101,7 +101,7 @@ def _translate(op: RawOp, emitter: Emitter) -> None:
         emitter.bind(raw, value)
 
 
-def _loop(file: str, op: RawOp, emitter: Emitter) -> None:
+def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
     """`scf.for lower upper step inits` with a block of (induction, carried values)."""
     if unread(op):
         refuse_attribute(file, op, unread(op))
@@ -131,7 +131,7 @@ def _loop(file: str, op: RawOp, emitter: Emitter) -> None:
     emitter.append(Loop(emitter.next_id(), induction, lower, upper, step, carried, body, op.line))
 
 
-def _counts(op: RawOp, emitter: Emitter) -> range | None:
+def _counts(op: RawOp, emitter: ProgramBuilder) -> range | None:
     """The values of a loop's induction variable, if they are known now and not too many to be written out."""
     bounds = [emitter.literal(operand) for operand in op.operands[:3]]
     numbers = [int(bound.number) for bound in bounds if bound is not None]
@@ -140,7 +140,7 @@ def _counts(op: RawOp, emitter: Emitter) -> range | None:
     return range(*numbers)
 
 
-def _unrolled(op: RawOp, counts: range, emitter: Emitter) -> None:
+def _unrolled(op: RawOp, counts: range, emitter: ProgramBuilder) -> None:
     """The iterations of a loop one after the other: what a nest of loops needs to be a loop."""
     block = op.regions[0][0]
     induction, *arguments = block.arguments

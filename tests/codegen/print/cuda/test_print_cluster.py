@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.warp_programs import clustered_gemm, gemm
 from twill.codegen.compile.nvrtc import compile_cubin
 from twill.codegen.print.cuda.printer import print_cuda
-from twill.codegen.warp.pairs import Seat, paired
+from twill.codegen.warp.pairs import ClusterMember, paired
 from twill.codegen.warp.program import NEIGHBOUR, PRESENT, Cluster
 from twill.tile.interpret.sequential import instances
 
@@ -43,8 +43,8 @@ def test_the_printed_arithmetic_is_that_of_pairs(first: int, second: int, third:
         ids = [instance % sizes[0], instance // sizes[0] % sizes[1], instance // (sizes[0] * sizes[1])]
         start = 2 * ids[axis]
         for cta in range(2):
-            seat = Seat(cluster, cta, grid)
+            member = ClusterMember(cluster, cta, grid)
             ids[axis] = min(start + cta, grid[axis] - 1)
-            assert tuple(ids) == seat.index(pair)
+            assert tuple(ids) == member.index(pair)
             named = {PRESENT: int(start + cta < grid[axis]), NEIGHBOUR: min(start + 1 - cta, grid[axis] - 1)}
-            assert named == seat.names(pair)
+            assert named == member.names(pair)

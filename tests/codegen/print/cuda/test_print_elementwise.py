@@ -10,7 +10,7 @@ from tests.printed_programs import arguments, compute, simple
 from twill import exc
 from twill.codegen.compile.nvrtc import compile_cubin
 from twill.codegen.print.cuda.elements import BYTES
-from twill.codegen.print.cuda.print_elementwise import PRINTERS, Operation, print_elementwise
+from twill.codegen.print.cuda.print_elementwise import PRINTERS, ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Blocked
@@ -24,7 +24,7 @@ INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 
 def text(kind: str, element: str, count: int = 2, result: str = "", **attributes: int | float | str) -> str:
     names = ("a", "b", "c")[:count]
-    made = print_elementwise(Operation(kind, names, (element,) * count, result or element, attributes))
+    made = print_elementwise(ElementwiseOperation(kind, names, (element,) * count, result or element, attributes))
     return made.text
 
 
@@ -80,9 +80,9 @@ def test_predicates_become_one_or_minus_one_as_signs_say() -> None:
 
 
 def test_results_of_small_types_are_rounded_where_the_operation_can_leave_them() -> None:
-    add = Operation("add", ("a", "b"), ("bf16", "bf16"), "bf16", {})
-    least = Operation("min", ("a", "b"), ("bf16", "bf16"), "bf16", {})
-    cut = Operation("cast", ("a",), ("f32",), "bf16", {"rounding": "rtz"})
+    add = ElementwiseOperation("add", ("a", "b"), ("bf16", "bf16"), "bf16", {})
+    least = ElementwiseOperation("min", ("a", "b"), ("bf16", "bf16"), "bf16", {})
+    cut = ElementwiseOperation("cast", ("a",), ("f32",), "bf16", {"rounding": "rtz"})
     assert [print_elementwise(op).exact for op in (add, least, cut)] == [False, True, True]
 
 

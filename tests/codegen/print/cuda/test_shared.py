@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.printed_programs import gemm
 from twill.codegen.print.cuda.names import Names
-from twill.codegen.print.cuda.shared import Shared, barriers_at, of_section
+from twill.codegen.print.cuda.shared import SharedAddresses, barriers_at, of_section
 from twill.codegen.print.sections import Section
 
 
@@ -20,7 +20,7 @@ def test_barriers_lie_behind_the_buffers_and_never_overlap() -> None:
 
 def test_what_differs_is_a_constant_of_the_section() -> None:
     program, names = gemm(), Names()
-    shared = Shared.of(program, names)
+    shared = SharedAddresses.of(program, names)
     section = Section((1, 2), program.groups[1], buffers={0: (0, 1)}, arefs={0: (0, 0)})
     own, lines = of_section(shared, program, section, "consumer", names)
     (line,) = lines

@@ -110,6 +110,6 @@ def test_seeded_faults_of_clusters_are_found() -> None:
 def test_the_second_of_half_a_pair_reads_and_waits_but_does_not_store() -> None:
     trial = next(trial for trial in launched() if trial.launch.grid[0] == 1 and trial.launch.scalars["K"])
     did: list[tuple[int, str]] = []
-    run(pair(), trial.launch, watch=lambda actor, stmt: did.append((actor.machine.seat.rank, type(stmt).__name__)))
+    run(pair(), trial.launch, watch=lambda actor, stmt: did.append((actor.machine.member.rank, type(stmt).__name__)))
     assert (1, "TmaLoad") in did and (1, "Multiply") in did
     assert (0, "TmaStore") in did and (1, "TmaStore") not in did

@@ -7,7 +7,7 @@ import pytest
 
 from tests.golden_schedules import Example, kernel
 from twill.codegen.verify.abstract.results import CHUNK, difference
-from twill.codegen.verify.abstract.rounding import narrowed_for_products
+from twill.codegen.verify.abstract.rounding import narrowed_for_mmas
 from twill.tile.interpret.arithmetic import Array, rounded
 
 SIZE = 64 * CHUNK
@@ -90,4 +90,4 @@ def test_integers_are_the_same_or_not() -> None:
 def test_what_is_narrowed_for_products_is_known(file: str, spec: str, narrowed: int) -> None:
     """P of both loops as they were written, P and dS; results that are stored are not."""
     program = kernel(Example(f"examples/{file}.py", spec)).program
-    assert len(narrowed_for_products(program.original or program)) == narrowed
+    assert len(narrowed_for_mmas(program.original or program)) == narrowed

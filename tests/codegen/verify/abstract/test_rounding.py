@@ -16,7 +16,7 @@ from twill.kernel.specialization import problem_of
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.tile.rewrite import precision as rewriting
-from twill.tile.rewrite.precision import PARTS, split_products
+from twill.tile.rewrite.precision import PARTS, split_mmas
 
 BOUNDS = {
     "bf16x3": 3 * 2.0**-16 + 2 * 2.0**-24 + 2.0**-32,
@@ -32,7 +32,7 @@ def verdict(precision: str, form: str, seed: int) -> str:
     shaken = {name: array.copy() for name, array in data.items()}
     run_shaken(program, (1,), shaken, {}, frozenset())
     moved = shaken["D"].reshape(64, 1024)[:, :64]
-    ours = result(split_products(product(form)), data)
+    ours = result(split_mmas(product(form)), data)
     return difference(ours.ravel(), result(program, data).ravel(), moved.ravel(), "f32")
 
 
@@ -53,8 +53,8 @@ def test_a_product_of_parts_is_right_as_it_is_made(precision: str, seed: int) ->
 def test_a_product_that_is_missing_is_found(
     precision: str, missing: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = tuple(pair for pair in PARTS[precision] if pair != missing)
-    monkeypatch.setattr(rewriting, "PARTS", {**PARTS, precision: kept})
+    retained = tuple(pair for pair in PARTS[precision] if pair != missing)
+    monkeypatch.setattr(rewriting, "PARTS", {**PARTS, precision: retained})
     assert verdict(precision, precision, seed=0)
 
 
@@ -68,7 +68,7 @@ def test_parts_are_bounded_in_the_worst_case_too() -> None:
     worst = np.float32(1 + 2.0**-8 + 2.0**-16)
     data = {name: np.full_like(array, worst if name in "AB" else 0) for name, array in tensors(program).items()}
     exact = 64 * float(worst) ** 2
-    off = abs(float(result(split_products(program), data)[0, 0]) - exact)
+    off = abs(float(result(split_mmas(program), data)[0, 0]) - exact)
     assert 0.5 * exact * 2.0**-16 < off < exact * BOUNDS["bf16x3"]
 
 

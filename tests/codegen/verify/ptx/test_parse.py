@@ -6,9 +6,18 @@ import pytest
 
 from tests.ptx_programs import HEAD, kernel
 from twill.codegen.verify.ptx.build import build
-from twill.codegen.verify.ptx.memory import Global
+from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.parse import parse
-from twill.codegen.verify.ptx.program import Address, FloatImmediate, Immediate, Negated, Pair, Register, Symbol, Vector
+from twill.codegen.verify.ptx.program import (
+    AddressOperand,
+    DestinationPair,
+    FloatImmediate,
+    Immediate,
+    Negated,
+    PtxSymbol,
+    Register,
+    Vector,
+)
 from twill.exc import MalformedPtx, UnsupportedPtx
 
 
@@ -24,12 +33,12 @@ def test_operands_of_every_kind() -> None:
     )
     shuffle, load, add, copy, move, _ = module.function("k").instructions
     assert shuffle.guard == Negated(Register("%p1")) and shuffle.opcode == "shfl.sync.bfly.b32"
-    assert shuffle.operands[0] == Pair(Register("%r1"), Register("%p2"))
+    assert shuffle.operands[0] == DestinationPair(Register("%r1"), Register("%p2"))
     assert [o.value for o in shuffle.operands[2:] if isinstance(o, Immediate)] == [31, 31, -1]
-    assert load.operands == (Vector((Register("%f1"), Register("%f2"))), Address(Register("%r3"), -16))
+    assert load.operands == (Vector((Register("%f1"), Register("%f2"))), AddressOperand(Register("%r3"), -16))
     assert add.operands[2] == FloatImmediate(1.5, 32)
-    assert copy.operands[0] == Address(Register("%rd1"), 0, (Register("%r4"), Register("%r5")))
-    assert copy.operands[1] == Address(Symbol("memory"), 32)
+    assert copy.operands[0] == AddressOperand(Register("%rd1"), 0, (Register("%r4"), Register("%r5")))
+    assert copy.operands[1] == AddressOperand(PtxSymbol("memory"), 32)
     assert move.operands[1] == FloatImmediate(-1.5, 64)
 
 
@@ -84,7 +93,7 @@ def test_what_is_no_ptx_is_refused_with_its_line(body: str) -> None:
 def test_what_is_not_executed_is_refused_with_its_line_before_anything_runs(instruction: str) -> None:
     module = parse(kernel(f"{instruction};"))
     with pytest.raises(UnsupportedPtx, match=r"PTX:\d+: "):
-        build(module, module.function("k"), Global())
+        build(module, module.function("k"), GlobalMemory())
 
 
 def test_a_function_that_is_called_is_refused() -> None:

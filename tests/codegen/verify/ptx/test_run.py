@@ -16,7 +16,7 @@ from tests.ptx_programs import kernel, rules, run
 from twill.codegen.verify.ptx import findings
 from twill.codegen.verify.ptx.findings import RULES
 from twill.codegen.verify.ptx.parse import parse
-from twill.codegen.verify.ptx.run import Launch, MapOf, Pointer, Result, execute
+from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch, Result, execute
 from twill.codegen.verify.ptx.units.formats import decode, encode
 
 OUT = "mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [out]; mad.wide.u32 %rd2, %r0, 4, %rd1;"
@@ -246,7 +246,7 @@ def test_a_barrier_that_some_never_reach_is_a_deadlock() -> None:
 
 def test_a_program_without_an_end_is_stopped() -> None:
     module = parse(kernel("AGAIN: mov.u32 %r1, 0; bra.uni AGAIN;"))
-    result = execute(module, "k", Launch([Pointer("out")], ZEROS, (1, 1, 1), 32, blocks=5000))
+    result = execute(module, "k", PtxLaunch([PointerArgument("out")], ZEROS, (1, 1, 1), 32, blocks=5000))
     (finding,) = result.findings
     assert finding.rule == "endless" and "32 threads from 0 to 31" in finding.message
 
@@ -493,7 +493,7 @@ def test_arguments_are_numbers_addresses_and_maps() -> None:
       ld.param.u64 %rd1, [out]; ld.param.f32 %f1, [x]; ld.param.u32 %r1, [n];
       st.global.f32 [%rd1], %f1; st.global.u32 [%rd1+4], %r1;
     """
-    result = run(body, ZEROS, [Pointer("out", 8), 1.5, -2], parameters=(".u64 out", ".f32 x", ".u32 n"))
+    result = run(body, ZEROS, [PointerArgument("out", 8), 1.5, -2], parameters=(".u64 out", ".f32 x", ".u32 n"))
     assert result.tensors["out"][:4].tolist() == [0, 0, 0x3FC00000, 0xFFFFFFFE]
 
 

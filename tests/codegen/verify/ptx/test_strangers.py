@@ -15,7 +15,7 @@ from triton.compiler import ASTSource
 from tests import stranger_kernels
 from tests.ptx_programs import rules
 from twill.codegen.verify.ptx.parse import parse
-from twill.codegen.verify.ptx.run import Argument, Launch, MapOf, Pointer, Result, execute
+from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
 from twill.codegen.verify.ptx.units.formats import decode, encode
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -50,7 +50,7 @@ def run(
     kernel: Any, arguments: Sequence[Argument], tensors: Mapping[str, NDArray[Any]], grid: tuple[int, int, int]
 ) -> Result:
     threads, shared = 32 * kernel.metadata.num_warps, kernel.metadata.shared
-    return execute(parse(kernel.asm["ptx"]), kernel.metadata.name, Launch(arguments, tensors, grid, threads, shared))
+    return execute(parse(kernel.asm["ptx"]), kernel.metadata.name, PtxLaunch(arguments, tensors, grid, threads, shared))
 
 
 def halves(rng: np.random.Generator, *shape: int) -> NDArray[Any]:
@@ -67,7 +67,7 @@ def close(found: NDArray[Any], wanted: NDArray[Any], unit: float = 2.0**-8, besi
 
 
 def pointers(*names: str) -> list[Argument]:
-    return [Pointer(name) for name in names]
+    return [PointerArgument(name) for name in names]
 
 
 @pytest.mark.parametrize("aligned", [False, True])
@@ -165,5 +165,5 @@ def test_what_is_taken_out_of_a_strangers_text_is_found() -> None:
                        ("wgmma.wait_group.sync.aligned 0;", "wgmma-wait"), ("bar.sync \t0;", "order")):  # fmt: skip
         assert line in kernel.asm["ptx"]
         module = parse(kernel.asm["ptx"].replace(line, ""))
-        launch = Launch([*pointers(*"qkvo"), 100, 0.125], tensors, (1, 1, 1), threads, shared)
+        launch = PtxLaunch([*pointers(*"qkvo"), 100, 0.125], tensors, (1, 1, 1), threads, shared)
         assert rule in rules(execute(module, kernel.metadata.name, launch))

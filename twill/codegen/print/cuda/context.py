@@ -12,9 +12,9 @@ from twill.codegen.print.cuda.names import Names
 from twill.codegen.print.cuda.places import register
 from twill.codegen.print.cuda.print_expression import Leaf, literal, print_expression
 from twill.codegen.print.cuda.print_per_group import per_group
-from twill.codegen.print.cuda.shared import Shared
+from twill.codegen.print.cuda.shared import SharedAddresses
 from twill.codegen.print.cuda.wgmma import WgmmaShape
-from twill.codegen.print.cuda.writer import Writer
+from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.expression import Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
 from twill.codegen.warp.layout import Layout, elements_of
 from twill.codegen.warp.program import (
@@ -32,7 +32,7 @@ from twill.codegen.warp.program import (
 
 
 @dataclass
-class Context:
+class PrintContext:
     """One scope of one role. `inside` makes the next inner scope; text and shapes are common to all.
 
     place: the C name of a warp group's place in a role of several ("" of one).
@@ -40,8 +40,8 @@ class Context:
 
     program: WarpProgram
     group: WarpGroup
-    out: Writer
-    shared: Shared
+    out: TextWriter
+    shared: SharedAddresses
     arguments: Mapping[str, str]
     fragments: Mapping[int, str]
     indices: Mapping[int, Coefficients]
@@ -51,9 +51,9 @@ class Context:
     locals: dict[str, str]
     multiples: dict[str, int]  # what a local is known to be a multiple of
     place: str
-    block: Callable[[tuple[Stmt, ...], Context], None]
+    block: Callable[[tuple[Stmt, ...], PrintContext], None]
 
-    def inside(self) -> Context:
+    def inside(self) -> PrintContext:
         """A scope within this one."""
         return replace(self, names=self.names.inside(), locals=dict(self.locals), multiples=dict(self.multiples))
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from math import gcd
 
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.warp import multiples
 from twill.codegen.warp.expression import Expr, PerGroup
 from twill.codegen.warp.layout import Blocked, Layout
 from twill.codegen.warp.program import Compute, Copy, Fill, Operand, Range, Reg
 
 
-def multiple_of(expr: Expr, ctx: Context) -> int:
+def multiple_of(expr: Expr, ctx: PrintContext) -> int:
     """The largest known divisor; 0 if the expression is 0, which everything divides."""
     return multiples.multiple_of(expr, {a.name: a.divisibility for a in ctx.program.program.arguments}, ctx.multiples)
 
 
-def argument_multiple(name: str, ctx: Context) -> int:
+def argument_multiple(name: str, ctx: PrintContext) -> int:
     """Of an argument: an integer, or an address in bytes."""
     return next((a.divisibility for a in ctx.program.program.arguments if a.name == name), 1)
 
 
-def base_multiple(operand: Operand, ctx: Context) -> int:
+def base_multiple(operand: Operand, ctx: PrintContext) -> int:
     """Of a scalar, or of the base of a tile of indices (`twill.codegen.print.cuda.index_fragments`) in every thread."""
     return _multiple_of_base(operand, ctx, ())
 
 
-def _multiple_of_base(operand: Operand, ctx: Context, above: tuple[int, ...]) -> int:
+def _multiple_of_base(operand: Operand, ctx: PrintContext, above: tuple[int, ...]) -> int:
     """above: fragments that are being looked at; what they are made from themselves changes no divisor of the rest."""
     if not isinstance(operand, Reg):
         return multiple_of(operand, ctx)

@@ -5,8 +5,8 @@ Pairs are counted and walked as instances are without clusters; only then does a
 
 from __future__ import annotations
 
-from twill.codegen.print.cuda.context import Context
-from twill.codegen.print.cuda.writer import Writer
+from twill.codegen.print.cuda.context import PrintContext
+from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import NEIGHBOUR, PRESENT, Cluster
@@ -35,33 +35,33 @@ def meets_first(cluster: Cluster | None) -> bool:
     return cluster is not None and cluster.meets_first
 
 
-def print_cluster(cluster: Cluster, out: Writer) -> None:
+def print_cluster(cluster: Cluster, out: TextWriter) -> None:
     """What the whole CTA knows of its cluster, and how many pairs there are."""
     ctas = cluster.ctas
     out.line(f"const u32 cta = cluster_rank(), cluster = blockIdx.x / {ctas}, clusters = gridDim.x / {ctas};")
     out.line(f"const u32 pairs = (grid{cluster.axis} + {ctas - 1}) / {ctas};  // of neighbouring instances")
 
 
-def print_cluster_end(cluster: Cluster, out: Writer) -> None:
+def print_cluster_end(cluster: Cluster, out: TextWriter) -> None:
     """No CTA ends while another one may still write or arrive there."""
     if cluster.meets_last:
         out.line()
         out.line("cluster_sync();  // of all threads: nobody touches a CTA that has ended")
 
 
-def asked(ctx: Context) -> frozenset[str]:
+def asked(ctx: PrintContext) -> frozenset[str]:
     """What a warp group wants to know of its instance's pair."""
     blocks = (ctx.group.body, ctx.group.skip, ctx.group.finish)
     return frozenset(n.name for n in nodes(blocks) if isinstance(n, Local) and n.name in (PRESENT, NEIGHBOUR))
 
 
-def paired_axes(ctx: Context) -> set[int]:
+def paired_axes(ctx: PrintContext) -> set[int]:
     """The axis of the cluster if a warp group wants to know something of its pair."""
     cluster = ctx.program.cluster
     return {cluster.axis} if cluster is not None and asked(ctx) else set()
 
 
-def print_index(axis: int, value: str, ctx: Context) -> None:
+def print_index(axis: int, value: str, ctx: PrintContext) -> None:
     """A grid index of an instance. Along the axis of a cluster `value` is that of its pair, of which a CTA has its own
     instance; the last one twice where its neighbour is missing."""
     cluster, out, size = ctx.program.cluster, ctx.out, f"grid{axis}"

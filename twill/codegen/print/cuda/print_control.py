@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.multiples import multiple_of
-from twill.codegen.warp.program import Alike, If, Let, Pipeline, Stmt
+from twill.codegen.warp.program import CountReuse, If, Let, Pipeline, Stmt
 
 
-def print_let(stmt: Let, ctx: Context) -> None:
+def print_let(stmt: Let, ctx: PrintContext) -> None:
     """A constant of the scope."""
     value = ctx.expression(stmt.value)  # before the name changes its meaning
     name = ctx.define(stmt.name, multiple_of(stmt.value, ctx))
     ctx.out.line(f"const {value_type(stmt.value.element)} {name} = {value};")
 
 
-def declare_alike(stmt: Alike, ctx: Context) -> None:
+def declare_reuse_counts(stmt: CountReuse, ctx: PrintContext) -> None:
     """What lives from one program instance to the next: the values of the last one, and how many had them. With -1 the
     first instance has none before it, whatever its values are."""
     count = ctx.define(stmt.name)
@@ -24,7 +24,7 @@ def declare_alike(stmt: Alike, ctx: Context) -> None:
         ctx.out.line(f"i32 {_last(count, number)} = 0;")
 
 
-def print_alike(stmt: Alike, ctx: Context) -> None:
+def print_count_reuse(stmt: CountReuse, ctx: PrintContext) -> None:
     """The count, then the values for the next instance."""
     count, values = ctx.locals[stmt.name], [ctx.expression(value) for value in stmt.values]
     same = " && ".join(f"{_last(count, number)} == {value}" for number, value in enumerate(values)) or "true"
@@ -37,7 +37,7 @@ def _last(count: str, number: int) -> str:
     return f"{count}_last{number}"
 
 
-def print_if(stmt: If, ctx: Context) -> None:
+def print_if(stmt: If, ctx: PrintContext) -> None:
     """A guard."""
     condition = _bare(ctx.expression(stmt.condition))
     with ctx.out.block(f"if (__builtin_expect({condition}, 0))" if stmt.rare else f"if ({condition})"):
@@ -47,7 +47,7 @@ def print_if(stmt: If, ctx: Context) -> None:
             ctx.block(stmt.otherwise, ctx.inside())
 
 
-def print_pipeline(stmt: Pipeline, ctx: Context) -> None:
+def print_pipeline(stmt: Pipeline, ctx: PrintContext) -> None:
     """Prologue, steady state, epilogue; nothing of them without an iteration."""
     out, inner = ctx.out, ctx.inside()
     trip = inner.names.fresh(f"{stmt.name}_trip")
@@ -79,7 +79,7 @@ def print_pipeline(stmt: Pipeline, ctx: Context) -> None:
             _step(f"epilogue {j}", stmt, first + (f" + {j}" if j else ""), block, inner)
 
 
-def _step(title: str, stmt: Pipeline, k: str, block: tuple[Stmt, ...], ctx: Context) -> None:
+def _step(title: str, stmt: Pipeline, k: str, block: tuple[Stmt, ...], ctx: PrintContext) -> None:
     """One block of the prologue or the epilogue, at a step that is known."""
     if not block:
         return

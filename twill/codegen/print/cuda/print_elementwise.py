@@ -20,7 +20,7 @@ Attributes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Operation:
+class ElementwiseOperation:
     """What a printer is given. operands: C expressions; elements: their types; result: type of the result."""
 
     kind: str
@@ -55,10 +55,10 @@ class Computed:
 
 BF16_DIGITS, FLOAT_DIGITS = 8, 24  # of a significand
 
-Printer = Callable[[Operation], str]
+Printer = Callable[[ElementwiseOperation], str]
 
 
-def print_elementwise(operation: Operation) -> Computed:
+def print_elementwise(operation: ElementwiseOperation) -> Computed:
     """The expression. Errors: UnsupportedInKernel for a kind, or a type of it, that has no printer."""
     printer = PRINTERS.get(operation.kind)
     if printer is None:
@@ -70,7 +70,7 @@ def print_elementwise(operation: Operation) -> Computed:
 _EXACT = {"neg", "abs", "max", "min", "clamp", "select", "bitcast", "floor", "ceil"}
 
 
-def _is_exact_cast(operation: Operation) -> bool:
+def _is_exact_cast(operation: ElementwiseOperation) -> bool:
     return operation.kind == "cast" and (
         operation.elements[0] == operation.result or operation.attributes.get("rounding") == "rtz"
     )
@@ -80,7 +80,7 @@ def _is_exact_cast(operation: Operation) -> bool:
 def _arithmetic(sign: str, wrapping: str) -> Printer:
     """a sign b; integers wrap round."""
 
-    def printer(op: Operation) -> str:
+    def printer(op: ElementwiseOperation) -> str:
         left, right = op.operands
         if op.on_floats:
             return f"({left} {sign} {right})"
@@ -93,25 +93,25 @@ def _arithmetic(sign: str, wrapping: str) -> Printer:
     return printer
 
 
-def _fma(op: Operation) -> str:
+def _fma(op: ElementwiseOperation) -> str:
     a, b, c = op.operands
     if op.on_floats:
         return f"{'fma' if op.wide else 'fmaf'}({a}, {b}, {c})"
     return f"wrap_add(wrap_mul({a}, {b}), {c})"
 
 
-def _neg(op: Operation) -> str:
+def _neg(op: ElementwiseOperation) -> str:
     return f"(-{op.operands[0]})" if op.on_floats else f"wrap_sub(({value_type(op.result)})0, {op.operands[0]})"
 
 
-def _abs(op: Operation) -> str:
+def _abs(op: ElementwiseOperation) -> str:
     if op.on_floats:
         return f"{'fabs' if op.wide else 'fabsf'}({op.operands[0]})"
     (x,) = op.operands
     return f"({x} < 0 ? -{x} : {x})"
 
 
-def _div(op: Operation) -> str:
+def _div(op: ElementwiseOperation) -> str:
     if op.on_floats and not op.wide and op.operands[0] == "1.0f" and op.attributes.get(NORMAL):
         return f"rcp({op.operands[1]})"  # 1 ulp; quotients below 2^-126 become zero
     if op.on_floats:
@@ -120,13 +120,13 @@ def _div(op: Operation) -> str:
     return _signed_as_said(op, "/")
 
 
-def _rem(op: Operation) -> str:
+def _rem(op: ElementwiseOperation) -> str:
     if op.on_floats:
         return f"{'fmod' if op.wide else 'fmodf'}({', '.join(op.operands)})"
     return _signed_as_said(op, "%")
 
 
-def _signed_as_said(op: Operation, sign: str) -> str:
+def _signed_as_said(op: ElementwiseOperation, sign: str) -> str:
     """Integers, as unsigned where the attribute says so; the result has the type of the operands."""
     left, right = op.operands
     kind = value_type(op.result)
@@ -135,7 +135,7 @@ def _signed_as_said(op: Operation, sign: str) -> str:
     return f"({kind})({_unsigned(op, left)} {sign} {_unsigned(op, right)})"
 
 
-def _unsigned(op: Operation, text: str) -> str:
+def _unsigned(op: ElementwiseOperation, text: str) -> str:
     return f"({_UNSIGNED[op.elements[0]]}){text}" if op.elements[0] in _UNSIGNED else text
 
 
@@ -145,7 +145,7 @@ _UNSIGNED = {"i8": "u8", "i16": "u16", "i32": "u32", "i64": "u64"}
 def _extremum(name: str) -> Printer:
     """max or min. Of a float and NaN it is the float, unless attribute propagate_nan is set."""
 
-    def printer(op: Operation) -> str:
+    def printer(op: ElementwiseOperation) -> str:
         left, right = op.operands
         if SLACK in op.attributes:
             slack = f"{float(op.attributes[SLACK])!r}{'' if op.wide else 'f'}"
@@ -160,13 +160,13 @@ def _extremum(name: str) -> Printer:
     return printer
 
 
-def _float_extremum(op: Operation, name: str, left: str, right: str) -> str:
+def _float_extremum(op: ElementwiseOperation, name: str, left: str, right: str) -> str:
     if op.wide:
         return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"f{name}({left}, {right})"
     return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"f{name}f({left}, {right})"
 
 
-def _clamp(op: Operation) -> str:
+def _clamp(op: ElementwiseOperation) -> str:
     x, low, high = op.operands
     return _float_extremum(op, "min", _float_extremum(op, "max", x, low), high)
 
@@ -176,22 +176,22 @@ def _function(single: str, double: str) -> Printer:
     return lambda op: f"{double if op.wide else single}({op.operands[0]})"
 
 
-def _exp(op: Operation) -> str:
+def _exp(op: ElementwiseOperation) -> str:
     """Base 2 after one multiplication, as Triton's own, or libdevice's."""
     if op.attributes.get("accurate") and not op.wide:
         return f"expf({op.operands[0]})"
     return f"exp({op.operands[0]})" if op.wide else f"{_ex2(op)}({op.operands[0]} * 1.4426950408889634f)"
 
 
-def _exp2(op: Operation) -> str:
+def _exp2(op: ElementwiseOperation) -> str:
     return _function(_ex2(op), "exp2")(op)
 
 
-def _ex2(op: Operation) -> str:
+def _ex2(op: ElementwiseOperation) -> str:
     return "ex2_subnormal" if op.attributes.get(SUBNORMAL) else "ex2"
 
 
-def _erfc(op: Operation) -> str:
+def _erfc(op: ElementwiseOperation) -> str:
     """Short formulas, for results that are rounded to so many bits."""
     if op.wide:
         return f"erfc({op.operands[0]})"
@@ -201,14 +201,14 @@ def _erfc(op: Operation) -> str:
     return f"erfc_bf16({op.operands[0]}, {math.log2(twice)!r}f, {1 / twice!r}f)"
 
 
-def _sqrt(op: Operation) -> str:
+def _sqrt(op: ElementwiseOperation) -> str:
     """Approximate as Triton's own, or rounded."""
     single = "sqrtf" if op.attributes.get("rounding") == "rn" else "sqrt_fast"
     return _function(single, "sqrt")(op)
 
 
 # ---------------------------------------------------------------- logic
-def _compare(op: Operation) -> str:
+def _compare(op: ElementwiseOperation) -> str:
     """Floats: with NaN false, except "ne"; attribute unordered says so where it is the other answer."""
     left, right = op.operands
     predicate = str(op.attributes["predicate"])
@@ -231,22 +231,22 @@ def _logic(sign: str) -> Printer:
     return lambda op: f"({value_type(op.result)})({op.operands[0]} {sign} {op.operands[1]})"
 
 
-def _shl(op: Operation) -> str:
+def _shl(op: ElementwiseOperation) -> str:
     return f"({value_type(op.result)})({_unsigned(op, op.operands[0])} << {op.operands[1]})"
 
 
-def _shr(op: Operation) -> str:
+def _shr(op: ElementwiseOperation) -> str:
     left = _unsigned(op, op.operands[0]) if op.unsigned else op.operands[0]
     return f"({value_type(op.result)})({left} >> {op.operands[1]})"
 
 
-def _select(op: Operation) -> str:
+def _select(op: ElementwiseOperation) -> str:
     condition, yes, no = op.operands
     return f"({condition} ? {yes} : {no})"
 
 
 # ---------------------------------------------------------------- conversions
-def _cast(op: Operation) -> str:
+def _cast(op: ElementwiseOperation) -> str:
     (x,), (source,), result = op.operands, op.elements, op.result
     if source == result:
         return x
@@ -263,7 +263,7 @@ def _cast(op: Operation) -> str:
     return f"({value_type(result)}){_unsigned(op, x) if op.unsigned else x}"
 
 
-def _from_float(op: Operation, x: str, result: str) -> str:
+def _from_float(op: ElementwiseOperation, x: str, result: str) -> str:
     if is_float(result):
         same = value_type(op.elements[0]) == value_type(result)
         return x if same else f"({value_type(result)}){x}"
@@ -275,7 +275,7 @@ def _from_float(op: Operation, x: str, result: str) -> str:
     return f"({value_type(result)}){x}" if signed else f"({value_type(result)})({_UNSIGNED[result]}){x}"
 
 
-def _bitcast(op: Operation) -> str:
+def _bitcast(op: ElementwiseOperation) -> str:
     (x,), (source,), result = op.operands, op.elements, op.result
     if source == result:
         return x

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from twill import exc
 from twill.codegen.print.cuda.elements import is_float, rounded
-from twill.codegen.print.cuda.print_elementwise import Operation, print_elementwise
+from twill.codegen.print.cuda.print_elementwise import ElementwiseOperation, print_elementwise
 from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
 
 Leaf = NumPrograms | Symbol | Local | Element | PerGroup
@@ -41,7 +41,9 @@ def _apply(expr: Apply, leaf: Callable[[Leaf], str]) -> str:
             for text, element in zip(operands, elements, strict=True)
         )
         return f"({left} {_PLAIN[expr.kind]} {right})"
-    computed = print_elementwise(Operation(expr.kind, operands, elements, expr.element, dict(expr.attributes)))
+    computed = print_elementwise(
+        ElementwiseOperation(expr.kind, operands, elements, expr.element, dict(expr.attributes))
+    )
     return computed.text if computed.exact else rounded(expr.element, computed.text)
 
 

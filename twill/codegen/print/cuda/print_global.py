@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from twill import exc
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import (
     BYTES,
     SMALL,
@@ -42,7 +42,7 @@ class _Access:
     Printed names: `at` a pointer to this thread's first element, high<k> and low<k> bounds of axis k.
     """
 
-    ctx: Context
+    ctx: PrintContext
     window: Window
     layout: Layout
     mask: int | None
@@ -58,7 +58,7 @@ class _Access:
         return memory_type(self.window.element)
 
 
-def _access(ctx: Context, window: Window, layout: Layout, mask: int | None, transposed: bool) -> _Access:
+def _access(ctx: PrintContext, window: Window, layout: Layout, mask: int | None, transposed: bool) -> _Access:
     rank, axes = len(shape_of(layout)), window.axes
     fixed: tuple[WindowAxis, ...] = ()
     if len(axes) > rank:
@@ -74,7 +74,7 @@ def _access(ctx: Context, window: Window, layout: Layout, mask: int | None, tran
     return _Access(ctx, window, layout, mask, axes, fixed)
 
 
-def print_load_global(stmt: LoadGlobal, ctx: Context) -> None:
+def print_load_global(stmt: LoadGlobal, ctx: PrintContext) -> None:
     """Masked elements get the window's pad."""
     fragment = ctx.fragment(stmt.result)
     if fragment.element != stmt.window.element:
@@ -84,7 +84,7 @@ def print_load_global(stmt: LoadGlobal, ctx: Context) -> None:
         _load(access, stmt.result)
 
 
-def print_store_global(stmt: StoreGlobal, ctx: Context) -> None:
+def print_store_global(stmt: StoreGlobal, ctx: PrintContext) -> None:
     """Each element once, by one of the threads that hold it."""
     layout = _store_layout(stmt, ctx)
     with ctx.out.block():
@@ -96,7 +96,7 @@ def print_store_global(stmt: StoreGlobal, ctx: Context) -> None:
             _store(access, operand, stmt.combine)
 
 
-def _store_layout(stmt: StoreGlobal, ctx: Context) -> Layout:
+def _store_layout(stmt: StoreGlobal, ctx: PrintContext) -> Layout:
     """Which thread stores what."""
     extents = tuple(axis.extent for axis in stmt.window.axes)
     extents = extents[::-1] if stmt.transposed else extents

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES, SMALL, is_float, rounded, value_type
 from twill.codegen.print.cuda.places import inside
-from twill.codegen.print.cuda.print_elementwise import Operation, print_elementwise
+from twill.codegen.print.cuda.print_elementwise import ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, elements_of
 from twill.codegen.warp.program import Reduce
@@ -57,7 +57,7 @@ def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
     raise exc.UnsupportedInKernel(f"no CUDA for a reduction of {operand} along axis {axis} to {result}")
 
 
-def print_reduce(stmt: Reduce, ctx: Context) -> None:
+def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
     """Registers, lanes, warps."""
     operand, result, out = ctx.fragment(stmt.operand), ctx.fragment(stmt.result), ctx.out
     plan = _plan(operand.layout, result.layout, stmt.axis)
@@ -79,7 +79,7 @@ def print_reduce(stmt: Reduce, ctx: Context) -> None:
             out.line(f"{ctx.fragments[stmt.result]}[r] = {rounded(result.element, final)};")
 
 
-def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: Context) -> None:
+def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: PrintContext) -> None:
     """Independent chains, then their combination."""
     operand, out = ctx.fragment(stmt.operand), ctx.out
     unpadded = inside(operand.layout)
@@ -102,7 +102,7 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: Context) -> No
     out.line(f"whole[r] = {total};")
 
 
-def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: Context) -> None:
+def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintContext) -> None:
     """Each warp writes what it has, all read all of it in the same order."""
     if stmt.scratch is None or stmt.barrier is None:
         raise exc.UnsupportedInKernel("a reduction over warps without scratch memory or a barrier of its own")
@@ -146,7 +146,7 @@ def _signed(stmt: Reduce) -> bool:
 
 
 def _combined(stmt: Reduce, element: str, left: str, right: str) -> str:
-    operation = Operation(stmt.combine, (left, right), (element, element), element, dict(stmt.attributes))
+    operation = ElementwiseOperation(stmt.combine, (left, right), (element, element), element, dict(stmt.attributes))
     return print_elementwise(operation).text
 
 

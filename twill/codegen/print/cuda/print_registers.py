@@ -6,18 +6,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 from twill import exc
-from twill.codegen.print.cuda.context import Context, is_simple
+from twill.codegen.print.cuda.context import PrintContext, is_simple
 from twill.codegen.print.cuda.elements import SMALL, is_packed, rounded
 from twill.codegen.print.cuda.index_fragments import lane, spread_constant
 from twill.codegen.print.cuda.multiples import base_multiple
 from twill.codegen.print.cuda.places import indices
-from twill.codegen.print.cuda.print_elementwise import Computed, Operation, print_elementwise
+from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.layout import Blocked, Layout, elements_of
-from twill.codegen.warp.program import VOTE, Compute, Copy, Fill, Operand, Range, Reg
+from twill.codegen.warp.program import WARP_VOTE, Compute, Copy, Fill, Operand, Range, Reg
 
 
-def assign(result: int, element_at: Callable[[str], Computed], ctx: Context) -> None:
+def assign(result: int, element_at: Callable[[str], Computed], ctx: PrintContext) -> None:
     """A loop over all registers of `result`; element_at: the value of register `i`, in C."""
     fragment, name, out = ctx.fragment(result), ctx.fragments[result], ctx.out
     count = elements_of(fragment.layout)
@@ -36,7 +36,7 @@ def _value(element: str, computed: Computed) -> str:
     return computed.text if computed.exact else rounded(element, computed.text)
 
 
-def print_fill(stmt: Fill, ctx: Context) -> None:
+def print_fill(stmt: Fill, ctx: PrintContext) -> None:
     """Every register gets the same value."""
     value = ctx.expression(stmt.value)
     if stmt.result in ctx.indices:
@@ -45,7 +45,7 @@ def print_fill(stmt: Fill, ctx: Context) -> None:
     assign(stmt.result, lambda i: Computed(value), ctx)
 
 
-def print_range(stmt: Range, ctx: Context) -> None:
+def print_range(stmt: Range, ctx: PrintContext) -> None:
     """start + the index of the element."""
     layout = ctx.fragment(stmt.result).layout
     start = f" + {ctx.expression(stmt.start) if isinstance(stmt.start, PerGroup) else stmt.start}" if stmt.start else ""
@@ -55,13 +55,13 @@ def print_range(stmt: Range, ctx: Context) -> None:
     assign(stmt.result, lambda i: Computed(indices(layout, i)[0].text() + start), ctx)
 
 
-def print_compute(stmt: Compute, ctx: Context) -> None:
+def print_compute(stmt: Compute, ctx: PrintContext) -> None:
     """One operation for each element. Scalars are computed once, before the loop."""
     result = ctx.fragment(stmt.result)
     elements = tuple(ctx.element_of(operand) for operand in stmt.operands)
     if stmt.result in ctx.indices:
         bases = tuple(_base(operand, ctx) for operand in stmt.operands)
-        base = print_elementwise(Operation(stmt.kind, bases, elements, "i32", dict(stmt.attributes)))
+        base = print_elementwise(ElementwiseOperation(stmt.kind, bases, elements, "i32", dict(stmt.attributes)))
         ctx.out.line(f"{ctx.fragments[stmt.result]} = {base.text};")
         return
     if stmt.kind == "compare" and _compares_indices(stmt, ctx):
@@ -73,13 +73,15 @@ def print_compute(stmt: Compute, ctx: Context) -> None:
 
         def element_at(i: str) -> Computed:
             texts = tuple(inner.operand(operand, result.layout, i) for operand in operands)
-            return print_elementwise(Operation(stmt.kind, texts, elements, result.element, dict(stmt.attributes)))
+            return print_elementwise(
+                ElementwiseOperation(stmt.kind, texts, elements, result.element, dict(stmt.attributes))
+            )
 
-        with ctx.out.block(_vote(stmt, ctx)) if VOTE in dict(stmt.attributes) else nullcontext():
+        with ctx.out.block(_vote(stmt, ctx)) if WARP_VOTE in dict(stmt.attributes) else nullcontext():
             assign(stmt.result, element_at, inner)
 
 
-def _vote(stmt: Compute, ctx: Context) -> str:
+def _vote(stmt: Compute, ctx: PrintContext) -> str:
     """C: whether any thread of the warp has a factor other than 1."""
     factor = next(o for o in stmt.operands if isinstance(o, Reg) and o.fragment != stmt.result)
     count = elements_of(ctx.fragment(factor.fragment).layout)
@@ -87,19 +89,19 @@ def _vote(stmt: Compute, ctx: Context) -> str:
     return f"if (warp_any({' || '.join(others)}))"
 
 
-def _base(operand: Operand, ctx: Context) -> str:
+def _base(operand: Operand, ctx: PrintContext) -> str:
     """C: the part of an index or a scalar that is the same for all registers."""
     return ctx.fragments[operand.fragment] if isinstance(operand, Reg) else ctx.expression(operand)
 
 
-def _compares_indices(stmt: Compute, ctx: Context) -> bool:
+def _compares_indices(stmt: Compute, ctx: PrintContext) -> bool:
     """Whether both operands are indices or scalars, as signed numbers; at least one an index."""
     regs = [operand for operand in stmt.operands if isinstance(operand, Reg)]
     signed = dict(stmt.attributes).get("signed", 1)
     return bool(signed and regs and all(reg.fragment in ctx.indices for reg in regs))
 
 
-def _print_index_comparison(stmt: Compute, ctx: Context) -> None:
+def _print_index_comparison(stmt: Compute, ctx: PrintContext) -> None:
     """The difference of the bases once, then with a constant for each register."""
     layout, inner = ctx.fragment(stmt.result).layout, ctx.inside()
     left, right = (_base(operand, ctx) for operand in stmt.operands)
@@ -111,12 +113,12 @@ def _print_index_comparison(stmt: Compute, ctx: Context) -> None:
             i = f"({i} / {run} * {run})" if run > 1 else i
             less, more = (_constant(operand, layout, i, ctx) for operand in stmt.operands)
             pair = ("apart", f"({more}) - ({less})")
-            return print_elementwise(Operation("compare", pair, ("i32", "i32"), "i1", dict(stmt.attributes)))
+            return print_elementwise(ElementwiseOperation("compare", pair, ("i32", "i32"), "i1", dict(stmt.attributes)))
 
         assign(stmt.result, element_at, inner)
 
 
-def _alike(stmt: Compute, layout: Layout, ctx: Context) -> int:
+def _alike(stmt: Compute, layout: Layout, ctx: PrintContext) -> int:
     """How many neighbouring registers have the same answer: with x a multiple of r and 0 <= e < r, x + e < 0 says the
     same as x < 0. The run of a vector if one operand counts its elements, the other is the same for all of them, and
     both bases are multiples of r."""
@@ -131,7 +133,7 @@ def _alike(stmt: Compute, layout: Layout, ctx: Context) -> int:
     return layout.run if same else 1
 
 
-def _constant(operand: Operand, layout: Layout, i: str, ctx: Context) -> str:
+def _constant(operand: Operand, layout: Layout, i: str, ctx: PrintContext) -> str:
     """C: the part of an index that the register decides."""
     if not isinstance(operand, Reg):
         return "0"
@@ -139,7 +141,7 @@ def _constant(operand: Operand, layout: Layout, i: str, ctx: Context) -> str:
     return spread_constant(layout, own, operand.axes, ctx.indices[operand.fragment], i)
 
 
-def print_copy(stmt: Copy, ctx: Context) -> None:
+def print_copy(stmt: Copy, ctx: PrintContext) -> None:
     """Register by register."""
     if stmt.result in ctx.indices:
         ctx.out.line(f"{ctx.fragments[stmt.result]} = {ctx.fragments[stmt.source]};")

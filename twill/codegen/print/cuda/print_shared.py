@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import (
     BYTES,
     SMALL,
@@ -25,7 +25,7 @@ from twill.codegen.print.cuda.elements import (
     words_in_memory,
 )
 from twill.codegen.print.cuda.places import indices, inside, owner
-from twill.codegen.print.cuda.writer import Writer
+from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
 from twill.codegen.warp.program import Buffer, LoadShared, SlotRef, StoreShared
 
@@ -36,7 +36,7 @@ _CHUNK = 16  # bytes that a swizzle moves together
 class _Move:
     """One tile to move. at: C of the slot's address. fragment, layout: in registers; first: its first column."""
 
-    ctx: Context
+    ctx: PrintContext
     fragment: int
     ref: SlotRef
     store: bool
@@ -76,14 +76,14 @@ class _Move:
         return (self.ref.rows or (0, 0))[0], (self.ref.columns or (0, 0))[0] * self.size
 
 
-def print_load_shared(stmt: LoadShared, ctx: Context) -> None:
+def print_load_shared(stmt: LoadShared, ctx: PrintContext) -> None:
     """The whole fragment."""
     shape = shape_of(ctx.fragment(stmt.result).layout)
     columns = shape[1] if len(shape) == 2 else 0
     _print(_Move(ctx, stmt.result, stmt.source, False, stmt.transposed, 0, columns))
 
 
-def print_store_shared(stmt: StoreShared, ctx: Context) -> None:
+def print_store_shared(stmt: StoreShared, ctx: PrintContext) -> None:
     """The whole fragment, or some of its columns."""
     shape = shape_of(ctx.fragment(stmt.operand).layout)
     first, last = stmt.columns or (0, shape[1] if len(shape) == 2 else 0)
@@ -225,7 +225,7 @@ def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
     return move.ctx.out.unrolled(f"i32 mb = 0; mb < {rows // 64}; ++mb") if rows > 64 else nullcontext()
 
 
-def _guarded(out: Writer, condition: str) -> AbstractContextManager[None]:
+def _guarded(out: TextWriter, condition: str) -> AbstractContextManager[None]:
     """An `if`, unless the condition always holds."""
     return out.block(f"if ({condition})") if condition else nullcontext()
 

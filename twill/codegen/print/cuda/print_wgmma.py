@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES, is_packed
 from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
 from twill.codegen.warp.layout import Accumulator
@@ -21,24 +21,24 @@ _OPERANDS: dict[str, Operand] = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3",
 _ROWS, _MOST_COLUMNS, _STEP_BYTES = 64, 256, 32
 
 
-def print_fence(stmt: Fence, ctx: Context) -> None:
+def print_fence(stmt: Fence, ctx: PrintContext) -> None:
     """Ties the fragments to this point, then the fence itself."""
     _pin(stmt.fragments, ctx)
     ctx.out.line("wgmma_fence();")
 
 
-def print_commit(stmt: Commit, ctx: Context) -> None:
+def print_commit(stmt: Commit, ctx: PrintContext) -> None:
     """End of a group."""
     ctx.out.line("wgmma_commit();")
 
 
-def print_wait_groups(stmt: WaitGroups, ctx: Context) -> None:
+def print_wait_groups(stmt: WaitGroups, ctx: PrintContext) -> None:
     """The wait, then nothing that reads the fragments moves before it."""
     ctx.out.line(f"wgmma_wait<{stmt.pending}>();")
     _pin(stmt.ready, ctx)
 
 
-def _pin(fragments: tuple[int, ...], ctx: Context) -> None:
+def _pin(fragments: tuple[int, ...], ctx: PrintContext) -> None:
     for number in fragments:
         fragment = ctx.fragment(number)
         if number in ctx.indices:
@@ -48,7 +48,7 @@ def _pin(fragments: tuple[int, ...], ctx: Context) -> None:
         ctx.out.line(f"pin({ctx.fragments[number]});")
 
 
-def print_multiply(stmt: Multiply, ctx: Context) -> None:
+def print_multiply(stmt: Multiply, ctx: PrintContext) -> None:
     """All multiplies of one product."""
     accumulator, name = ctx.fragment(stmt.accumulator), ctx.fragments[stmt.accumulator]
     layout = accumulator.layout
@@ -135,7 +135,7 @@ class _Side:
 class _Operands:
     """What A and B are called in the loop over k."""
 
-    def __init__(self, stmt: Multiply, layout: Accumulator, ctx: Context) -> None:
+    def __init__(self, stmt: Multiply, layout: Accumulator, ctx: PrintContext) -> None:
         self._ctx = ctx
         self._registers = stmt.a if isinstance(stmt.a, int) else None
         self._per_block = stmt.depth // 4  # registers of A for each 64 rows
@@ -179,7 +179,7 @@ class _Operands:
         return f"<{', '.join(map(str, flags))}>"
 
 
-def _side(ref: SlotRef, mn_major: bool, stmt: Multiply, ctx: Context) -> _Side:
+def _side(ref: SlotRef, mn_major: bool, stmt: Multiply, ctx: PrintContext) -> _Side:
     """Errors: UnsupportedInKernel for what the hardware cannot read."""
     buffer = ctx.buffer(ref)
     if BYTES[buffer.element] != BYTES[stmt.operand] or len(buffer.shape) != 2:

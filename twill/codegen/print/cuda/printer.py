@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.print.cuda.context import Context, programs
+from twill.codegen.print.cuda.context import PrintContext, programs
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.names import Names, identifier
@@ -22,18 +22,33 @@ from twill.codegen.print.cuda.print_cluster import (
     walked_sizes,
     workers,
 )
-from twill.codegen.print.cuda.print_control import declare_alike
-from twill.codegen.print.cuda.print_walk import print_common, print_instance, print_runs, print_static_loop, print_told
-from twill.codegen.print.cuda.shared import BARRIER_BYTES, Shared, barriers_at, of_section, walk_at
+from twill.codegen.print.cuda.print_control import declare_reuse_counts
+from twill.codegen.print.cuda.print_tile_scheduler import (
+    print_common,
+    print_instance,
+    print_received,
+    print_runs,
+    print_static_loop,
+)
+from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses, barriers_at, of_section, order_at
 from twill.codegen.print.cuda.statements import print_block
 from twill.codegen.print.cuda.wgmma import WgmmaShape
-from twill.codegen.print.cuda.writer import Writer
+from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.print.kernel_lines import KernelLines
 from twill.codegen.print.sections import Section, common_name, sections
 from twill.codegen.warp.expression import Local, PerGroup
 from twill.codegen.warp.layout import text as layout_text
-from twill.codegen.warp.parameters import Parameter, nodes, parameters
-from twill.codegen.warp.program import INSTANCES, TOLD, Alike, Buffer, Claim, Cursor, WarpGroup, WarpProgram
+from twill.codegen.warp.parameters import PrintedParameter, nodes, parameters
+from twill.codegen.warp.program import (
+    INSTANCE_RING,
+    INSTANCES,
+    Buffer,
+    CountReuse,
+    Cursor,
+    FetchInstance,
+    WarpGroup,
+    WarpProgram,
+)
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 
@@ -70,14 +85,14 @@ class _Kernel:
     def __init__(self, program: WarpProgram, machine: Machine) -> None:
         self.program = program
         self.machine = machine
-        self.out = Writer()
+        self.out = TextWriter()
         self.names = Names()
         self.shapes: set[WgmmaShape] = set()
         self.threads = sum(group.threads for group in program.groups)
         self.function = f"twill_{identifier(program.program.kernel)}"
         self.parameters = parameters(program)
         self.arguments = {p.name: self.names.fresh(p.name) for p in self.parameters if p.kind in ("scalar", "pointer")}
-        self.shared = Shared.of(program, self.names)
+        self.shared = SharedAddresses.of(program, self.names)
         self.sections = sections(program)
         self.own: dict[tuple[int, ...], tuple[str, ...]] = {}  # lines at the start of a section
 
@@ -111,13 +126,15 @@ class _Kernel:
             self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {_describe(buffer)}")
         at = barriers_at(self.program)
         for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
-            filled = {"tma": "TMA", TOLD: "the group that claims instances"}.get(ring.transport, ring.transport)
+            filled = {"tma": "TMA", INSTANCE_RING: "the group that claims instances"}.get(
+                ring.transport, ring.transport
+            )
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
             self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
         if self.program.order is not None:
-            self.out.line(f"constexpr u32 {self.shared.walk} = {walk_at(self.program)};  // the order of instances")
+            self.out.line(f"constexpr u32 {self.shared.order} = {order_at(self.program)};  // the order of instances")
 
-    def _parameter(self, parameter: Parameter) -> str:
+    def _parameter(self, parameter: PrintedParameter) -> str:
         match parameter.kind:
             case "map":
                 return f"const __grid_constant__ TensorMap {parameter.name}"
@@ -154,7 +171,7 @@ class _Kernel:
             for tensor in self.program.maps:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
             if self.program.order is not None:
-                print_common(self.program.order, f"smem + {self.shared.walk}", self._context(self.sections[0]))
+                print_common(self.program.order, f"smem + {self.shared.order}", self._context(self.sections[0]))
         out.line("cluster_sync();" if meets_first(self.program.cluster) else "__syncthreads();")
 
     # ------------------------------------------------------------ roles
@@ -180,7 +197,7 @@ class _Kernel:
                 self._threads(section, first, ctx)
                 self._instances(section, ctx)
 
-    def _threads(self, section: Section, first: int, ctx: Context) -> None:
+    def _threads(self, section: Section, first: int, ctx: PrintContext) -> None:
         """Who a thread is within its warp group, and which of its role's groups that is."""
         out, threads = self.out, section.stream.threads
         thread = f"threadIdx.x - {first}" if first else "threadIdx.x"
@@ -205,12 +222,12 @@ class _Kernel:
         word = "grow" if group.registers > min(entry, _MOST_REGISTERS) else "shrink"
         self.out.line(f"regs_{word}<{group.registers}>();")
 
-    def _context(self, section: Section) -> Context:
+    def _context(self, section: Section) -> PrintContext:
         names, group = self.names.inside(), section.stream
         roles = [self.program.groups[number].role for number in section.groups]
         place = names.fresh(common_name(roles)) if len(roles) > 1 else ""
         shared, self.own[section.groups] = of_section(self.shared, self.program, section, place, names)
-        return Context(
+        return PrintContext(
             program=self.program,
             group=group,
             out=self.out,
@@ -227,32 +244,35 @@ class _Kernel:
             block=print_block,
         )
 
-    def _instances(self, section: Section, ctx: Context) -> None:
+    def _instances(self, section: Section, ctx: PrintContext) -> None:
         """The persistent loop, then what comes after it."""
         out, group = self.out, section.stream
         for cursor in group.cursors:
             out.line(self._cursor(cursor, ctx))
         for stmt in group.body:
-            if isinstance(stmt, Alike):
-                declare_alike(stmt, ctx)
+            if isinstance(stmt, CountReuse):
+                declare_reuse_counts(stmt, ctx)
         if group.start:
             out.line("// ---- before the first instance")
             print_block(group.start, ctx.inside())
         shares = tuple(self.program.groups[number].share for number in section.groups)
         mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
-        claims, told = any(isinstance(stmt, Claim) for stmt in group.stmts), self.program.told is not None
+        claims, scheduled = (
+            any(isinstance(stmt, FetchInstance) for stmt in group.stmts),
+            self.program.scheduler_ring is not None,
+        )
         if claims:
             out.line("u32 place = blockIdx.x;  // in the order of instances")
-        if told and of > 1:
+        if scheduled and of > 1:
             out.line(f"i32 {INSTANCES} = 0;")
         out.line("#pragma unroll 1")
         dynamic = f"for (;;{f' ++{INSTANCES}' if of > 1 else ''})"
-        with out.block(dynamic if told else print_static_loop(self.program, of > 1)):
-            if told:
+        with out.block(dynamic if scheduled else print_static_loop(self.program, of > 1)):
+            if scheduled:
                 print_block(group.next, ctx.inside())
-                print_told(ctx)
+                print_received(ctx)
             else:
-                print_instance(self.program.order, self.program.band, f"smem + {self.shared.walk}", ctx)
+                print_instance(self.program.order, self.program.raster_group, f"smem + {self.shared.order}", ctx)
             if of > 1:
                 with out.block(f"if ({INSTANCES} % {of} != {mine})"):
                     print_block(group.skip, ctx.inside())
@@ -268,9 +288,9 @@ class _Kernel:
                 self._past(after)
             print_block(group.finish, after)
 
-    def _past(self, ctx: Context) -> None:
+    def _past(self, ctx: PrintContext) -> None:
         """How many instances the CTA had."""
-        if self.program.told is not None:
+        if self.program.scheduler_ring is not None:
             ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
             return
         name = ctx.define(INSTANCES)
@@ -282,7 +302,7 @@ class _Kernel:
         past = f"(instances - {first} + {all_of_them} - 1) / {all_of_them}"
         self.out.line(f"const i32 {name} = {first} < instances ? {past} : 0;")
 
-    def _cursor(self, cursor: Cursor, ctx: Context) -> str:
+    def _cursor(self, cursor: Cursor, ctx: PrintContext) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
 
 

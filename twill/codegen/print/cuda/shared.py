@@ -13,7 +13,7 @@ BARRIER_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedAddresses:
     """C of where a buffer, a ring's barriers and the order of instances are, in bytes from the start, and of the
     numbers of named barriers."""
 
@@ -21,10 +21,10 @@ class Shared:
     full: tuple[str, ...]
     empty: tuple[str, ...]
     named: tuple[str, ...]
-    walk: str
+    order: str
 
     @classmethod
-    def of(cls, program: WarpProgram, names: Names) -> Shared:
+    def of(cls, program: WarpProgram, names: Names) -> SharedAddresses:
         """Constants of the whole text."""
         return cls(
             tuple(names.fresh(f"{b.name}_at") for b in program.buffers),
@@ -46,7 +46,7 @@ def barriers_at(program: WarpProgram) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def walk_at(program: WarpProgram) -> int:
+def order_at(program: WarpProgram) -> int:
     """Bytes from the start of shared memory to what is kept of the order of program instances, behind all barriers."""
     buffers = max((buffer.offset + buffer.slots * buffer.bytes for buffer in program.buffers), default=0)
     end = max((empty + ring.depth * BARRIER_BYTES for ring, (_, empty)
@@ -55,8 +55,8 @@ def walk_at(program: WarpProgram) -> int:
 
 
 def of_section(
-    shared: Shared, program: WarpProgram, section: Section, place: str, names: Names
-) -> tuple[Shared, tuple[str, ...]]:
+    shared: SharedAddresses, program: WarpProgram, section: Section, place: str, names: Names
+) -> tuple[SharedAddresses, tuple[str, ...]]:
     """The names within a section, and the lines that define them: what differs between its groups is a constant of
     each, by its place in the section."""
     at, buffers, arefs, barriers = barriers_at(program), program.buffers, program.arefs, program.barriers
@@ -88,4 +88,4 @@ def of_section(
                 value = per_group([known[n] for n in groups], place, [numbers[n] for n in groups])
                 lines.append(f"const u32 {own[first]} = {value};")
         made.append(tuple(own))
-    return Shared(made[0], made[1], made[2], made[3], shared.walk), tuple(lines)
+    return SharedAddresses(made[0], made[1], made[2], made[3], shared.order), tuple(lines)

@@ -9,38 +9,38 @@ from twill import exc
 from twill.codegen.print.cuda import (
     print_control,
     print_global,
-    print_order,
     print_reduce,
     print_registers,
     print_shared,
-    print_walk,
+    print_synchronization,
+    print_tile_scheduler,
     print_wgmma,
 )
-from twill.codegen.print.cuda.context import Context
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.warp import program as aref
 
-PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, Context], None]] = {
+PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Let: print_control.print_let,
-    aref.Alike: print_control.print_alike,
+    aref.CountReuse: print_control.print_count_reuse,
     aref.If: print_control.print_if,
     aref.Pipeline: print_control.print_pipeline,
-    aref.Acquire: print_order.print_acquire,
-    aref.Expect: print_order.print_expect,
-    aref.TmaLoad: print_order.print_tma_load,
-    aref.Publish: print_order.print_publish,
-    aref.Get: print_order.print_get,
-    aref.Consumed: print_order.print_consumed,
-    aref.Advance: print_order.print_advance,
-    aref.Skip: print_order.print_skip,
-    aref.Claim: print_walk.print_claim,
-    aref.Tell: print_walk.print_tell,
-    aref.Learn: print_walk.print_learn,
-    aref.ProxyFence: print_order.print_proxy_fence,
-    aref.Sync: print_order.print_sync,
-    aref.Arrive: print_order.print_arrive,
-    aref.TmaStore: print_order.print_tma_store,
-    aref.BulkCommit: print_order.print_bulk_commit,
-    aref.BulkWait: print_order.print_bulk_wait,
+    aref.Acquire: print_synchronization.print_acquire,
+    aref.Expect: print_synchronization.print_expect,
+    aref.TmaLoad: print_synchronization.print_tma_load,
+    aref.Publish: print_synchronization.print_publish,
+    aref.Get: print_synchronization.print_get,
+    aref.Consumed: print_synchronization.print_consumed,
+    aref.Advance: print_synchronization.print_advance,
+    aref.Skip: print_synchronization.print_skip,
+    aref.FetchInstance: print_tile_scheduler.print_fetch_instance,
+    aref.PublishInstance: print_tile_scheduler.print_publish_instance,
+    aref.ReceiveInstance: print_tile_scheduler.print_receive_instance,
+    aref.ProxyFence: print_synchronization.print_proxy_fence,
+    aref.Sync: print_synchronization.print_sync,
+    aref.Arrive: print_synchronization.print_arrive,
+    aref.TmaStore: print_synchronization.print_tma_store,
+    aref.BulkCommit: print_synchronization.print_bulk_commit,
+    aref.BulkWait: print_synchronization.print_bulk_wait,
     aref.Fence: print_wgmma.print_fence,
     aref.Multiply: print_wgmma.print_multiply,
     aref.Commit: print_wgmma.print_commit,
@@ -57,7 +57,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, Context], None]] = {
 }
 
 
-def print_block(stmts: tuple[aref.Stmt, ...], ctx: Context) -> None:
+def print_block(stmts: tuple[aref.Stmt, ...], ctx: PrintContext) -> None:
     """Statement after statement, in the order they have.
 
     Errors: those of the printers, with the kernel line of the statement.

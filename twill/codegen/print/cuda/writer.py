@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Writer:
+class TextWriter:
     """Lines of C. `lines` maps a line of the text (from 1) to the line of the kernel that it was printed for."""
 
     def __init__(self) -> None:

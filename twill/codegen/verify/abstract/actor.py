@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from twill.codegen.verify.abstract.barriers import Mbarrier, Named
-from twill.codegen.verify.abstract.deal import Deal
-from twill.codegen.verify.abstract.memory import Global, Shared
-from twill.codegen.verify.abstract.order import Access, Clock, Event, Knowledge
+from twill.codegen.verify.abstract.barriers import Mbarrier, NamedBarrierState
+from twill.codegen.verify.abstract.instance_assignment import InstanceAssignment
+from twill.codegen.verify.abstract.memory import GlobalTensors, SharedTiles
+from twill.codegen.verify.abstract.order import Clock, Event, Knowledge, SlotAccess
 from twill.codegen.verify.abstract.registers import Fragments, Multiplies
-from twill.codegen.verify.abstract.scalars import Scalar, Scope
+from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.pairs import Seat
+from twill.codegen.warp.pairs import ClusterMember
 from twill.codegen.warp.program import Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.sequential import Elements
@@ -31,7 +31,7 @@ class Waiting:
 
 
 @dataclass
-class Ring:
+class RingState:
     """The barriers of an aref, one of each a slot. number: which no other ring has, of any CTA."""
 
     aref: Aref
@@ -40,7 +40,7 @@ class Ring:
     empty: list[Mbarrier]
 
     @classmethod
-    def of(cls, aref: Aref, number: int, where: str = "") -> Ring:
+    def of(cls, aref: Aref, number: int, where: str = "") -> RingState:
         """Fresh barriers."""
         names = [f"slot {slot} of ring `{aref.name}`{where}" for slot in range(aref.depth)]
         return cls(
@@ -52,31 +52,31 @@ class Ring:
 
 
 @dataclass
-class Machine:
+class CtaState:
     """What the warp groups of one CTA share. program: with numbers of warp groups that no other CTA of its cluster has.
     others: the CTAs of its cluster besides it. touched: (warp group, time, what, line) of what others
     did to it."""
 
     program: WarpProgram
-    shared: Shared
-    tensors: Global
-    rings: list[Ring]
-    barriers: list[Named]
+    shared: SharedTiles
+    tensors: GlobalTensors
+    rings: list[RingState]
+    barriers: list[NamedBarrierState]
     findings: Findings
     scalars: Mapping[str, int | float]
     grid: tuple[int, int, int]
     roles: dict[int, str]
-    deal: Deal
-    seat: Seat
+    assignment: InstanceAssignment
+    member: ClusterMember
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
-    others: list[Machine] = field(default_factory=list)
+    others: list[CtaState] = field(default_factory=list)
     touched: list[tuple[int, int, str, int]] = field(default_factory=list)
 
     def begun(self) -> Clock:
         """What every thread knows from the start: which CTAs have made their barriers."""
-        cluster = self.seat.cluster
-        known = range(cluster.ctas) if cluster is not None and cluster.meets_first else (self.seat.rank,)
+        cluster = self.member.cluster
+        known = range(cluster.ctas) if cluster is not None and cluster.meets_first else (self.member.rank,)
         return {("begun", rank): 1 for rank in known}
 
 
@@ -96,7 +96,7 @@ class BulkStore:
 class Actor:
     """A warp group that runs."""
 
-    def __init__(self, machine: Machine, group: WarpGroup) -> None:
+    def __init__(self, machine: CtaState, group: WarpGroup) -> None:
         self.machine, self.group, self.role = machine, group, group.role
         self.findings = machine.findings
         self.clock = Knowledge(group.id, group.issuer)
@@ -112,12 +112,12 @@ class Actor:
         self.number = 0  # of instances before this one
         self.alike: dict[str, tuple[tuple[Scalar, ...], int]] = {}  # by name: the last values, how many had them before
         self.pair: Mapping[str, int] = {}  # what expressions call of this one's pair, in a cluster
-        self.told: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
-        self.scope = Scope(machine.scalars, machine.grid, (0, 0, 0), self._element)
+        self.fetched: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
+        self.scope = EvaluationScope(machine.scalars, machine.grid, (0, 0, 0), self._element)
         self.line = 0
 
     # ------------------------------------------------------------ rings
-    def place(self, cursor: int) -> tuple[Ring, int, int, int]:
+    def place(self, cursor: int) -> tuple[RingState, int, int, int]:
         """(ring, slot, phase, count) at a cursor."""
         ring, count = self.ring_of[cursor], self.cursors[cursor]
         return ring, count % ring.aref.depth, count // ring.aref.depth, count
@@ -132,7 +132,7 @@ class Actor:
             self.report("slots", f"{self.role} uses slot {slot} of `{name}`, which has {slots}")
         return slot % slots
 
-    def landed(self, ring: Ring, slot: int) -> Event | None:
+    def landed(self, ring: RingState, slot: int) -> Event | None:
         """The event that counts phases of a full barrier."""
         return ("tma", ring.number, slot)
 
@@ -185,14 +185,14 @@ class Actor:
             self.clock.learn(barrier.done[wanted])
             barrier.waits.append((self.group.id, self.clock.own[("time", self.group.id)], wanted, line))
 
-    def reach(self, other: Machine, what: str) -> None:
+    def reach(self, other: CtaState, what: str) -> None:
         """Something is done to another CTA, which must have begun, and must not end before."""
-        if not self.everything().get(("begun", other.seat.rank), 0):
-            self.report("cluster", f"{what} by {self.role} may come before CTA {other.seat.rank} has made its "
+        if not self.everything().get(("begun", other.member.rank), 0):
+            self.report("cluster", f"{what} by {self.role} may come before CTA {other.member.rank} has made its "
                                    "barriers: the cluster does not meet first")  # fmt: skip
         other.touched.append((self.group.id, self.clock.own["time", self.group.id], what, self.line))
 
-    def signal(self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: Machine | None = None) -> None:
+    def signal(self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: CtaState | None = None) -> None:
         """Arrive on the full or the empty barrier of a slot. at: the CTA whose barrier it is (None: the own one)."""
         ring, slot, phase, _ = self.place(cursor)
         if at is not None:
@@ -234,7 +234,7 @@ class Actor:
         """All that any thread of the group knows."""
         return self.clock.released()
 
-    def pending(self, ring: Ring, slot: int, clock: Clock, verb: str) -> None:
+    def pending(self, ring: RingState, slot: int, clock: Clock, verb: str) -> None:
         """Report accesses of a slot by this group that are not over when it gives the slot on."""
         for buffer in ring.aref.buffers:
             if slot >= self.machine.program.buffers[buffer].slots:
@@ -248,7 +248,7 @@ class Actor:
                                   f"{access.line}, may still use it: no {missing}")  # fmt: skip
 
     # ------------------------------------------------------------ named barriers
-    def arrive(self, barrier: Named) -> int:
+    def arrive(self, barrier: NamedBarrierState) -> int:
         """Arrive on a named barrier; the phase."""
         time = self.clock.own[("time", self.group.id)]
         if self.group.id not in barrier.groups:
@@ -311,7 +311,7 @@ class Actor:
         """Note a violation of this group at the line that it is at."""
         self.findings.add(rule, message, self.line, self.role, other)
 
-    def touch(self, ref: SlotRef, access: Access, clock: Clock, at: Machine | None = None) -> int:
+    def touch(self, ref: SlotRef, access: SlotAccess, clock: Clock, at: CtaState | None = None) -> int:
         """Note an access of shared memory (of another CTA: `at`); the slot."""
         slot = self.slot(ref)
         (at or self.machine).shared.access(ref, slot, access, clock, self.role, self.machine.roles)

@@ -72,7 +72,7 @@ class Mbarrier:
 
 
 @dataclass
-class Named:
+class NamedBarrierState:
     """A named barrier: which groups have arrived in the phase that runs, and what they know."""
 
     name: str

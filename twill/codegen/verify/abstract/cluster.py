@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.codegen.verify.abstract.actor import Actor, Machine, Ring
-from twill.codegen.verify.abstract.barriers import Named
-from twill.codegen.verify.abstract.deal import Deal
-from twill.codegen.verify.abstract.memory import Global, Shared
+from twill.codegen.verify.abstract.actor import Actor, CtaState, RingState
+from twill.codegen.verify.abstract.barriers import NamedBarrierState
+from twill.codegen.verify.abstract.instance_assignment import InstanceAssignment
+from twill.codegen.verify.abstract.memory import GlobalTensors, SharedTiles
 from twill.codegen.verify.abstract.order import Clock, join
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.pairs import Index, Seat
+from twill.codegen.warp.pairs import ClusterMember, Index
 from twill.codegen.warp.program import Stmt, WarpProgram
 
 
@@ -19,28 +19,28 @@ def cluster_of(
     program: WarpProgram,
     scalars: Mapping[str, int | float],
     grid: Index,
-    tensors: Global,
+    tensors: GlobalTensors,
     findings: Findings,
     given: Sequence[Index],
     watch: Callable[[Actor, Stmt], None] | None,
-) -> list[Machine]:
+) -> list[CtaState]:
     """A fresh CTA, or as many as a cluster has, by rank. given: the instances that it gets, or pairs of them."""
     ranks = range(program.cluster.ctas if program.cluster is not None else 1)
     programs = [renumbered(program, rank * len(program.groups), rank) for rank in ranks]
     roles = {group.id: group.role for own in programs for group in own.groups}
     made = [
-        Machine(
+        CtaState(
             own,
-            Shared.of(own.buffers, findings),
+            SharedTiles.of(own.buffers, findings),
             tensors,
-            [Ring.of(aref, aref.id + rank * len(own.arefs), where(rank)) for aref in own.arefs],
-            [Named(barrier.name, barrier.groups) for barrier in own.barriers],
+            [RingState.of(aref, aref.id + rank * len(own.arefs), where(rank)) for aref in own.arefs],
+            [NamedBarrierState(barrier.name, barrier.groups) for barrier in own.barriers],
             findings,
             scalars,
             grid,
             roles,
-            Deal(given),
-            Seat(program.cluster, rank, grid),
+            InstanceAssignment(given),
+            ClusterMember(program.cluster, rank, grid),
             watch,
         )
         for rank, own in enumerate(programs)
@@ -67,10 +67,10 @@ def renumbered(program: WarpProgram, by: int, rank: int) -> WarpProgram:
     return replace(program, groups=groups, barriers=barriers, arefs=arefs)
 
 
-def left(machine: Machine, actors: Sequence[Actor]) -> None:
+def left(machine: CtaState, actors: Sequence[Actor]) -> None:
     """Reports what others do to a CTA that may have ended by then. actors: of all its cluster, after their last
     statement."""
-    cluster = machine.seat.cluster
+    cluster = machine.member.cluster
     known: Clock = {}
     for actor in actors:
         if actor.machine is machine or (cluster is not None and cluster.meets_last):
@@ -78,5 +78,7 @@ def left(machine: Machine, actors: Sequence[Actor]) -> None:
     for group, time, what, line in machine.touched:
         if known.get(("time", group), 0) < time:
             role = machine.roles[group]
-            text = f"{what} by {role} may come after CTA {machine.seat.rank} has ended: the cluster does not meet last"
+            text = (
+                f"{what} by {role} may come after CTA {machine.member.rank} has ended: the cluster does not meet last"
+            )
             machine.findings.add("cluster", text, line, role)

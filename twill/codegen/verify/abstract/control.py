@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.codegen.verify.abstract.actor import Actor, Waiting
-from twill.codegen.verify.abstract.cross_tile_reuse import count_alike
+from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
 from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.verify.abstract.statements import execute
 from twill.codegen.warp.program import (
     INSTANCES,
     Acquire,
     Advance,
-    Alike,
     Arrive,
     Consumed,
+    CountReuse,
     Expect,
     Get,
     If,
@@ -35,7 +35,9 @@ def run(actor: Actor) -> Iterator[Waiting]:
     group, scope = actor.group, actor.scope
     yield from block(actor, group.start)
     mine, of = group.share
-    following = told_one_by_one(actor) if actor.machine.program.told is not None else known(actor)
+    following = (
+        fetched_instances(actor) if actor.machine.program.scheduler_ring is not None else static_instances(actor)
+    )
     for wait in following:
         if wait is not None:
             yield wait
@@ -48,25 +50,25 @@ def run(actor: Actor) -> Iterator[Waiting]:
     yield from block(actor, group.finish)
 
 
-def known(actor: Actor) -> Iterator[None]:
+def static_instances(actor: Actor) -> Iterator[None]:
     """Instances that each group knows by itself, or pairs of them in a cluster; the scope has the one that is worked
     on."""
-    seat = actor.machine.seat
-    for index in actor.machine.deal.given:
-        actor.scope.index, actor.pair = seat.index(index), seat.names(index)
+    member = actor.machine.member
+    for index in actor.machine.assignment.given:
+        actor.scope.index, actor.pair = member.index(index), member.names(index)
         yield None
 
 
-def told_one_by_one(actor: Actor) -> Iterator[Waiting | None]:
+def fetched_instances(actor: Actor) -> Iterator[Waiting | None]:
     """Instances that are claimed: what the group waits for to learn of one, then None for the instance itself."""
     while True:
-        actor.told = ()
+        actor.fetched = ()
         yield from block(actor, actor.group.next)
-        if not actor.told:
+        if not actor.fetched:
             actor.report("walk", f"{actor.role} does not come to know which instance is next")
-        if not actor.told or not actor.told[-1]:
+        if not actor.fetched or not actor.fetched[-1]:
             return
-        actor.scope.index = (actor.told[0], actor.told[1], actor.told[2])
+        actor.scope.index = (actor.fetched[0], actor.fetched[1], actor.fetched[2])
         yield None
 
 
@@ -82,8 +84,8 @@ def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
         match stmt:
             case Let(name, value):
                 scope.names[name] = evaluate(value, scope)
-            case Alike(name):
-                scope.names[name] = count_alike(stmt, scope, actor.alike)
+            case CountReuse(name):
+                scope.names[name] = count_reuse(stmt, scope, actor.alike)
             case If(condition, body, otherwise):
                 yield from block(actor, body if evaluate(condition, scope) else otherwise)
             case Pipeline():

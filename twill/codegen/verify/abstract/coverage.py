@@ -24,12 +24,12 @@ from itertools import accumulate
 from twill.codegen.verify.abstract.derive import shapes
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.guards import Conditions, said
-from twill.codegen.verify.abstract.scalars import Scope, evaluate, no_element
+from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.wanted import Wanted
-from twill.codegen.warp.instance_order import walked
-from twill.codegen.warp.pairs import Seat, paired
+from twill.codegen.warp.instance_order import rasterized
+from twill.codegen.warp.pairs import ClusterMember, paired
 from twill.codegen.warp.program import Fused
-from twill.kernel.problem import Case, Problem
+from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
 
@@ -43,7 +43,7 @@ Trips = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SizeCandidate:
     """Sizes, what they reach, and about how much they cost."""
 
     sizes: Mapping[str, int]
@@ -51,13 +51,15 @@ class Candidate:
     cost: int
 
 
-def choose(program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None = None) -> list[Candidate]:
+def choose(
+    program: TileProgram, problem: ProblemTable, goal: Wanted, fused: Fused | None = None
+) -> list[SizeCandidate]:
     """Cheap candidates that reach every goal that any candidate reaches."""
     search = _Search(program, problem, goal, fused)
     candidates = [*search.candidates()]
     candidates += search.beyond(candidates)
     left = {reached for candidate in candidates for reached in candidate.reaches}
-    chosen: list[Candidate] = []
+    chosen: list[SizeCandidate] = []
     while left:
         best = max(candidates, key=lambda candidate: (len(candidate.reaches & left) / candidate.cost, -candidate.cost))
         left -= best.reaches
@@ -65,27 +67,27 @@ def choose(program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | 
     return needed(chosen) or candidates[:1]
 
 
-def needed(chosen: Sequence[Candidate]) -> list[Candidate]:
+def needed(chosen: Sequence[SizeCandidate]) -> list[SizeCandidate]:
     """Without those whose goals others reach, too: the dearest first."""
-    kept = list(chosen)
+    retained = list(chosen)
     for one in sorted(chosen, key=lambda candidate: -candidate.cost):
-        others = [candidate for candidate in kept if candidate is not one]
+        others = [candidate for candidate in retained if candidate is not one]
         if one.reaches <= frozenset[Goal]().union(*(candidate.reaches for candidate in others)):
-            kept = others
-    return kept
+            retained = others
+    return retained
 
 
 class _Search:
-    def __init__(self, program: TileProgram, problem: Problem, goal: Wanted, fused: Fused | None) -> None:
+    def __init__(self, program: TileProgram, problem: ProblemTable, goal: Wanted, fused: Fused | None) -> None:
         self.program, self.problem, self.goal, self.fused = program, problem, goal, fused
         self.loops = sum(isinstance(item, Loop) for item in program.body)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
         # The least value of a size that adds instances, and not iterations.
         self.grown = {name: value for name in self.base if (value := self._grown(self.base, name))}
-        self.tiles = {name: tile for name in self.base if goal.switches and (tile := self._tile(name))}
+        self.tiles = {name: tile for name in self.base if goal.split_pipelines and (tile := self._tile(name))}
 
-    def candidates(self) -> Iterator[Candidate]:
+    def candidates(self) -> Iterator[SizeCandidate]:
         """Every size at the values at which something changes, from one, several and many instances on."""
         starts = [self.base, self._several(2), self._several(self.goal.instances * self.goal.ctas)]
         for start in starts:
@@ -95,7 +97,7 @@ class _Search:
                     if made:
                         yield made
 
-    def beyond(self, near: Iterable[Candidate]) -> Iterator[Candidate]:
+    def beyond(self, near: Iterable[SizeCandidate]) -> Iterator[SizeCandidate]:
         """Larger sizes, around the least ones at which a condition says what it says at none of the near ones."""
         known = said(goal for candidate in near for goal in candidate.reaches)
         for name in self.base:
@@ -138,7 +140,7 @@ class _Search:
         trips = self.trips(sizes)
         return LARGEST if trips is None else max((trip for instance in trips for trip in instance), default=0)
 
-    def _candidate(self, sizes: Mapping[str, int], longest: int) -> Candidate | None:
+    def _candidate(self, sizes: Mapping[str, int], longest: int) -> SizeCandidate | None:
         trips = self.trips(sizes)
         if not trips or self.longest(sizes) > longest:
             return None
@@ -148,7 +150,7 @@ class _Search:
             *self._trip_goals(mine),
             *self._instance_goals(mine),
             *self._pair_goals(case),
-            *self._stay_goals(case),
+            *self._reuse_goals(case),
             *self._guard_goals(case),
         }
         # A full tile and a ragged one of each size that adds instances, all at once: no other size clips them away.
@@ -157,8 +159,8 @@ class _Search:
             reached.add(("full",))
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
         if not any(sizes[name] % tile for name, tile in self.tiles.items()):
-            reached |= {*self._switch_goals(case)}
-        return Candidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
+            reached |= {*self._split_goals(case)}
+        return SizeCandidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
 
     def _of_first(self, trips: Trips, grid: Sequence[int]) -> Trips:
         """Those of the instances that one CTA works on: the first of each pair in a cluster."""
@@ -166,8 +168,8 @@ class _Search:
             return trips
         known = dict(zip(instances(grid), trips, strict=True))
         sizes = (*grid, 1, 1, 1)[:3]
-        seat = Seat(self.goal.cluster, 0, (sizes[0], sizes[1], sizes[2]))
-        return [known[seat.index(pair)] for pair in instances(paired(seat.grid, self.goal.cluster))]
+        member = ClusterMember(self.goal.cluster, 0, (sizes[0], sizes[1], sizes[2]))
+        return [known[member.index(pair)] for pair in instances(paired(member.grid, self.goal.cluster))]
 
     def _pair_goals(self, case: Case) -> Iterator[Goal]:
         if self.goal.cluster is None:
@@ -175,39 +177,41 @@ class _Search:
         sizes = (*case.grid, 1, 1, 1)[:3]
         grid = (sizes[0], sizes[1], sizes[2])
         yield "pair", "half" if grid[self.goal.cluster.axis] % self.goal.ctas else "whole"
-        seat, scalars = Seat(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
+        member, scalars = ClusterMember(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
         for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
-            scope = Scope(scalars, grid, seat.index(pair), no_element, dict(seat.names(pair)))
+            scope = EvaluationScope(scalars, grid, member.index(pair), no_element, dict(member.names(pair)))
             yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
 
-    def _switch_goals(self, case: Case) -> Iterator[Goal]:
-        scalars = self.scalars(case) if self.goal.switches else {}
-        for number, switch in enumerate(self.goal.switches):
+    def _split_goals(self, case: Case) -> Iterator[Goal]:
+        scalars = self.scalars(case) if self.goal.split_pipelines else {}
+        for number, switch in enumerate(self.goal.split_pipelines):
             for early, late in switch.steps(scalars, case.grid, self.fused):
                 yield "early", number, min(early, 2)
                 yield "late", number, min(late, 2)
 
-    def _stay_goals(self, case: Case) -> Iterator[Goal]:
+    def _reuse_goals(self, case: Case) -> Iterator[Goal]:
         sizes = (*case.grid, 1, 1, 1)[:3]
-        grid, scalars = (sizes[0], sizes[1], sizes[2]), self.scalars(case) if self.goal.stayers else {}
-        for stayer in self.goal.stayers:
-            stayed: set[str] = set()
-            for name, there in stayer.finds(walked(grid, self.goal.band), grid, scalars):
+        grid, scalars = (sizes[0], sizes[1], sizes[2]), self.scalars(case) if self.goal.reuse_counters else {}
+        for counter in self.goal.reuse_counters:
+            reused: set[str] = set()
+            for name, there in counter.finds(rasterized(grid, self.goal.raster_group), grid, scalars):
                 if there:
-                    yield "stays", stayer.group, name
-                elif name in stayed:
-                    yield "left", stayer.group, name
-                (stayed.add if there else stayed.discard)(name)
+                    yield "stays", counter.group, name
+                elif name in reused:
+                    yield "left", counter.group, name
+                (reused.add if there else reused.discard)(name)
 
     def _guard_goals(self, case: Case) -> Iterator[Goal]:
         sizes = (*case.grid, 1, 1, 1)[:3]
         grid, fused, cluster = (sizes[0], sizes[1], sizes[2]), self.fused, self.goal.cluster
         groups = fused.groups(grid) if fused is not None else paired(grid, cluster)
-        order = [fused.first(group) if fused is not None else group for group in walked(groups, self.goal.band)]
+        order = [
+            fused.first(group) if fused is not None else group for group in rasterized(groups, self.goal.raster_group)
+        ]
         conditions = Conditions(grid, self.scalars(case))
         for number, one in enumerate(self.goal.outlines):
             for rank in range(self.goal.ctas):
-                conditions.outline(number, one, order, Seat(cluster, rank, grid))
+                conditions.outline(number, one, order, ClusterMember(cluster, rank, grid))
         yield from conditions.found
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from twill.codegen.verify.abstract.scalars import Scalar, Scope, evaluate, no_element
+from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import Alike, Let, Stmt, WarpGroup
+from twill.codegen.warp.program import CountReuse, Let, Stmt, WarpGroup
 
 
 @dataclass(frozen=True)
-class Stayer:
+class ReuseCounter:
     """A warp group that counts instances that are alike. lets: what it defines for that; asked: the names that say
     whether tiles are there."""
 
     group: int
-    lets: tuple[Let | Alike, ...]
+    lets: tuple[Let | CountReuse, ...]
     asked: tuple[str, ...]
 
     @classmethod
-    def of(cls, groups: Iterable[WarpGroup]) -> tuple[Stayer, ...]:
+    def of(cls, groups: Iterable[WarpGroup]) -> tuple[ReuseCounter, ...]:
         """Those among the warp groups of a program."""
         made = []
         for group in groups:
-            lets = tuple(stmt for stmt in group.body if isinstance(stmt, Let | Alike))
-            counts = {stmt.name for stmt in lets if isinstance(stmt, Alike)}
+            lets = tuple(stmt for stmt in group.body if isinstance(stmt, Let | CountReuse))
+            counts = {stmt.name for stmt in lets if isinstance(stmt, CountReuse)}
             asked = tuple(stmt.name for stmt in lets if isinstance(stmt, Let) and mentions(stmt, counts))
             made += [cls(group.id, lets, asked)] if counts else []
         return tuple(made)
@@ -37,9 +37,9 @@ class Stayer:
         """Instance by instance, what each of the names says, of one CTA that has them all in this order."""
         last: dict[str, tuple[tuple[Scalar, ...], int]] = {}
         for index in order:
-            scope = Scope(scalars, grid, index, no_element)
+            scope = EvaluationScope(scalars, grid, index, no_element)
             for let in self.lets:
-                known = evaluate(let.value, scope) if isinstance(let, Let) else count_alike(let, scope, last)
+                known = evaluate(let.value, scope) if isinstance(let, Let) else count_reuse(let, scope, last)
                 scope.names[let.name] = known
             yield from ((name, bool(scope.names[name])) for name in self.asked)
 
@@ -50,7 +50,7 @@ def mentions(stmt: Stmt, names: Iterable[str]) -> bool:
     return any(isinstance(node, Local) and node.name in wanted for node in nodes(stmt))
 
 
-def count_alike(stmt: Alike, scope: Scope, last: dict[str, tuple[tuple[Scalar, ...], int]]) -> int:
+def count_reuse(stmt: CountReuse, scope: EvaluationScope, last: dict[str, tuple[tuple[Scalar, ...], int]]) -> int:
     """How many instances just before had the same values; `last` is told of this one."""
     values = tuple(evaluate(value, scope) for value in stmt.values)
     before = last.get(stmt.name)

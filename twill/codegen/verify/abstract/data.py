@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from twill.tile.compact import reads
+from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.program import Loop, TileProgram

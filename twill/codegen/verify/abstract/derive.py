@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twill.codegen.verify.abstract.extent import Scout
-from twill.kernel.problem import Case, Problem
+from twill.codegen.verify.abstract.extent import ScalarInstance
+from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import TileProgram
 
 ROW = 1 << 14  # elements between rows whose distance is an argument
 
 
-def derived_problem(program: TileProgram) -> Problem:
+def derived_problem(program: TileProgram) -> ProblemTable:
     """Every integer argument is a size of its own; tensors are as large as what is accessed.
 
     Strides in memory are no sizes: they are so large that rows do not overlap. Axis 0 of the grid has three
@@ -29,14 +29,16 @@ def derived_problem(program: TileProgram) -> Problem:
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
-    return Problem({name: str(unit) for name, unit in sizes.items()}, {}, scalars, (), (), ("3",), {}, program.file)
+    return ProblemTable(
+        {name: str(unit) for name, unit in sizes.items()}, {}, scalars, (), (), ("3",), {}, program.file
+    )
 
 
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
     """Elements that each pointer argument's tensor needs, from the addresses that are touched."""
     needed: dict[str, int] = {}
     for index in instances(grid):
-        scout = Scout(program, index, grid, scalars, within=True)
+        scout = ScalarInstance(program, index, grid, scalars, within=True)
         scout.run()
         for op in program.ops():
             if op.access is None or op.id not in scout.constants:
@@ -60,7 +62,7 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
     scalars = {**case.scalars, **descriptor_scalars(program, {**found, **unbounded})}
     ends: dict[str, list[int]] = {argument.name: [1] * len(argument.type.shape) for argument in missing}
     for index in instances(case.grid):
-        scout = Scout(program, index, case.grid, scalars, within=True)
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
         scout.run()
         for op in program.ops():
             for axis, end in enumerate(ends.get(op.access.base, ()) if op.access else ()):

@@ -27,14 +27,14 @@ def trips_at(
     """Iterations of each loop in order, for these program instances."""
     found = []
     for index in indices:
-        scout = Scout(program, index, grid, scalars)
+        scout = ScalarInstance(program, index, grid, scalars)
         scout.run()
         loops = [item for item in program.body if isinstance(item, Loop)]
         found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
     return found
 
 
-class Scout(Instance):
+class ScalarInstance(Instance):
     """An instance that computes scalars only and enters no loop.
 
     within: visits the first and the last iteration of loops too. ranges: (access, axis) -> the indices that tiles

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from twill.codegen.verify.abstract.cross_tile_reuse import count_alike
-from twill.codegen.verify.abstract.scalars import Scalar, Scope, evaluate, no_element
+from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
+from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
 from twill.codegen.warp.expression import Apply, Expr, Local, ProgramId
-from twill.codegen.warp.pairs import Seat
+from twill.codegen.warp.pairs import ClusterMember
 from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import INSTANCES, NEIGHBOUR, PRESENT, Alike, If, Let, Pipeline, Stmt, WarpProgram
+from twill.codegen.warp.program import INSTANCES, NEIGHBOUR, PRESENT, CountReuse, If, Let, Pipeline, Stmt, WarpProgram
 
 NEAR = 1  # sides of a comparison that differ by more are as good as any others
 
@@ -40,7 +40,7 @@ class Outline:
     def varies(self) -> bool:
         """Whether anything in it may differ between the instances of a launch."""
         of_one = (INSTANCES, PRESENT, NEIGHBOUR)
-        return any(isinstance(node, ProgramId | Alike) or (isinstance(node, Local) and node.name in of_one)
+        return any(isinstance(node, ProgramId | CountReuse) or (isinstance(node, Local) and node.name in of_one)
                    for node in nodes(self.body))  # fmt: skip
 
 
@@ -52,16 +52,16 @@ def outlines(program: WarpProgram) -> tuple[Outline, ...]:
 
 def outline(block: Iterable[Stmt]) -> tuple[Stmt, ...]:
     """A block's control flow, as far as conditions depend on it."""
-    kept: list[Stmt] = []
+    retained: list[Stmt] = []
     for stmt in block:
         match stmt:
-            case Let() | Alike():
-                kept.append(stmt)
+            case Let() | CountReuse():
+                retained.append(stmt)
             case If(condition, body, otherwise):
-                kept.append(replace(stmt, condition=condition, body=outline(body), otherwise=outline(otherwise)))
+                retained.append(replace(stmt, condition=condition, body=outline(body), otherwise=outline(otherwise)))
             case Pipeline():
-                kept.append(outline_of(stmt))
-    return without_idle(tuple(kept))
+                retained.append(outline_of(stmt))
+    return without_idle(tuple(retained))
 
 
 def outline_of(loop: Pipeline) -> Pipeline:
@@ -77,16 +77,16 @@ def outline_of(loop: Pipeline) -> Pipeline:
 
 def without_idle(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The block without definitions that no condition behind them needs, and without the same condition again."""
-    kept: dict[Stmt, None] = {}
+    retained: dict[Stmt, None] = {}
     needed: set[str] = set()
     for stmt in reversed(block):
-        if isinstance(stmt, Let | Alike) and stmt.name not in needed:
+        if isinstance(stmt, Let | CountReuse) and stmt.name not in needed:
             continue
         plain = replace(stmt, line=0, note="")
-        if plain not in kept or isinstance(stmt, Pipeline):
-            kept[plain] = None
+        if plain not in retained or isinstance(stmt, Pipeline):
+            retained[plain] = None
             needed.update(node.name for node in nodes(stmt) if isinstance(node, Local))
-    return tuple(reversed(kept))
+    return tuple(reversed(retained))
 
 
 Counts = dict[str, tuple[tuple[Scalar, ...], int]]
@@ -105,19 +105,23 @@ class Conditions:
     found: set[Found] = field(default_factory=set)
     followed: bool = False
 
-    def outline(self, number: int, one: Outline, order: Iterable[tuple[int, int, int]], seat: Seat) -> None:
+    def outline(self, number: int, one: Outline, order: Iterable[tuple[int, int, int]], member: ClusterMember) -> None:
         """The instances (pairs of them in a cluster) that a CTA has, in order. number: of the outline, for `found`."""
         mine, of = one.share
         last: Counts = {}
         counted = [(count, place) for count, place in enumerate(order) if count % of == mine]
         for count, place in counted if one.varies else [*counted[:1], *counted[1:][-1:]]:
             self.followed = count != counted[-1][0]
-            names: dict[str, Scalar] = {INSTANCES: count, **seat.names(place)}
+            names: dict[str, Scalar] = {INSTANCES: count, **member.names(place)}
             said: list[bool] = []
-            self.block(one.body, Scope(self.scalars, self.grid, seat.index(place), no_element, names), last, said)
+            self.block(
+                one.body, EvaluationScope(self.scalars, self.grid, member.index(place), no_element, names), last, said
+            )
             self.found.add(("guards", number, tuple(said)))
 
-    def block(self, block: tuple[Stmt, ...], scope: Scope, last: Counts, said: list[bool] | None = None) -> None:
+    def block(
+        self, block: tuple[Stmt, ...], scope: EvaluationScope, last: Counts, said: list[bool] | None = None
+    ) -> None:
         """Statement by statement. said: is told of each condition; None where they differ from step to step."""
         names = dict(scope.names)
         for stmt in block:
@@ -129,9 +133,9 @@ class Conditions:
                         scope.names[name] = known
                     if said is not None and known is not None and value.element == "i1":
                         said.append(bool(known))
-                case Alike(name, values):
+                case CountReuse(name, values):
                     if all(value_of(value, scope) is not None for value in values):
-                        scope.names[name] = count_alike(stmt, scope, last)
+                        scope.names[name] = count_reuse(stmt, scope, last)
                 case If(condition, body, otherwise):
                     holds = self.looked_at(condition, scope)
                     if said is not None and holds is not None:
@@ -142,7 +146,7 @@ class Conditions:
                     self.pipeline(stmt, scope, last)
         scope.names = names
 
-    def pipeline(self, loop: Pipeline, scope: Scope, last: Counts) -> None:
+    def pipeline(self, loop: Pipeline, scope: EvaluationScope, last: Counts) -> None:
         """Prologue, steady state and epilogue, as `twill.codegen.verify.abstract.control` runs them."""
         known = self.looked_at(loop.trip, scope)
         trip = int(known) if known is not None else 0
@@ -159,7 +163,7 @@ class Conditions:
             self.block(steady if block is None else block, scope, last)
         scope.names = names
 
-    def looked_at(self, expr: Expr, scope: Scope) -> Scalar | None:
+    def looked_at(self, expr: Expr, scope: EvaluationScope) -> Scalar | None:
         """The value of an expression; how far apart the sides of each comparison within are is noted."""
         for node in comparisons(expr):
             left, right = (value_of(operand, scope) for operand in node.operands)
@@ -195,7 +199,7 @@ def comparisons(expr: Expr) -> tuple[Apply, ...]:
     return tuple(node for node in every if node.operands[0].element in ("i32", "i64"))
 
 
-def value_of(expr: Expr, scope: Scope) -> Scalar | None:
+def value_of(expr: Expr, scope: EvaluationScope) -> Scalar | None:
     """The number; None if it depends on what is not known in front of a launch."""
     try:
         return evaluate(expr, scope)

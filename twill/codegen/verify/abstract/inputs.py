@@ -14,7 +14,7 @@ from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.warp.program import Fused, WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
-from twill.kernel.problem import Case, Problem
+from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
@@ -25,7 +25,7 @@ LARGE = 8  # so many times the floats of every second launch
 
 
 @dataclass(frozen=True)
-class Launch:
+class CheckedLaunch:
     """One launch. arrays: flat tensors by argument name. scalars: of every scalar argument, descriptors' included.
 
     ctas: persistent CTAs that share the program instances. text: for people. scale: of the floats in `arrays`.
@@ -38,13 +38,15 @@ class Launch:
     text: str = ""
     scale: int = 1
 
-    def unscaled(self) -> Launch:
+    def unscaled(self) -> CheckedLaunch:
         """The same with floats about 1."""
         small = {name: array / self.scale if array.dtype.kind == "f" else array for name, array in self.arrays.items()}
         return replace(self, arrays={name: small[name].astype(self.arrays[name].dtype) for name in small}, scale=1)
 
 
-def launches(program: WarpProgram, problem: Problem | None = None, thorough: bool = False) -> Iterator[Launch]:
+def launches(
+    program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False
+) -> Iterator[CheckedLaunch]:
     """Launches that together reach everything wanted. Raises `UnknownProblem`.
 
     thorough: many more of them, for every number of iterations, each with several program instances.
@@ -67,7 +69,7 @@ def launches(program: WarpProgram, problem: Problem | None = None, thorough: boo
         yield launch(tile, case, seed=len(made), scale=scale)
         yield launch(tile, case, seed=len(made) + 1, data="creeping")
     busy = [number for number, one in enumerate(made) if runs_loops(tile, one)]
-    written = tile.original or tile  # a product in parts tells infinities apart that the kernel has no opinion about
+    written = tile.original or tile  # an MMA in parts tells infinities apart that the kernel has no opinion about
     if busy and (tells_floats_apart(written) or free_integers(written)):
         cheapest = min(busy, key=lambda number: chosen[number].cost)
         yield launch(tile, known.case(chosen[cheapest].sizes), seed=len(made) + 2, data="awkward")
@@ -83,12 +85,12 @@ def has_maximum(program: TileProgram) -> bool:
     return any(op.kind == "reduce" and op.attribute("combine") == "max" for op in program.ops())
 
 
-def most_iterations(program: TileProgram, made: Launch, fused: Fused | None = None) -> int:
+def most_iterations(program: TileProgram, made: CheckedLaunch, fused: Fused | None = None) -> int:
     """Of any loop and instance."""
     return max((trip for trips in trips_of(program, made.grid, made.scalars, fused) for trip in trips), default=0)
 
 
-def remainders(program: TileProgram, made: Sequence[Launch], fused: Fused) -> Iterator[Launch]:
+def remainders(program: TileProgram, made: Sequence[CheckedLaunch], fused: Fused) -> Iterator[CheckedLaunch]:
     """Launches whose grid leaves a group of each size below `fused.count`, behind whole ones if there are any. They are
     launches that run all loops on a smaller grid, so that what instances beyond it would write is there to be seen."""
     runs = [one for one in made if runs_loops(program, one)]
@@ -103,18 +105,18 @@ def remainders(program: TileProgram, made: Sequence[Launch], fused: Fused) -> It
         yield replace(first, grid=grid, text=f"{first.text}, of which a grid of {' x '.join(map(str, grid))}")
 
 
-def runs_loops(program: TileProgram, made: Launch) -> bool:
+def runs_loops(program: TileProgram, made: CheckedLaunch) -> bool:
     """Whether every loop runs, if there is one."""
     return all(map(all, trips_of(program, made.grid, made.scalars)))
 
 
-def begins_unlike(program: TileProgram, made: Launch, fused: Fused | None) -> bool:
+def begins_unlike(program: TileProgram, made: CheckedLaunch, fused: Fused | None) -> bool:
     """Whether a second CTA, which begins with the second program instance, has other loops to begin with."""
     trips = trips_of(program, made.grid, made.scalars, fused)
     return len(trips) > 1 and [bool(trip) for trip in trips[0]] != [bool(trip) for trip in trips[1]]
 
 
-def sidecar_problem(program: TileProgram) -> Problem | None:
+def sidecar_problem(program: TileProgram) -> ProblemTable | None:
     """The problem table of the program's specialization, if there is one."""
     try:
         sidecar = read_sidecar(program.file)
@@ -128,7 +130,7 @@ def sidecar_problem(program: TileProgram) -> Problem | None:
     return None
 
 
-def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data: Data = "normal") -> Launch:
+def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data: Data = "normal") -> CheckedLaunch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
 
     scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum.
@@ -153,4 +155,4 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
             )  # fmt: skip
     text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
     text += "" if data == "normal" else f", {data} data"
-    return Launch(case.grid, arrays, scalars, 1, text, scale)
+    return CheckedLaunch(case.grid, arrays, scalars, 1, text, scale)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twill.codegen.verify.abstract.order import Access, Clock, Place, Region
-from twill.codegen.verify.abstract.scalars import Scope, integer
+from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses
+from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.program import Buffer, SlotRef, TensorMap, Window
+from twill.codegen.warp.program import Buffer, SlotRef, TensorMapSpec, Window
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import Elements, gather, scatter, window
@@ -22,20 +22,20 @@ def undefined(shape: tuple[int, ...], element: str) -> Array:
 
 
 @dataclass
-class Shared:
+class SharedTiles:
     """The tiles of all slots, by (buffer, slot), and who accessed them."""
 
     buffers: tuple[Buffer, ...]
     tiles: dict[tuple[int, int], Array]
-    places: dict[tuple[int, int], Place]
+    places: dict[tuple[int, int], SlotAccesses]
     findings: Findings
 
     @classmethod
-    def of(cls, buffers: tuple[Buffer, ...], findings: Findings) -> Shared:
+    def of(cls, buffers: tuple[Buffer, ...], findings: Findings) -> SharedTiles:
         """Fresh memory."""
         keys = [(buffer.id, slot) for buffer in buffers for slot in range(buffer.slots)]
         tiles = {key: undefined(buffers[key[0]].shape, buffers[key[0]].element) for key in keys}
-        return cls(buffers, tiles, {key: Place() for key in keys}, findings)
+        return cls(buffers, tiles, {key: SlotAccesses() for key in keys}, findings)
 
     def region(self, ref: SlotRef) -> Region:
         """The rows and columns that are meant; a vector's elements are columns."""
@@ -55,7 +55,7 @@ class Shared:
         return tile.reshape(-1, buffer.shape[-1])[top:bottom, left:right]
 
     def access(
-        self, ref: SlotRef, slot: int, access: Access, clock: Clock, role: str, roles: Mapping[int, str]
+        self, ref: SlotRef, slot: int, access: SlotAccess, clock: Clock, role: str, roles: Mapping[int, str]
     ) -> None:
         """Note an access by one who knows `clock`, and report what it collides with."""
         buffer = self.buffers[ref.buffer]
@@ -66,7 +66,7 @@ class Shared:
             self.findings.add(rule, text, access.line, role, roles[earlier.group])
 
 
-def explain(rule: str, earlier: Access, access: Access, place: str, role: str, other: str) -> tuple[str, str]:
+def explain(rule: str, earlier: SlotAccess, access: SlotAccess, place: str, role: str, other: str) -> tuple[str, str]:
     """The rule that a collision breaks, and the sentence about it."""
     line = f", line {earlier.line}" if earlier.line else ""
     head = f"{access.what} by {role} {'writes' if access.write else 'reads'} {place}"
@@ -92,19 +92,19 @@ Axis = tuple[int, int, int, int, int | None]
 """Of a box: extent, stride, first element, lower and upper bound."""
 
 
-def joined(tensor_map: TensorMap, axes: list[Axis], offset: int) -> list[int]:
+def joined(tensor_map: TensorMapSpec, axes: list[Axis], offset: int) -> list[int]:
     """What must be a multiple of the elements that a map has as one: offset, strides, the box's last axis."""
     extent, _, start, _, size = axes[-1]
     return [offset, *(stride for _, stride, *_ in axes[:-1]), extent, start, *([] if size is None else [size])]
 
 
 @dataclass
-class Global:
+class GlobalTensors:
     """Tensors by name, flat."""
 
     tensors: Mapping[str, Array]
 
-    def box(self, tensor_map: TensorMap, coordinates: list[int], scope: Scope) -> Elements:
+    def box(self, tensor_map: TensorMapSpec, coordinates: list[int], scope: EvaluationScope) -> Elements:
         """Addresses of a box and which of them are inside of the map."""
         axes = [
             (extent, integer(stride, scope), start, 0, None if size is None else integer(size, scope))
@@ -121,7 +121,7 @@ class Global:
             inside = inside & (address < self.tensors[tensor_map.argument].size)
         return address, inside
 
-    def window(self, meant: Window, scope: Scope, mask: Array | None) -> Elements:
+    def window(self, meant: Window, scope: EvaluationScope, mask: Array | None) -> Elements:
         """Addresses of a window's elements and which of them may be touched."""
         axes = [
             (axis.extent, integer(axis.stride, scope), integer(axis.offset, scope),

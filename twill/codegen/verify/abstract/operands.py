@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from twill.codegen.verify.abstract.liveness import effects
-from twill.codegen.verify.abstract.statements import BITS, is_in_parts
+from twill.codegen.verify.abstract.statements import BITS, is_partial
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked, Layout, Uniform, shape_of
@@ -23,7 +23,7 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
     StoreShared,
-    TensorMap,
+    TensorMapSpec,
     TmaLoad,
     TmaStore,
     WarpGroup,
@@ -43,7 +43,7 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
     context = (program, fragments)
     for stmt in group.stmts:
         for number in set().union(*effects(stmt)) if not isinstance(stmt, Compute | Reduce | Copy) else ():
-            if number in fragments and is_in_parts(fragments[number]):
+            if number in fragments and is_partial(fragments[number]):
                 text = f"{type(stmt).__name__} by {group.role}: `{fragments[number].name}` has parts of numbers"
                 yield Violation("layout", text, stmt.line, group.role)
         rule = _RULES.get(type(stmt))
@@ -112,7 +112,7 @@ def _operand(
         yield f"{name}, `{buffer.name}`, begins at byte {start} of its rows, inside of a panel"
 
 
-def _copy_box(meant: TensorMap, ref: SlotRef, coordinates: int, program: WarpProgram) -> Iterator[str]:
+def _copy_box(meant: TensorMapSpec, ref: SlotRef, coordinates: int, program: WarpProgram) -> Iterator[str]:
     buffer, size = program.buffers[ref.buffer], BITS[meant.element] // 8
     rows, columns = region(program, ref)
     if coordinates != len(meant.box) or len(meant.strides) != len(meant.box) or len(meant.sizes) != len(meant.box):
@@ -190,13 +190,13 @@ def _compute(stmt: Compute, program: WarpProgram, fragments: Fragments) -> Itera
             fragment = fragments[operand.fragment]
             if not spreads(fragment.layout, result.layout, operand.axes):
                 yield f"`{fragment.name}` ({fragment.layout}) does not spread over `{result.name}` ({result.layout})"
-    if is_in_parts(result) and not keeps_parts(stmt, fragments):
+    if is_partial(result) and not keeps_partials(stmt, fragments):
         yield f"`{stmt.kind}` of the parts in `{result.name}` is not that of their sums"
 
 
-def keeps_parts(stmt: Compute, fragments: Fragments) -> bool:
+def keeps_partials(stmt: Compute, fragments: Fragments) -> bool:
     """Whether what a statement does to parts is what it does to sums; or divides a sum into parts."""
-    parts = [isinstance(o, Reg) and is_in_parts(fragments[o.fragment]) for o in stmt.operands]
+    parts = [isinstance(o, Reg) and is_partial(fragments[o.fragment]) for o in stmt.operands]
     if stmt.kind in ("add", "sub"):
         return all(parts)
     divides = stmt.operands[1:] == (Number(1 / LANES_OF_A_ROW, "f32"),)
@@ -227,8 +227,8 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     match operand.layout, result.layout:
         case Accumulator(), Along(parent, axis):
-            kept = parent.rows == operand.layout.rows if axis == 1 else parent.columns == operand.layout.columns
-            if axis != stmt.axis or not kept:
+            retained = parent.rows == operand.layout.rows if axis == 1 else parent.columns == operand.layout.columns
+            if axis != stmt.axis or not retained:
                 yield f"`{result.name}` does not lie along axis {stmt.axis} of `{operand.name}`"
         case Along(parent, 1, True), Along(other, 1, False) if stmt.combine == "add" and parent.rows == other.rows:
             pass

@@ -80,7 +80,7 @@ Region = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Access:
+class SlotAccess:
     """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "wgmma", "tma".
 
     mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
@@ -118,37 +118,37 @@ def covers(one: Region, other: Region) -> bool:
 
 
 @dataclass
-class Place:
+class SlotAccesses:
     """The accesses of one slot of a buffer that a later one may collide with."""
 
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[SlotAccess] = field(default_factory=list)
 
-    def enter(self, access: Access, clock: Clock) -> Iterator[tuple[str, Access]]:
+    def enter(self, access: SlotAccess, clock: Clock) -> Iterator[tuple[str, SlotAccess]]:
         """Note an access by one who knows `clock`. Yields (rule, earlier access) for each collision."""
-        kept: list[Access] = []
+        retained: list[SlotAccess] = []
         for earlier in self.accesses:
             if not overlap(earlier.region, access.region):
-                kept.append(earlier)
+                retained.append(earlier)
                 continue
             if not (earlier.write or access.write):
                 same = earlier.event == access.event and earlier.proxy == access.proxy
                 if not (same and covers(access.region, earlier.region) and earlier.mapping == access.mapping):
-                    kept.append(earlier)
+                    retained.append(earlier)
                 continue
             if self._same_thread(earlier, access):
                 if not (access.write and covers(access.region, earlier.region)):
-                    kept.append(earlier)
+                    retained.append(earlier)
                 continue
             if not earlier.over(clock):
                 yield "order", earlier
             elif access.proxy != "generic" and not earlier.fenced(clock):
                 yield "proxy-fence", earlier
             if not (access.write and covers(access.region, earlier.region)):
-                kept.append(earlier)
-        self.accesses = [*kept, access]
+                retained.append(earlier)
+        self.accesses = [*retained, access]
 
     @staticmethod
-    def _same_thread(earlier: Access, access: Access) -> bool:
+    def _same_thread(earlier: SlotAccess, access: SlotAccess) -> bool:
         return (
             earlier.group == access.group
             and earlier.proxy == access.proxy == "generic"
@@ -156,6 +156,6 @@ class Place:
             and earlier.mapping == access.mapping
         )
 
-    def pending(self, group: int, clock: Clock) -> Iterator[Access]:
+    def pending(self, group: int, clock: Clock) -> Iterator[SlotAccess]:
         """Accesses by a group that one who knows `clock` does not know to be over."""
         return (access for access in self.accesses if access.group == group and not access.over(clock))

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twill.codegen.verify.abstract.inputs import Launch
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.violation import Violation
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
@@ -55,7 +55,7 @@ class Reference:
 
 
 def compare(
-    program: TileProgram, launch: Launch, found: Mapping[str, Array], reference: Reference
+    program: TileProgram, launch: CheckedLaunch, found: Mapping[str, Array], reference: Reference
 ) -> Iterator[Violation]:
     """A violation for each tensor that differs, at the line of the statement that stores to it."""
     for argument in program.arguments:

@@ -1,7 +1,7 @@
 """How far a right program may be from the sequential one: the tile program run again with its roundings moved.
 
 Two programs that mean the same round differently: sums are added up in another order, factors are collected, an
-exponential has another base, running maxima stay behind, so that what is narrowed for a product falls elsewhere between
+exponential has another base, running maxima stay behind, so that what is narrowed for an MMA falls elsewhere between
 two numbers of the narrow type. Where each of that may happen, a *shaken* run makes an error of that size on purpose
 (stochastic arithmetic: Vignes 1993; Parker, Monte Carlo arithmetic, 1997), and the rest of the program carries it on:
 what cancels, what is amplified and what rounding absorbs is the program's own. How far the shaken run ends from the
@@ -9,14 +9,14 @@ plain one is the measure for any other run (`twill.codegen.verify.abstract.resul
 
 With e the unit of the type (2^-23 for f32), uniformly distributed in both directions:
 
-    products, quotients, roots, logarithms, ...     2 e of the result
+    MMAs, quotients, roots, logarithms, ...     2 e of the result
     exp, exp2                                       e (2 + |operand|) of the result
     sums and differences                            e of both operands' sizes, up to `FARTHEST` (a constant that is far
                                                     larger is added for its rounding, which no rewriting may change)
-    sums of n numbers, dot products                 2 e of the Euclidean norm of what is added up, and what a product
+    sums of n numbers, dot MMAs                 2 e of the Euclidean norm of what is added up, and what an MMA
                                                     in parts leaves out (`left_out`)
-    a product with an accumulator of f16            a unit of f16: its rounding in full
-    a narrow float that a product reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
+    an MMA with an accumulator of f16            a unit of f16: its rounding in full
+    a narrow float that an MMA reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
 
 Program instances run in the opposite order, for what they add up in memory.
 """
@@ -34,18 +34,19 @@ from twill.tile.interpret.widen import NARROW
 from twill.tile.program import Loop, Op, TileProgram, TileType
 
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
-NARROW_SUM = 2.0**-10  # a unit of f16, the narrow accumulator that products have
+NARROW_SUM = 2.0**-10  # a unit of f16, the narrow accumulator that MMAs have
 FARTHEST = 2.0**12
 OF_PARTS = {"tf32": (8, 1), "bf16x3": (8, 1), "bf16x6": (8, 2), "tf32x3": (11, 1)}
-"""Products of f32 operands that are made of products of their parts: (bits of a part, up to which order i + j products
+"""MMAs of f32 operands that are made of MMAs of their parts: (bits of a part, up to which order i + j MMAs
 of part i of A and part j of B are added up). One of tf32 may be made as bf16x3 is, which is nearer to it."""
 BITS = 24  # of a float32, which its parts hold together
 SURE = 4.0  # so many times what a chunk was shaken, an element may be off for this; `results.WIDE` is twice that
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
-                  "transpose", "slice", "join", "amend", "select", "max", "min", "clamp", "neg", "abs", "floor", "ceil",
+                  "transpose", "slice", "join", "update", "select", "max", "min", "clamp", "neg", "abs", "floor",
+                  "ceil",
                   "cast", "bitcast"})  # fmt: skip
 """Operations that give one of their operands, or round exactly."""
-VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "amend")
+VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "update")
 
 
 def run_shaken(
@@ -58,7 +59,7 @@ def run_shaken(
 ) -> None:
     """Every program instance, the last one first; what it stores goes to `tensors`. narrowed: conversions whose
     rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side). in_parts:
-    lines whose products are computed with another precision of `OF_PARTS` than they ask for."""
+    lines whose MMAs are computed with another precision of `OF_PARTS` than they ask for."""
     noise = Noise()
     with np.errstate(all="ignore"):
         for index in reversed([*instances(grid)]):
@@ -143,10 +144,10 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
 
 
 def left_out(precision: str) -> float:
-    """What a sum of products of parts may be off by, for |a| |b| = 1, in units of f32; 0 where products are whole.
+    """What a sum of MMAs of parts may be off by, for |a| |b| = 1, in units of f32; 0 where MMAs are whole.
 
     Part i of a number x, of b bits and rounded to nearest, is at most 2^(-b i) |x|, and of parts there are as many as
-    hold all `BITS`. So the products of order o that are not there are at most 2^(-b o) |x y| each, and there is one for
+    hold all `BITS`. So the MMAs of order o that are not there are at most 2^(-b o) |x y| each, and there is one for
     each pair of parts: for bf16x3 3 * 2^-16 + 2 * 2^-24 + 2^-32, for bf16x6 2 * 2^-24 + 2^-32, for tf32x3 3 * 2^-22 +
     2 * 2^-33 + 2^-44. Summed over k that is no more than so many times |a| |b| (Cauchy-Schwarz), the norms that `error`
     is made in. It is the worst case of each element; in the mean the parts are a tenth of that, for they round at
@@ -160,8 +161,8 @@ def left_out(precision: str) -> float:
     return sum(2.0 ** (BITS - 1 - bits * (i + j)) for i in parts for j in parts if i + j > order)
 
 
-def narrowed_for_products(program: TileProgram) -> frozenset[int]:
-    """Conversions to narrow floats of what the kernel has computed, for products: which of two numbers each becomes
+def narrowed_for_mmas(program: TileProgram) -> frozenset[int]:
+    """Conversions to narrow floats of what the kernel has computed, for MMAs: which of two numbers each becomes
     depends on the last bits of what it was."""
     makers = {result: op for op in program.ops() for result in op.results}
     computed = inexact(program)

@@ -13,7 +13,7 @@ Scalar = Any  # a Python int, or a NumPy scalar
 
 
 @dataclass
-class Scope:
+class EvaluationScope:
     """What expressions refer to. arguments: by name. element: reads a fragment of layout Uniform."""
 
     arguments: Mapping[str, int | float]
@@ -28,7 +28,7 @@ def no_element(fragment: int) -> Scalar:
     raise KeyError(fragment)
 
 
-def evaluate(expr: Expr, scope: Scope) -> Scalar:
+def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
     """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
     match expr:
         case Number(value, element):
@@ -48,7 +48,7 @@ def evaluate(expr: Expr, scope: Scope) -> Scalar:
             return _apply(expr, scope)
 
 
-def integer(expr: Expr, scope: Scope) -> int:
+def integer(expr: Expr, scope: EvaluationScope) -> int:
     """The number as an int."""
     return int(evaluate(expr, scope))
 
@@ -61,7 +61,7 @@ _INTEGER: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def _apply(expr: Apply, scope: Scope) -> Scalar:
+def _apply(expr: Apply, scope: EvaluationScope) -> Scalar:
     operands = [evaluate(operand, scope) for operand in expr.operands]
     if all(type(operand) is int for operand in operands) and len(operands) == 2:
         if expr.kind == "compare":

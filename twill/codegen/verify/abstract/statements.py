@@ -6,37 +6,37 @@ import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from twill.codegen.verify.abstract.actor import Actor, BulkStore, Machine
+from twill.codegen.verify.abstract.actor import Actor, BulkStore, CtaState
 from twill.codegen.verify.abstract.memory import undefined
-from twill.codegen.verify.abstract.order import Access, Event
+from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 from twill.codegen.warp.program import (
-    VOTE,
+    WARP_VOTE,
     BulkCommit,
     BulkWait,
-    Claim,
     Commit,
     Compute,
     Copy,
     Fence,
+    FetchInstance,
     Fill,
     Fragment,
-    Learn,
     LoadGlobal,
     LoadShared,
     Multiply,
     Operand,
     ProxyFence,
+    PublishInstance,
     Range,
+    ReceiveInstance,
     Reduce,
     Reg,
     SlotRef,
     Stmt,
     StoreGlobal,
     StoreShared,
-    Tell,
-    TensorMap,
+    TensorMapSpec,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -61,11 +61,11 @@ def _operand(actor: Actor, meant: Operand, rank: int) -> Array:
     value = actor.fragments.read(meant.fragment, actor.line)
     if not meant.axes or value.ndim == 0:
         return value
-    kept = [axis for axis in meant.axes if axis >= 0]
-    missing = [axis for axis in range(value.ndim) if axis not in kept]
+    retained = [axis for axis in meant.axes if axis >= 0]
+    missing = [axis for axis in range(value.ndim) if axis not in retained]
     if missing:  # axes that the result lacks have one element
         value = value.reshape([size for axis, size in enumerate(value.shape) if axis not in missing])
-    value = np.transpose(value, np.argsort(np.argsort(kept)))
+    value = np.transpose(value, np.argsort(np.argsort(retained)))
     return np.expand_dims(value, tuple(axis for axis, source in enumerate(meant.axes) if source < 0))
 
 
@@ -92,7 +92,7 @@ def _compute(actor: Actor, stmt: Compute) -> None:
     operands = [_operand(actor, meant, len(shape)) for meant in stmt.operands]
     sources = [_element_of(actor, meant) for meant in stmt.operands]
     value = apply(stmt.kind, operands, element, dict(stmt.attributes), sources)
-    if VOTE in dict(stmt.attributes):
+    if WARP_VOTE in dict(stmt.attributes):
         spread = next(n for n, meant in enumerate(stmt.operands) if isinstance(meant, Reg) and meant.axes)
         value = np.where(operands[spread] == 1, fragments.read(stmt.result, actor.line), value)
     if np.shape(value) != shape:
@@ -106,16 +106,16 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
     if stmt.scratch is not None:
         _exchange(actor, SlotRef(stmt.scratch))
     axis = stmt.axis if value.ndim > 1 else 0
-    if is_in_parts(fragments.of[stmt.operand]):
+    if is_partial(fragments.of[stmt.operand]):
         result = value * LANES_OF_A_ROW
     else:
         result = reduce(value, axis, stmt.combine, fragments.of[stmt.result].element, dict(stmt.attributes))
-    if is_in_parts(fragments.of[stmt.result]):  # what lanes have on an average: all that is done to parts is linear
+    if is_partial(fragments.of[stmt.result]):  # what lanes have on an average: all that is done to parts is linear
         result = (result / LANES_OF_A_ROW).astype(value.dtype)
     fragments.write(stmt.result, np.asarray(result).reshape(fragments.shape(stmt.result)), actor.line)
 
 
-def is_in_parts(fragment: Fragment) -> bool:
+def is_partial(fragment: Fragment) -> bool:
     """Whether lanes have parts of the numbers."""
     return isinstance(fragment.layout, Along) and fragment.layout.parts
 
@@ -142,7 +142,9 @@ def _generic(actor: Actor, ref: SlotRef, write: bool, what: str, mapping: Hashab
     """Note an access by all threads; the slot."""
     event: Event = ("time", actor.group.id)
     region = actor.machine.shared.region(ref)
-    access = Access(actor.group.id, event, actor.clock.own[event], "generic", write, region, actor.line, what, mapping)
+    access = SlotAccess(
+        actor.group.id, event, actor.clock.own[event], "generic", write, region, actor.line, what, mapping
+    )
     return actor.touch(ref, access, actor.clock.collective())
 
 
@@ -207,7 +209,7 @@ def _multiply(actor: Actor, stmt: Multiply) -> None:
     fragments.use(stmt.accumulator, index, line, accumulator=True)
 
     def source(ref: SlotRef, transposed: bool) -> Callable[[], Array]:
-        access = Access(
+        access = SlotAccess(
             actor.group.id, ("wgmma", actor.group.id), index, "wgmma", False, shared.region(ref), line, what
         )
         slot = actor.touch(ref, access, actor.clock.collective())
@@ -229,10 +231,10 @@ def _multiply(actor: Actor, stmt: Multiply) -> None:
         fragments.value(stmt.accumulator, line)
 
     def over() -> None:
-        product = np.matmul(left(), right())
+        mma = np.matmul(left(), right())
         if stmt.accumulate:
-            product = product + fragments.value(stmt.accumulator, line)
-        fragments.values[stmt.accumulator] = product
+            mma = mma + fragments.value(stmt.accumulator, line)
+        fragments.values[stmt.accumulator] = mma
 
     actor.multiplies.open.append(over)
 
@@ -249,7 +251,7 @@ def _wait_groups(actor: Actor, stmt: WaitGroups) -> None:
 
 
 # ---------------------------------------------------------------- the TMA, by the elected thread
-def _box_bytes(meant: TensorMap) -> int:
+def _box_bytes(meant: TensorMapSpec) -> int:
     """Bytes that one copy moves: the whole box, also where it is clipped."""
     return math.prod(meant.box) * BITS[meant.element] // 8
 
@@ -259,12 +261,12 @@ def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
     machine = actor.machine
     if stmt.sender < 0:
         _load(actor, stmt, machine)
-    elif stmt.sender == machine.seat.rank:
+    elif stmt.sender == machine.member.rank:
         for cta in (machine, *machine.others):
             _load(actor, stmt, cta)
 
 
-def _load(actor: Actor, stmt: TmaLoad, machine: Machine) -> None:
+def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
     """The box into the slot of one CTA, counted on its full barrier."""
     meant = machine.program.maps[stmt.map]
     mine, slot, phase, _ = actor.place(stmt.cursor)
@@ -280,7 +282,7 @@ def _load(actor: Actor, stmt: TmaLoad, machine: Machine) -> None:
                               f"{barrier.phase}")  # fmt: skip
     region = machine.shared.region(stmt.target)
     event: Event = ("tma", ring.number, slot)
-    access = Access(actor.group.id, event, phase + 1, "tma", True, region, actor.line, what)
+    access = SlotAccess(actor.group.id, event, phase + 1, "tma", True, region, actor.line, what)
     target = actor.touch(stmt.target, access, actor.clock.of_elected(), machine)
     if target != slot:
         actor.report("phase", f"{what} by {actor.role} goes to slot {target} and counts on that of slot {slot}")
@@ -298,7 +300,7 @@ def _tma_store(actor: Actor, stmt: TmaStore) -> None:
     machine, meant = actor.machine, actor.machine.program.maps[stmt.map]
     what = f"the TMA store of `{machine.program.buffers[stmt.source.buffer].name}`"
     region, index = machine.shared.region(stmt.source), len(actor.bulk_groups) + 1
-    access = Access(actor.group.id, ("read", actor.group.id), index, "tma", False, region, actor.line, what)
+    access = SlotAccess(actor.group.id, ("read", actor.group.id), index, "tma", False, region, actor.line, what)
     slot = actor.touch(stmt.source, access, actor.clock.of_elected())
     elements = machine.tensors.box(meant, [integer(expr, actor.scope) for expr in stmt.coordinates], actor.scope)
     view = machine.shared.view(stmt.source, slot)
@@ -320,33 +322,33 @@ def _bulk_wait(actor: Actor, stmt: BulkWait) -> None:
 
 
 # ---------------------------------------------------------------- program instances
-def _claim(actor: Actor, stmt: Claim) -> None:
-    deal = actor.machine.deal
-    if deal.claims >= len(deal.given):
+def _fetch_instance(actor: Actor, stmt: FetchInstance) -> None:
+    assignment = actor.machine.assignment
+    if assignment.claims >= len(assignment.given):
         actor.report("walk", f"{actor.role} claims again after a claim that found no instance: the counter is not 0 at "
                              "the end of the launch")  # fmt: skip
-    deal.claims += 1
+    assignment.claims += 1
 
 
-def _tell(actor: Actor, stmt: Tell) -> None:
-    deal, number = actor.machine.deal, actor.number
+def _publish_instance(actor: Actor, stmt: PublishInstance) -> None:
+    assignment, number = actor.machine.assignment, actor.number
     slot = _generic(actor, stmt.target, True, "what tells an instance", None)
-    actor.machine.shared.view(stmt.target, slot)[...] = deal.message(deal.claims)
-    if deal.claims == number:
-        actor.told = deal.message(number)
+    actor.machine.shared.view(stmt.target, slot)[...] = assignment.message(assignment.claims)
+    if assignment.claims == number:
+        actor.fetched = assignment.message(number)
         return
-    wrong = "an instance once more" if deal.claims < number else "not all instances that it claimed"
-    actor.report("walk", f"{actor.role} tells {wrong}: {deal.claims} claims before its instance {number}")
-    actor.told = deal.message(len(deal.given))  # an end, whatever was claimed
+    wrong = "an instance once more" if assignment.claims < number else "not all instances that it claimed"
+    actor.report("walk", f"{actor.role} tells {wrong}: {assignment.claims} claims before its instance {number}")
+    actor.fetched = assignment.message(len(assignment.given))  # an end, whatever was claimed
 
 
-def _learn(actor: Actor, stmt: Learn) -> None:
+def _receive_instance(actor: Actor, stmt: ReceiveInstance) -> None:
     slot = _generic(actor, stmt.source, False, "the look at the next instance", None)
     found = tuple(int(word) for word in actor.machine.shared.view(stmt.source, slot))
-    actor.told = actor.machine.deal.message(actor.number)
-    if found != actor.told:
+    actor.fetched = actor.machine.assignment.message(actor.number)
+    if found != actor.fetched:
         actor.report("walk", f"{actor.role} learns of instance {found} where instance {actor.number} of its CTA is "
-                             f"{actor.told} (the last number: whether there is one)")  # fmt: skip
+                             f"{actor.fetched} (the last number: whether there is one)")  # fmt: skip
 
 
 def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
@@ -357,6 +359,6 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Copy: _copy, LoadShared: _load_shared,
     StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
     Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
-    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, Claim: _claim,
-    Tell: _tell, Learn: _learn,
+    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, FetchInstance: _fetch_instance,
+    PublishInstance: _publish_instance, ReceiveInstance: _receive_instance,
 }  # fmt: skip

@@ -10,23 +10,23 @@ from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract.statements import BITS
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
+    INSTANCE_RING,
     ORDER_BYTES,
-    TOLD,
     Acquire,
     Advance,
     Aref,
     Arrive,
     Buffer,
-    Claim,
     Consumed,
     Expect,
+    FetchInstance,
     Get,
-    Learn,
     Publish,
+    PublishInstance,
+    ReceiveInstance,
     Skip,
     Stmt,
     Sync,
-    Tell,
     TmaLoad,
     WarpGroup,
     WarpProgram,
@@ -63,7 +63,9 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
     for aref in program.arefs:
         full = 1 if aref.transport == "tma" else arrivals(program.groups[aref.producer])
         consumers = [program.groups[consumer] for consumer in aref.consumers]
-        of = [1 if aref.transport == TOLD else consumer.share[1] for consumer in consumers]  # that share a slot
+        of = [
+            1 if aref.transport == INSTANCE_RING else consumer.share[1] for consumer in consumers
+        ]  # that share a slot
         empty = sum(arrivals(consumer) // share for consumer, share in zip(consumers, of, strict=True))
         empty *= ctas(program) if aref.shared else 1
         for name, count, right in (("full", aref.full_count, full), ("empty", aref.empty_count, empty)):
@@ -86,22 +88,36 @@ def ctas(program: WarpProgram) -> int:
 
 def _walk(program: WarpProgram) -> Iterator[Violation]:
     """One group claims and tells, all others learn, through the ring that is there for it."""
-    told = None if program.told is None else program.arefs[program.told]
-    if told is not None and told.transport != TOLD:
-        yield Violation("walk", f"instances are told through ring `{told.name}`, filled by {told.transport}")
+    scheduler_ring = None if program.scheduler_ring is None else program.arefs[program.scheduler_ring]
+    if scheduler_ring is not None and scheduler_ring.transport != INSTANCE_RING:
+        yield Violation(
+            "walk", f"instances are told through ring `{scheduler_ring.name}`, filled by {scheduler_ring.transport}"
+        )
     for group in program.groups:
-        cursors = {cursor.id for cursor in group.cursors if told is not None and cursor.aref == told.id}
+        cursors = {
+            cursor.id for cursor in group.cursors if scheduler_ring is not None and cursor.aref == scheduler_ring.id
+        }
         for stmt in group.stmts:
-            if not isinstance(stmt, Claim | Tell | Learn):
+            if not isinstance(stmt, FetchInstance | PublishInstance | ReceiveInstance):
                 continue
             name = type(stmt).__name__
-            mine = told is not None and (group.id in told.consumers if name == "Learn" else group.id == told.producer)
-            slot = stmt.target if isinstance(stmt, Tell) else stmt.source if isinstance(stmt, Learn) else None
+            mine = scheduler_ring is not None and (
+                group.id in scheduler_ring.consumers
+                if name == "ReceiveInstance"
+                else group.id == scheduler_ring.producer
+            )
+            slot = (
+                stmt.target
+                if isinstance(stmt, PublishInstance)
+                else stmt.source
+                if isinstance(stmt, ReceiveInstance)
+                else None
+            )
             if not mine:
                 yield _of(stmt, group, "walk", f"{name} by {group.role}, which is not there for it")
             elif slot is not None and slot.cursor not in cursors:
                 yield _of(stmt, group, "walk", f"{name} by {group.role} at no slot of the ring of instances")
-        if told is not None and group.id not in (told.producer, *told.consumers):
+        if scheduler_ring is not None and group.id not in (scheduler_ring.producer, *scheduler_ring.consumers):
             yield Violation("walk", f"{group.role} has no part in the ring of instances", 0, group.role)
 
 

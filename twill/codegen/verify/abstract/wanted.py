@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twill.codegen.verify.abstract.cross_tile_reuse import Stayer
+from twill.codegen.verify.abstract.cross_tile_reuse import ReuseCounter
 from twill.codegen.verify.abstract.guards import Outline, outlines
-from twill.codegen.verify.abstract.switch import Switch, switches
+from twill.codegen.verify.abstract.index_set_splitting import SplitPipeline, split_pipelines
 from twill.codegen.warp.expression import Expr, Local
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
+    INSTANCE_RING,
     NEIGHBOUR,
-    TOLD,
     Cluster,
     If,
     Let,
@@ -27,11 +27,12 @@ from twill.codegen.warp.program import (
 @dataclass(frozen=True)
 class Wanted:
     """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
-    a launch of several instances, too. takers: warp groups that take instances in turn, each with all these trips.
+    a launch of several instances, too. takers: warp groups that take instances alternately, each with all these trips.
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
     instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
-    work on pairs. same: whether a pair wants the same tile. switches: steady states that change. stayers: warp groups
-    whose tiles may stay in their rings; band: in which instances are walked. outlines: whose conditions shall differ.
+    work on pairs. same: whether a pair wants the same tile. split_pipelines: steady states that change. reuse_counters:
+    warp groups whose tiles may stay in their rings; raster group: in which instances are walked. outlines: whose
+    conditions shall differ.
     """
 
     trips: frozenset[int]
@@ -42,9 +43,9 @@ class Wanted:
     refilled: frozenset[int] = frozenset()
     cluster: Cluster | None = None
     same: frozenset[Expr] = frozenset()
-    switches: tuple[Switch, ...] = ()
-    stayers: tuple[Stayer, ...] = ()
-    band: int = 0
+    split_pipelines: tuple[SplitPipeline, ...] = ()
+    reuse_counters: tuple[ReuseCounter, ...] = ()
+    raster_group: int = 0
     outlines: tuple[Outline, ...] = ()
 
     @property
@@ -62,7 +63,7 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     """What the launches of a warp program shall reach."""
     pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
     stages = max((pipeline.stages for pipeline in pipelines), default=0)
-    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != TOLD)
+    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != INSTANCE_RING)
     deepest = max(depths, default=1)
     slots = {*depths, *(buffer.slots for buffer in program.buffers)}
     trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
@@ -76,7 +77,7 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
     return Wanted(
         least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
-        tuple(switches(program)), Stayer.of(program.groups), program.band,
+        tuple(split_pipelines(program)), ReuseCounter.of(program.groups), program.raster_group,
         outlines(program),
     )  # fmt: skip
 

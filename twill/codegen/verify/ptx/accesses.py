@@ -15,7 +15,15 @@ from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.floats import on_halves
 from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RESERVED, SHARED, WINDOW
-from twill.codegen.verify.ptx.program import Address, Instruction, Operand, Place, Symbol, Vector, width
+from twill.codegen.verify.ptx.program import (
+    AddressOperand,
+    InstructionPlace,
+    Operand,
+    PtxInstruction,
+    PtxSymbol,
+    Vector,
+    width,
+)
 from twill.codegen.verify.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
 from twill.codegen.verify.ptx.units.matrix import ldmatrix, stmatrix
@@ -25,17 +33,19 @@ _SPACES = {"global": "global", "const": "global", "shared": "shared", "shared::c
 _WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of an access; None if it is none."""
     maker = _TABLE.get(instruction.name)
     return maker(operands, instruction) if maker else None
 
 
-def address_of(operands: Operands, instruction: Instruction, operand: Operand) -> Fetch:
+def address_of(operands: Operands, instruction: PtxInstruction, operand: Operand) -> Fetch:
     """Reads an address operand: uint64, offset included."""
-    if not isinstance(operand, Address):
+    if not isinstance(operand, AddressOperand):
         raise unsupported(instruction, f"operand {operand} is no address")
-    wide = isinstance(operand.base, Symbol) or operands.types.get(getattr(operand.base, "name", ""), "b64")[1:] == "64"
+    wide = (
+        isinstance(operand.base, PtxSymbol) or operands.types.get(getattr(operand.base, "name", ""), "b64")[1:] == "64"
+    )
     base = operands.fetch(instruction, operand.base, "u64" if wide else "u32")
     offset = np.array([operand.offset & (1 << 64) - 1], np.uint64)
     if not operand.offset:
@@ -45,7 +55,7 @@ def address_of(operands: Operands, instruction: Instruction, operand: Operand) -
     return lambda g: (base(g).astype(np.uint64) + offset) & np.uint64(0xFFFFFFFF)
 
 
-def space_of(instruction: Instruction) -> str:
+def space_of(instruction: PtxInstruction) -> str:
     """Of an access; "" for generic addresses."""
     return next((_SPACES[m] for m in instruction.modifiers if m in _SPACES), "")
 
@@ -88,7 +98,7 @@ def into_space(addresses: Array) -> tuple[str, Array]:
     raise Stopped("form", "one generic access of several state spaces")
 
 
-def noted(g: Gang, said: str, place: Place) -> None:
+def noted(g: Gang, said: str, place: InstructionPlace) -> None:
     """What the order of accesses says, as a finding."""
     if said:
         rule, _, message = said.partition(":")
@@ -102,7 +112,7 @@ def _bytes(offsets: Array, size: int) -> Array:
 # ---------------------------------------------------------------- loads and stores
 
 
-def _load(operands: Operands, instruction: Instruction) -> Step:
+def _load(operands: Operands, instruction: PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
     if type == "b128":
         raise unsupported(instruction)
@@ -133,7 +143,9 @@ def _load(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _read(g: Gang, space: str, addresses: Array, size: int, count: int, lanes: Array, place: Place) -> list[Array]:
+def _read(
+    g: Gang, space: str, addresses: Array, size: int, count: int, lanes: Array, place: InstructionPlace
+) -> list[Array]:
     """The words of each lane's address (or of one address for all lanes), one array for each of `count`."""
     if space == "shared":
         cta, offsets = shared_place(g, addresses, size * count)
@@ -180,7 +192,7 @@ def _local(g: Gang, addresses: Array, size: int) -> Array:
     return g.cta.local.setdefault(g.first, np.zeros((g.size, have), np.uint8))
 
 
-def _store(operands: Operands, instruction: Instruction) -> Step:
+def _store(operands: Operands, instruction: PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
     if type == "b128" or "async" in instruction.modifiers:
         raise unsupported(instruction)
@@ -220,7 +232,7 @@ def _store(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: Place) -> None:
+def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: InstructionPlace) -> None:
     """Threads write bytes of shared memory: what is wrong with it."""
     noted(g, cta.shadow.write(at, g.warps[lanes], lanes % WARP), place)
     for address in cta.barriers.objects:
@@ -233,7 +245,7 @@ def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: Place) -> None:
 Combine = Callable[[Array, Array, Array], Array]
 
 
-def _atomic(operands: Operands, instruction: Instruction) -> Step:
+def _atomic(operands: Operands, instruction: PtxInstruction) -> Step:
     """Lane after lane."""
     returns = instruction.name == "atom"
     type = types_of(instruction)[-1]
@@ -243,7 +255,7 @@ def _atomic(operands: Operands, instruction: Instruction) -> Step:
         raise unsupported(instruction)
     combine = _combine(name, type)
     put = operands.put(instruction, given[0], type) if given[0] is not None else None
-    if not isinstance(given[1], Address):
+    if not isinstance(given[1], AddressOperand):
         raise unsupported(instruction)
     fetch = address_of(operands, instruction, given[1])
     values = [operands.fetch(instruction, operand, type) for operand in given[2:4] if operand is not None]
@@ -320,7 +332,7 @@ def _combine(name: str, type: str) -> Callable[..., Array]:
 # ---------------------------------------------------------------- matrices of 8 x 8
 
 
-def _matrix(operands: Operands, instruction: Instruction) -> Step:
+def _matrix(operands: Operands, instruction: PtxInstruction) -> Step:
     if "b16" not in instruction.modifiers or "m8n8" not in instruction.modifiers:
         raise unsupported(instruction)
     count = next(int(m[1]) for m in instruction.modifiers if m in ("x1", "x2", "x4"))
@@ -385,6 +397,6 @@ def _whole_warps(g: Gang) -> Array:
     return lanes
 
 
-_TABLE: dict[str, Callable[[Operands, Instruction], Step]] = {
+_TABLE: dict[str, Callable[[Operands, PtxInstruction], Step]] = {
     "ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic, "ldmatrix": _matrix, "stmatrix": _matrix,
 }  # fmt: skip

@@ -73,7 +73,7 @@ class MBarrier:
 
 
 @dataclass
-class Named:
+class CtaBarrier:
     """`barrier.cta`. expected: threads of this phase, 0 before anybody came. came: warps of this phase, with the epoch
     that each ended with its arrival; before: those of the phase before."""
 
@@ -129,7 +129,7 @@ class Barriers:
     """Those of one CTA."""
 
     clocks: Clocks
-    named: list[Named] = field(default_factory=lambda: [Named() for _ in range(NAMED)])
+    named: list[CtaBarrier] = field(default_factory=lambda: [CtaBarrier() for _ in range(NAMED)])
     objects: dict[int, MBarrier] = field(default_factory=dict)
 
     def init(self, address: int, count: int, warp: int) -> None:
@@ -157,7 +157,7 @@ class Barriers:
             raise Stopped("order", f"{barrier} is used by warp {warp}, which nothing orders behind its initialization")
         return barrier
 
-    def sync(self, number: int, threads: int, whole: int, warps: list[int], count: int, waits: bool) -> Named:
+    def sync(self, number: int, threads: int, whole: int, warps: list[int], count: int, waits: bool) -> CtaBarrier:
         """Warps arrive at a named barrier, of `threads` threads (0: all `whole` of the CTA), `count` of them now.
 
         Stopped: contradictions.
@@ -186,7 +186,7 @@ class Barriers:
         if barrier.arrived == expected:
             for warp in barrier.waiting:
                 self.clocks.acquire(warp, barrier.arriving)
-            self.named[number] = Named(phase=barrier.phase + 1, before=barrier.came)
+            self.named[number] = CtaBarrier(phase=barrier.phase + 1, before=barrier.came)
             barrier.phase += 1
         return barrier
 

@@ -16,21 +16,21 @@ from twill.codegen.verify.ptx import (
     floats,
     integers,
     moves,
-    products,
     synchronize,
+    wgmma_in_flight,
 )
-from twill.codegen.verify.ptx.code import Block, Code, End, Layout, Step
+from twill.codegen.verify.ptx.code import Block, Code, End, Step, VariableLayout
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.memory import RESERVED, Global
+from twill.codegen.verify.ptx.memory import RESERVED, GlobalMemory
 from twill.codegen.verify.ptx.program import (
-    Address,
+    AddressOperand,
+    DestinationPair,
     Function,
-    Instruction,
-    Module,
+    InstructionPlace,
     Negated,
     Operand,
-    Pair,
-    Place,
+    PtxInstruction,
+    PtxModule,
     Register,
     Variable,
     Vector,
@@ -38,7 +38,7 @@ from twill.codegen.verify.ptx.program import (
 from twill.codegen.verify.ptx.registers import Operands, constant, held, unsupported
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
-_ROOMS: tuple[Callable[[Operands, Instruction], Step | None], ...] = (
+_ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
     moves.build, convert.build, floats.build, integers.build, accesses.build, copies.build, synchronize.build,
     exchange.build,
 )  # fmt: skip
@@ -49,12 +49,12 @@ _LONGEST = 256  # steps of a block: gangs take turns between blocks
 class Failed(Exception):
     """`Stopped` at an instruction."""
 
-    def __init__(self, stopped: Stopped, place: Place, threads: str) -> None:
+    def __init__(self, stopped: Stopped, place: InstructionPlace, threads: str) -> None:
         super().__init__(stopped.message)
         self.stopped, self.place, self.threads = stopped, place, threads
 
 
-def build(module: Module, function: Function, memory: Global) -> Code:
+def build(module: PtxModule, function: Function, memory: GlobalMemory) -> Code:
     """The code of an entry. memory: gets the module's global variables. Errors: UnsupportedPtx."""
     layout = _layout(module, function, memory)
     registers = {name: number for number, name in enumerate(function.registers)}
@@ -86,7 +86,7 @@ def _undefined(type: str) -> Array:
 # ---------------------------------------------------------------- variables
 
 
-def _layout(module: Module, function: Function, memory: Global) -> Layout:
+def _layout(module: PtxModule, function: Function, memory: GlobalMemory) -> VariableLayout:
     addresses: dict[str, int] = {}
     spaces: dict[str, str] = {}
     shared, local, parameter, dynamic, alignment = RESERVED, 0, 0, [], 1
@@ -108,14 +108,14 @@ def _layout(module: Module, function: Function, memory: Global) -> Layout:
             addresses[variable.name] = memory.add(variable.name, variable.initial.ljust(variable.size, b"\0"))
     start = _up(shared, alignment)
     addresses.update(dict.fromkeys(dynamic, start))
-    return Layout(addresses, spaces, start, local)
+    return VariableLayout(addresses, spaces, start, local)
 
 
 def _up(at: int, alignment: int) -> int:
     return -(-at // alignment) * alignment
 
 
-def parameter_offset(layout: Layout, parameter: Variable) -> int:
+def parameter_offset(layout: VariableLayout, parameter: Variable) -> int:
     """Where a parameter lies among the bytes of all."""
     return layout.addresses[parameter.name]
 
@@ -135,7 +135,7 @@ def _starts(function: Function) -> list[int]:
 
 
 def _block(
-    operands: Operands, given: Sequence[Instruction], following: int, labels: dict[str, int], related: set[int]
+    operands: Operands, given: Sequence[PtxInstruction], following: int, labels: dict[str, int], related: set[int]
 ) -> Block:
     last = given[-1] if control.ends_block(given[-1]) else None
     body = given[:-1] if last else given
@@ -152,12 +152,12 @@ def _block(
     )
 
 
-def _of_end(operands: Operands, last: Instruction | None) -> tuple[tuple[frozenset[int], frozenset[int], int], ...]:
+def _of_end(operands: Operands, last: PtxInstruction | None) -> tuple[tuple[frozenset[int], frozenset[int], int], ...]:
     """What the end itself touches. A multiply's accumulators are its own business."""
     return () if last is None or last.name == "wgmma" else (_touched(operands, last),)
 
 
-def _step(operands: Operands, instruction: Instruction) -> Step:
+def _step(operands: Operands, instruction: PtxInstruction) -> Step:
     found = (build(operands, instruction) for build in _ROOMS)
     step = next((step for step in found if step is not None), None)
     if step is None:
@@ -169,7 +169,7 @@ def _step(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _guarded(step: Step, operands: Operands, instruction: Instruction) -> Step:
+def _guarded(step: Step, operands: Operands, instruction: PtxInstruction) -> Step:
     assert instruction.guard is not None
     holds = control.predicate(operands, instruction.guard)
 
@@ -190,7 +190,7 @@ def _guarded(step: Step, operands: Operands, instruction: Instruction) -> Step:
     return run
 
 
-def _placed(step: Step, instruction: Instruction) -> Step:
+def _placed(step: Step, instruction: PtxInstruction) -> Step:
     def run(g: Gang) -> None:
         try:
             step(g)
@@ -202,7 +202,7 @@ def _placed(step: Step, instruction: Instruction) -> Step:
     return run
 
 
-def _placed_end(end: End, instruction: Instruction) -> End:
+def _placed_end(end: End, instruction: PtxInstruction) -> End:
     def run(g: Gang, strand: Strand) -> None:
         try:
             end(g, strand)
@@ -225,16 +225,16 @@ def _numbers(operands: Operands, operand: Operand | None) -> set[int]:
             return _numbers(operands, of)
         case Vector(parts):
             return set().union(*(_numbers(operands, part) for part in parts))
-        case Pair(first, second):
+        case DestinationPair(first, second):
             return _numbers(operands, first) | _numbers(operands, second)
-        case Address(base, _, coordinates):
+        case AddressOperand(base, _, coordinates):
             return _numbers(operands, base).union(*(_numbers(operands, part) for part in coordinates))
     return set()
 
 
-def _touched(operands: Operands, instruction: Instruction) -> tuple[frozenset[int], frozenset[int], int]:
+def _touched(operands: Operands, instruction: PtxInstruction) -> tuple[frozenset[int], frozenset[int], int]:
     given = instruction.operands
-    stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], Address))
+    stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], AddressOperand))
     writes = set() if stores or not given else _numbers(operands, given[0])
     reads = set().union(*(_numbers(operands, operand) for operand in (given if stores else given[1:])))
     reads |= _numbers(operands, instruction.guard)
@@ -249,7 +249,7 @@ def _related(function: Function, operands: Operands) -> set[int]:
     sources: dict[int, set[int]] = {}
     for instruction in function.instructions:
         if instruction.name == "wgmma" and "mma_async" in instruction.modifiers:
-            related |= products.registers_used(operands, instruction)
+            related |= wgmma_in_flight.registers_used(operands, instruction)
         elif instruction.name == "mov":
             _, writes, moved = _touched(operands, instruction)
             for target in writes if moved >= 0 else ():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twill.codegen.verify.ptx.program import Function, Instruction
+from twill.codegen.verify.ptx.program import Function, PtxInstruction
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
 Step = Callable[[Gang], None]
@@ -22,16 +22,16 @@ class Block:
     (register, source) of what may be an operand of a multiply; the source of a move, else -1."""
 
     steps: tuple[Step, ...]
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[PtxInstruction, ...]
     end: End
-    last: Instruction | None
+    last: PtxInstruction | None
     touched: frozenset[int]
     each: tuple[tuple[frozenset[int], frozenset[int], int], ...]
     written: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Layout:
+class VariableLayout:
     """Where variables lie. addresses: in their space, by name. shared: bytes that static variables take, from the
     first; dynamic: where the launch's bytes begin."""
 
@@ -46,7 +46,7 @@ class Code:
     """A function, ready to run. initial: what registers hold before anything is written to them."""
 
     function: Function
-    layout: Layout
+    layout: VariableLayout
     registers: dict[str, int]
     initial: tuple[Array, ...]
     blocks: tuple[Block, ...]

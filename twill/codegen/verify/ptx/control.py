@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twill.codegen.verify.ptx import accesses, exchange, mma, products
+from twill.codegen.verify.ptx import accesses, exchange, mma, wgmma_in_flight
 from twill.codegen.verify.ptx.accesses import address_of, space_of
 from twill.codegen.verify.ptx.barriers import unfinished
 from twill.codegen.verify.ptx.code import End, Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import Immediate, Instruction, Negated, Pair, Register, Symbol
+from twill.codegen.verify.ptx.program import DestinationPair, Immediate, Negated, PtxInstruction, PtxSymbol, Register
 from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.synchronize import barriers_of
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang, Strand, Wait
@@ -23,14 +23,14 @@ ENDS = {
 }  # fmt: skip
 
 
-def ends_block(instruction: Instruction) -> bool:
+def ends_block(instruction: PtxInstruction) -> bool:
     """Whether it must be the last of its block."""
     if instruction.name == "mbarrier":
         return instruction.modifiers[0] in ("try_wait", "test_wait")
     return instruction.name in ENDS
 
 
-def build(operands: Operands, instruction: Instruction, following: int, labels: dict[str, int]) -> End:
+def build(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
     """The end that an instruction makes. following, labels: blocks."""
     name = instruction.name
     if name == "bra":
@@ -73,9 +73,9 @@ def predicate(operands: Operands, guard: Register | Negated) -> Callable[[Gang],
     return lambda g: g.registers[number]
 
 
-def _branch(operands: Operands, instruction: Instruction, following: int, labels: dict[str, int]) -> End:
+def _branch(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
     (target,) = instruction.operands
-    if not isinstance(target, Symbol) or target.name not in labels:
+    if not isinstance(target, PtxSymbol) or target.name not in labels:
         raise unsupported(instruction, "a branch to what is no label")
     there = labels[target.name]
     if instruction.guard is None:
@@ -107,7 +107,7 @@ def _leave(g: Gang, strand: Strand) -> None:
     g.leave(strand)
 
 
-def _guarded(operands: Operands, instruction: Instruction, inner: End, following: int) -> End:
+def _guarded(operands: Operands, instruction: PtxInstruction, inner: End, following: int) -> End:
     """Lanes for which the guard does not hold go on."""
     assert instruction.guard is not None
     holds = predicate(operands, instruction.guard)
@@ -161,7 +161,7 @@ def _together(step: Step, following: int, whole_gang: bool) -> End:
 # ---------------------------------------------------------------- barriers
 
 
-def _barrier(operands: Operands, instruction: Instruction, following: int) -> End:
+def _barrier(operands: Operands, instruction: PtxInstruction, following: int) -> End:
     modifiers = instruction.modifiers
     if "warp" in modifiers:
         return _together(Gang.meet, following, whole_gang=False)
@@ -210,7 +210,7 @@ def _one(g: Gang, value: Array, lanes: Array, what: str) -> int:
     return int(of[0])
 
 
-def _cluster(instruction: Instruction, following: int) -> End:
+def _cluster(instruction: PtxInstruction, following: int) -> End:
     """`barrier.cluster`: of all threads of the cluster that have not ended."""
     arrives = "arrive" in instruction.modifiers
 
@@ -237,14 +237,14 @@ def _cluster(instruction: Instruction, following: int) -> End:
     return end
 
 
-def _wait(operands: Operands, instruction: Instruction, following: int) -> End:
+def _wait(operands: Operands, instruction: PtxInstruction, following: int) -> End:
     """try_wait and test_wait; the token of an arrival is its phase, whose lowest bit is its parity.
 
     Both may fail although the phase will be over at once, so the first time they do. One that is repeated before
     anything else happened waits until it can hold, or nothing else can happen.
     """
     target, address, state = instruction.operands[:3]
-    put = operands.put(instruction, target.first if isinstance(target, Pair) else target, "pred")
+    put = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "pred")
     at = address_of(operands, instruction, address)
     parity = operands.fetch(instruction, state, "u32" if "parity" in instruction.modifiers else "b64")
     space = space_of(instruction)
@@ -282,10 +282,10 @@ def _wait(operands: Operands, instruction: Instruction, following: int) -> End:
 # ---------------------------------------------------------------- warp groups
 
 
-def _group_step(operands: Operands, instruction: Instruction) -> Step:
+def _group_step(operands: Operands, instruction: PtxInstruction) -> Step:
     kind = instruction.modifiers[0]
     if kind == "mma_async":
-        return products.issue(operands, instruction)
+        return wgmma_in_flight.issue(operands, instruction)
     if kind == "fence":
         return lambda g: g.products.fence()
     if kind == "commit_group":
@@ -297,7 +297,7 @@ def _group_step(operands: Operands, instruction: Instruction) -> Step:
     return lambda g: g.products.wait(g, left)
 
 
-def _budget(instruction: Instruction, following: int) -> End:
+def _budget(instruction: PtxInstruction, following: int) -> End:
     (operand,) = instruction.operands
     if not isinstance(operand, Immediate):
         raise unsupported(instruction)

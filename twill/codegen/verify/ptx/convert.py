@@ -10,7 +10,7 @@ import numpy as np
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.floats import canonical, flush, saturated
 from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.program import Instruction
+from twill.codegen.verify.ptx.program import PtxInstruction
 from twill.codegen.verify.ptx.registers import TYPES, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import Array
 from twill.codegen.verify.ptx.units.formats import decode, encode
@@ -21,7 +21,7 @@ _PACKED = {"f16x2": "f16", "bf16x2": "bf16", "e4m3x2": "e4m3", "e5m2x2": "e5m2"}
 _WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of a conversion; None if it is none."""
     if instruction.name != "cvt":
         return None
@@ -35,11 +35,11 @@ def build(operands: Operands, instruction: Instruction) -> Step | None:
     return applied(operands, instruction, target, (source,), function)
 
 
-def _rounding(instruction: Instruction) -> str:
+def _rounding(instruction: PtxInstruction) -> str:
     return next((r for r in ("rn", "rz", "rm", "rp", "rna", "rs") if r in instruction.modifiers), "rn")
 
 
-def _packing(operands: Operands, instruction: Instruction, target: str, source: str) -> Step:
+def _packing(operands: Operands, instruction: PtxInstruction, target: str, source: str) -> Step:
     """Two numbers to one register: the first operand becomes the upper half."""
     kind, rounding = _PACKED[target], _rounding(instruction)
     small = kind in ("e4m3", "e5m2")
@@ -79,7 +79,7 @@ def to_bf16(values: Array) -> Array:
     return np.where(nan, np.uint16(0x7FFF), near) if nan.any() else near
 
 
-def _function(instruction: Instruction, target: str, source: str) -> Function:
+def _function(instruction: PtxInstruction, target: str, source: str) -> Function:
     from_float, to_float = source in ("f32", "f64", *_HALVES), target in ("f32", "f64", *_HALVES)
     read: Function = (lambda a: decode(a, source).astype(np.float32)) if source in _HALVES else (lambda a: a)
     if from_float and to_float:
@@ -91,7 +91,7 @@ def _function(instruction: Instruction, target: str, source: str) -> Function:
     return _between_integers(instruction, target, source)
 
 
-def _between_floats(instruction: Instruction, target: str, source: str, read: Function) -> Function:
+def _between_floats(instruction: PtxInstruction, target: str, source: str, read: Function) -> Function:
     modifiers = set(instruction.modifiers)
     whole = next((function for name, function in _WHOLE.items() if name in modifiers), None)
     rounding = _rounding(instruction)
@@ -122,7 +122,7 @@ def _between_floats(instruction: Instruction, target: str, source: str, read: Fu
 _canonical = canonical(lambda a: a)
 
 
-def _to_integer(instruction: Instruction, target: str, source: str, read: Function) -> Function:
+def _to_integer(instruction: PtxInstruction, target: str, source: str, read: Function) -> Function:
     """Out of range: the nearest integer of the type; NaN: 0, of 64 bits 2**63."""
     rounding = next((function for name, function in _WHOLE.items() if name in instruction.modifiers), None)
     if rounding is None:
@@ -149,7 +149,7 @@ def _to_integer(instruction: Instruction, target: str, source: str, read: Functi
     return run
 
 
-def _from_integer(instruction: Instruction, target: str) -> Function:
+def _from_integer(instruction: PtxInstruction, target: str) -> Function:
     rounding = _rounding(instruction)
 
     def run(a: Array) -> Array:
@@ -166,7 +166,7 @@ def _from_integer(instruction: Instruction, target: str) -> Function:
     return run
 
 
-def _between_integers(instruction: Instruction, target: str, source: str) -> Function:
+def _between_integers(instruction: PtxInstruction, target: str, source: str) -> Function:
     dtype = np.dtype(TYPES[target])
     if "sat" not in instruction.modifiers:
         return lambda a: a.astype(dtype)

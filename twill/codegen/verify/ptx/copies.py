@@ -11,11 +11,11 @@ import numpy as np
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.memory import PARAMETERS, SHARED
-from twill.codegen.verify.ptx.program import Address, Immediate, Instruction, Place
+from twill.codegen.verify.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction
 from twill.codegen.verify.ptx.registers import Fetch, Operands, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
 from twill.codegen.verify.ptx.units import tensor_map
-from twill.codegen.verify.ptx.units.tensor_map import TensorMap
+from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
 
 if TYPE_CHECKING:
     from twill.codegen.verify.ptx.barriers import MBarrier
@@ -31,7 +31,7 @@ class Load:
     barrier: MBarrier
     size: int
     write: Callable[[], None]
-    place: Place
+    place: InstructionPlace
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Store:
     read: Callable[[], Callable[[], None]]
     at: slice
     cta: Cta
-    place: Place
+    place: InstructionPlace
     write: Callable[[], None] | None = None
 
 
@@ -105,14 +105,14 @@ def _take(store: Store, warp: int) -> None:
         store.cta.shadow.end(store.at, [warp])
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of a copy, of its commit, or of a wait for one (which never has to wait here); None if it is none."""
     if instruction.name == "cp":
         return _copy(operands, instruction)
     return None
 
 
-def _copy(operands: Operands, instruction: Instruction) -> Step:
+def _copy(operands: Operands, instruction: PtxInstruction) -> Step:
     modifiers = instruction.modifiers
     if modifiers[:1] == ("reduce",):
         if "tensor" not in modifiers:
@@ -141,7 +141,7 @@ def _commit(g: Gang, threads: dict[int, Thread]) -> None:
         mine.open = []
 
 
-def _wait_stores(instruction: Instruction) -> Step:
+def _wait_stores(instruction: PtxInstruction) -> Step:
     (count,) = instruction.operands
     if not isinstance(count, Immediate):
         raise unsupported(instruction)
@@ -160,14 +160,14 @@ def _wait_stores(instruction: Instruction) -> Step:
 
 
 def _map_and_coordinates(
-    operands: Operands, instruction: Instruction, operand: Any
-) -> Callable[[Gang, int], tuple[TensorMap, tuple[int, ...]]]:
-    if not isinstance(operand, Address):
+    operands: Operands, instruction: PtxInstruction, operand: Any
+) -> Callable[[Gang, int], tuple[TensorMapModel, tuple[int, ...]]]:
+    if not isinstance(operand, AddressOperand):
         raise unsupported(instruction)
     fetch = address_of(operands, instruction, operand)
     coordinates = [operands.fetch(instruction, one, "s32") for one in operand.coordinates]
 
-    def read(g: Gang, lane: int) -> tuple[TensorMap, tuple[int, ...]]:
+    def read(g: Gang, lane: int) -> tuple[TensorMapModel, tuple[int, ...]]:
         address = _of(fetch, g, lane)
         offset = address - PARAMETERS if address >= PARAMETERS else address
         found = g.cta.world.maps.get(offset)
@@ -192,7 +192,7 @@ def _shared_of(g: Gang, address: int) -> tuple[Cta, int]:
     return cta, int(offsets[0])
 
 
-def _tensor_load(operands: Operands, instruction: Instruction) -> Step:
+def _tensor_load(operands: Operands, instruction: PtxInstruction) -> Step:
     target, source, barrier, *rest = instruction.operands
     to, at = (address_of(operands, instruction, operand) for operand in (target, barrier))
     described = _map_and_coordinates(operands, instruction, source)
@@ -221,7 +221,7 @@ def _tensor_load(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _loading(cta: Cta, tensor: TensorMap, coordinates: tuple[int, ...], address: int) -> Callable[[], None]:
+def _loading(cta: Cta, tensor: TensorMapModel, coordinates: tuple[int, ...], address: int) -> Callable[[], None]:
     if address % 128:
         raise Stopped("alignment", f"a tensor copy to shared address {address:#x}, no multiple of 128")
 
@@ -244,7 +244,7 @@ def _start(
     signal: int,
     extent: int,
     size: int,
-    place: Place,
+    place: InstructionPlace,
     write: Callable[[], None],
 ) -> None:
     """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier."""
@@ -262,7 +262,7 @@ def _start(
     cta.copies.loads.append(Load(barrier, size, write, place))
 
 
-def _tensor_store(operands: Operands, instruction: Instruction, reduction: str) -> Step:
+def _tensor_store(operands: Operands, instruction: PtxInstruction, reduction: str) -> Step:
     target, source, *_ = instruction.operands
     described = _map_and_coordinates(operands, instruction, target)
     come = address_of(operands, instruction, source)
@@ -280,7 +280,7 @@ def _tensor_store(operands: Operands, instruction: Instruction, reduction: str) 
 
 
 def _storing(
-    cta: Cta, tensor: TensorMap, coordinates: tuple[int, ...], address: int, reduction: str
+    cta: Cta, tensor: TensorMapModel, coordinates: tuple[int, ...], address: int, reduction: str
 ) -> Callable[[], Callable[[], None]]:
     memory = cta.world.memory
 
@@ -296,7 +296,13 @@ def _storing(
 
 
 def _begin(
-    g: Gang, lane: int, cta: Cta, address: int, extent: int, place: Place, read: Callable[[], Callable[[], None]]
+    g: Gang,
+    lane: int,
+    cta: Cta,
+    address: int,
+    extent: int,
+    place: InstructionPlace,
+    read: Callable[[], Callable[[], None]],
 ) -> None:
     """A store of `extent` bytes of shared memory is on its way."""
     if address + extent > len(cta.shared):
@@ -311,7 +317,7 @@ def _begin(
 # ---------------------------------------------------------------- plain bytes
 
 
-def _bulk_load(operands: Operands, instruction: Instruction) -> Step:
+def _bulk_load(operands: Operands, instruction: PtxInstruction) -> Step:
     target, source, count, barrier = instruction.operands[:4]
     if "global" not in instruction.modifiers or "multicast::cluster" in instruction.modifiers:
         raise unsupported(instruction)
@@ -337,7 +343,7 @@ def _copying(cta: Cta, address: int, start: int, size: int) -> Callable[[], None
     return write
 
 
-def _bulk_store(operands: Operands, instruction: Instruction) -> Step:
+def _bulk_store(operands: Operands, instruction: PtxInstruction) -> Step:
     target, source, count = instruction.operands[:3]
     to, come = (address_of(operands, instruction, operand) for operand in (target, source))
     size = operands.fetch(instruction, count, "u32")
@@ -369,7 +375,7 @@ def _aligned(*numbers: int) -> None:
 # ---------------------------------------------------------------- cp.async of threads
 
 
-def _small(operands: Operands, instruction: Instruction) -> Step:
+def _small(operands: Operands, instruction: PtxInstruction) -> Step:
     modifiers = instruction.modifiers
     if "commit_group" in modifiers:
         return lambda g: _commit(g, g.cta.copies.small)

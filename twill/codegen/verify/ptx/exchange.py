@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import Instruction, Nothing, Pair
+from twill.codegen.verify.ptx.program import DestinationPair, Nothing, PtxInstruction
 from twill.codegen.verify.ptx.registers import TYPES, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.matrix import movmatrix
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of an exchange; None if it is none. All lanes that take part run it together."""
     maker = _TABLE.get(instruction.name)
     return maker(operands, instruction) if maker else None
@@ -34,10 +34,10 @@ def _flat(g: Gang, value: Array) -> Array:
     return np.ascontiguousarray(value).reshape(-1)[: g.size]
 
 
-def _shuffle(operands: Operands, instruction: Instruction) -> Step:
+def _shuffle(operands: Operands, instruction: PtxInstruction) -> Step:
     target = instruction.operands[0]
-    put = operands.put(instruction, target.first if isinstance(target, Pair) else target, "b32")
-    found = operands.put(instruction, target.second if isinstance(target, Pair) else Nothing(), "pred")
+    put = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "b32")
+    found = operands.put(instruction, target.second if isinstance(target, DestinationPair) else Nothing(), "pred")
     value = operands.fetch(instruction, instruction.operands[1], "b32")
     by, clamp = (operands.fetch(instruction, operand, "u32") for operand in instruction.operands[2:4])
     mode = next(m for m in instruction.modifiers if m in ("idx", "up", "down", "bfly"))
@@ -66,7 +66,7 @@ def _shuffle(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _vote(operands: Operands, instruction: Instruction) -> Step:
+def _vote(operands: Operands, instruction: PtxInstruction) -> Step:
     predicate = operands.fetch(instruction, instruction.operands[1], "pred")
     if "ballot" in instruction.modifiers:
         put = operands.put(instruction, instruction.operands[0], "b32")
@@ -89,7 +89,7 @@ def _vote(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _reduce(operands: Operands, instruction: Instruction) -> Step:
+def _reduce(operands: Operands, instruction: PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
     if type == "f32":
         raise unsupported(instruction)
@@ -113,10 +113,10 @@ _UFUNCS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwis
            "xor": np.bitwise_xor}  # fmt: skip
 
 
-def _elect(operands: Operands, instruction: Instruction) -> Step:
+def _elect(operands: Operands, instruction: PtxInstruction) -> Step:
     """The lowest lane that takes part."""
     target = instruction.operands[0]
-    if not isinstance(target, Pair):
+    if not isinstance(target, DestinationPair):
         raise unsupported(instruction)
     number, elected = operands.put(instruction, target.first, "b32"), operands.put(instruction, target.second, "pred")
 
@@ -129,11 +129,11 @@ def _elect(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _match(operands: Operands, instruction: Instruction) -> Step:
+def _match(operands: Operands, instruction: PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
     target = instruction.operands[0]
-    put = operands.put(instruction, target.first if isinstance(target, Pair) else target, "b32")
-    same = operands.put(instruction, target.second if isinstance(target, Pair) else Nothing(), "pred")
+    put = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "b32")
+    same = operands.put(instruction, target.second if isinstance(target, DestinationPair) else Nothing(), "pred")
     value = operands.fetch(instruction, instruction.operands[1], type)
     every = "all" in instruction.modifiers
 
@@ -148,7 +148,7 @@ def _match(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _active(operands: Operands, instruction: Instruction) -> Step:
+def _active(operands: Operands, instruction: PtxInstruction) -> Step:
     put = operands.put(instruction, instruction.operands[0], "b32")
 
     def step(g: Gang) -> None:
@@ -158,13 +158,13 @@ def _active(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _transpose(operands: Operands, instruction: Instruction) -> Step:
+def _transpose(operands: Operands, instruction: PtxInstruction) -> Step:
     put = operands.put(instruction, instruction.operands[0], "b32")
     value = operands.fetch(instruction, instruction.operands[1], "b32")
     return lambda g: put(g, _flat(g, movmatrix(by_warps(g, g.full(value(g))))))
 
 
-_TABLE: dict[str, Callable[[Operands, Instruction], Step]] = {
+_TABLE: dict[str, Callable[[Operands, PtxInstruction], Step]] = {
     "shfl": _shuffle, "vote": _vote, "redux": _reduce, "elect": _elect, "match": _match, "activemask": _active,
     "movmatrix": _transpose,
 }  # fmt: skip

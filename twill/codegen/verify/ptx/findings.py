@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.codegen.verify.ptx.program import Place
+from twill.codegen.verify.ptx.program import InstructionPlace
 
 RULES: dict[str, str] = {
     "bounds": "an access outside of every buffer, or of shared memory that the launch has not",
@@ -26,12 +26,12 @@ RULES: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class PtxFinding:
     """One broken rule. threads: who did it, in words."""
 
     rule: str
     message: str
-    place: Place
+    place: InstructionPlace
     threads: str = ""
 
     def describe(self) -> str:
@@ -41,17 +41,17 @@ class Finding:
 
 
 @dataclass
-class Findings:
+class PtxFindings:
     """Collects them, each rule once for each instruction."""
 
-    found: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    found: dict[tuple[str, int], PtxFinding] = field(default_factory=dict)
 
-    def add(self, rule: str, message: str, place: Place, threads: str = "") -> None:
+    def add(self, rule: str, message: str, place: InstructionPlace, threads: str = "") -> None:
         """Note one."""
         assert rule in RULES, rule
-        self.found.setdefault((rule, place.line), Finding(rule, message, place, threads))
+        self.found.setdefault((rule, place.line), PtxFinding(rule, message, place, threads))
 
-    def all(self) -> tuple[Finding, ...]:
+    def all(self) -> tuple[PtxFinding, ...]:
         """In the order in which they were found."""
         return tuple(self.found.values())
 

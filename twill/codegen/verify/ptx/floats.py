@@ -16,7 +16,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.program import Instruction
+from twill.codegen.verify.ptx.program import PtxInstruction
 from twill.codegen.verify.ptx.registers import Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import Array
 from twill.codegen.verify.ptx.units.approximate import approximate
@@ -33,7 +33,7 @@ _ROUNDINGS = ("rn", "rz", "rm", "rp")
 _APPROXIMATE = {"ex2", "lg2", "rcp", "sqrt", "rsqrt", "sin", "cos", "tanh"}
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of a float instruction; None if it is none."""
     types = types_of(instruction)
     if instruction.name not in _COUNT or not types:
@@ -58,7 +58,7 @@ _COUNT = {
 }  # fmt: skip
 
 
-def _function(instruction: Instruction, type: str) -> Function:
+def _function(instruction: PtxInstruction, type: str) -> Function:
     """On float32 (halves too, which are rounded behind it) or float64."""
     name, modifiers = instruction.name, set(instruction.modifiers)
     rounding = next((r for r in _ROUNDINGS if r in modifiers), "rn")
@@ -222,7 +222,7 @@ def _approximate_division(a: Array, b: Array) -> Array:
     return np.where(large, np.where(np.isinf(a), NAN, np.copysign(np.float32(0), quotient)), quotient)
 
 
-def _extreme(largest: bool, propagates: bool, ftz: bool, magnitudes: bool, instruction: Instruction) -> Function:
+def _extreme(largest: bool, propagates: bool, ftz: bool, magnitudes: bool, instruction: PtxInstruction) -> Function:
     if magnitudes:
         raise unsupported(instruction)
     function = {(True, True): np.maximum, (True, False): np.fmax, (False, True): np.minimum, (False, False): np.fmin}[
@@ -245,7 +245,7 @@ def _extreme(largest: bool, propagates: bool, ftz: bool, magnitudes: bool, instr
 # ---------------------------------------------------------------- other widths
 
 
-def _double(instruction: Instruction, name: str, rounding: str) -> Function:
+def _double(instruction: PtxInstruction, name: str, rounding: str) -> Function:
     if rounding != "rn" or "approx" in instruction.modifiers:
         raise unsupported(instruction, "f64 is rounded to nearest only")
     if name in ("fma", "mad"):

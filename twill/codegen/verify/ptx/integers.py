@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import Immediate, Instruction, width
+from twill.codegen.verify.ptx.program import Immediate, PtxInstruction, width
 from twill.codegen.verify.ptx.registers import TYPES, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import Array
 
@@ -16,7 +16,7 @@ Function = Callable[..., Array]
 _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of an integer instruction; None if it is none."""
     name, types = instruction.name, types_of(instruction)
     if name not in _TABLE or not types:
@@ -29,7 +29,7 @@ def build(operands: Operands, instruction: Instruction) -> Step | None:
 
 
 def applied(
-    operands: Operands, instruction: Instruction, result: str, arguments: tuple[str, ...], function: Function
+    operands: Operands, instruction: PtxInstruction, result: str, arguments: tuple[str, ...], function: Function
 ) -> Step:
     """Destination = function(operands), with the types of each."""
     put = operands.put(instruction, instruction.operands[0], result)
@@ -46,15 +46,15 @@ def applied(
 Form = tuple[str, tuple[str, ...], Function]
 
 
-def _same(count: int, function: Callable[[str], Function]) -> Callable[[Instruction, str], Form]:
+def _same(count: int, function: Callable[[str], Function]) -> Callable[[PtxInstruction, str], Form]:
     """All operands of one type."""
     return lambda instruction, type: (type, (type,) * count, function(type))
 
 
-def _wrapping(function: Function) -> Callable[[Instruction, str], Form]:
+def _wrapping(function: Function) -> Callable[[PtxInstruction, str], Form]:
     """Two operands, whose sign does not matter."""
 
-    def form(instruction: Instruction, type: str) -> Form:
+    def form(instruction: PtxInstruction, type: str) -> Form:
         bits = f"u{8 * width(type)}"
         if "sat" in instruction.modifiers:
             limits = np.iinfo(np.int32)
@@ -72,10 +72,10 @@ def _wrapping(function: Function) -> Callable[[Instruction, str], Form]:
     return form
 
 
-def _bits(count: int, function: Function) -> Callable[[Instruction, str], Form]:
+def _bits(count: int, function: Function) -> Callable[[PtxInstruction, str], Form]:
     """On bits, or predicates."""
 
-    def form(instruction: Instruction, type: str) -> Form:
+    def form(instruction: PtxInstruction, type: str) -> Form:
         kind = "pred" if type == "pred" else f"b{8 * width(type)}"
         return kind, (kind,) * count, function
 
@@ -103,7 +103,7 @@ def high(a: Array, b: Array) -> Array:
     return result
 
 
-def _multiply(instruction: Instruction, type: str) -> Form:
+def _multiply(instruction: PtxInstruction, type: str) -> Form:
     if "wide" in instruction.modifiers:
         result = f"{type[0]}{16 * width(type)}"
         wide = TYPES[result]
@@ -113,7 +113,7 @@ def _multiply(instruction: Instruction, type: str) -> Form:
     return _wrapping(np.multiply)(instruction, type)
 
 
-def _multiply_add(instruction: Instruction, type: str) -> Form:
+def _multiply_add(instruction: PtxInstruction, type: str) -> Form:
     if {"sat", "cc"} & set(instruction.modifiers):
         raise unsupported(instruction)
     if "wide" in instruction.modifiers:
@@ -151,8 +151,8 @@ def _magnitude(a: Array) -> Array:
     return np.where(a < 0, bits.dtype.type(0) - bits, bits)
 
 
-def _shift(left: bool) -> Callable[[Instruction, str], Form]:
-    def form(instruction: Instruction, type: str) -> Form:
+def _shift(left: bool) -> Callable[[PtxInstruction, str], Form]:
+    def form(instruction: PtxInstruction, type: str) -> Form:
         bits = 8 * width(type)
         kind = type if type[0] == "s" else f"u{bits}"
         dtype = TYPES[kind]
@@ -172,7 +172,7 @@ def _shift(left: bool) -> Callable[[Instruction, str], Form]:
     return form
 
 
-def _lop3(instruction: Instruction, type: str) -> Form:
+def _lop3(instruction: PtxInstruction, type: str) -> Form:
     table = instruction.operands[4] if len(instruction.operands) > 4 else None
     if not isinstance(table, Immediate):
         raise unsupported(instruction)
@@ -187,7 +187,7 @@ def _lop3(instruction: Instruction, type: str) -> Form:
     return "b32", ("b32",) * 4, function
 
 
-def _permute(instruction: Instruction, type: str) -> Form:
+def _permute(instruction: PtxInstruction, type: str) -> Form:
     modes = {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"} & set(instruction.modifiers)
     if modes:
         raise unsupported(instruction)
@@ -206,11 +206,11 @@ def permuted(a: Array, b: Array, selector: Array) -> Array:
     return result
 
 
-def _count_bits(instruction: Instruction, type: str) -> Form:
+def _count_bits(instruction: PtxInstruction, type: str) -> Form:
     return "u32", (f"u{8 * width(type)}",), lambda a: np.bitwise_count(a).astype(np.uint32)
 
 
-def _leading(instruction: Instruction, type: str) -> Form:
+def _leading(instruction: PtxInstruction, type: str) -> Form:
     return "u32", (f"u{8 * width(type)}",), leading_zeros
 
 
@@ -223,7 +223,7 @@ def leading_zeros(a: Array) -> Array:
     return np.uint32(8 * a.dtype.itemsize) - np.bitwise_count(filled).astype(np.uint32)
 
 
-def _find(instruction: Instruction, type: str) -> Form:
+def _find(instruction: PtxInstruction, type: str) -> Form:
     bits = 8 * width(type)
 
     def function(a: Array) -> Array:
@@ -236,7 +236,7 @@ def _find(instruction: Instruction, type: str) -> Form:
     return "u32", (type,), function
 
 
-def _reverse(instruction: Instruction, type: str) -> Form:
+def _reverse(instruction: PtxInstruction, type: str) -> Form:
     bits = 8 * width(type)
 
     def function(a: Array) -> Array:
@@ -248,7 +248,7 @@ def _reverse(instruction: Instruction, type: str) -> Form:
     return f"u{bits}", (f"u{bits}",), function
 
 
-def _extract(instruction: Instruction, type: str) -> Form:
+def _extract(instruction: PtxInstruction, type: str) -> Form:
     bits = 8 * width(type)
     unsigned = f"u{bits}"
     dtype = TYPES[unsigned]
@@ -275,7 +275,7 @@ def _low_ones(count: Array, dtype: Any, bits: int) -> Array:
     return np.where(count >= bits, ~dtype(0), partial)
 
 
-def _insert(instruction: Instruction, type: str) -> Form:
+def _insert(instruction: PtxInstruction, type: str) -> Form:
     bits = 8 * width(type)
     unsigned = f"u{bits}"
     dtype = TYPES[unsigned]
@@ -289,7 +289,7 @@ def _insert(instruction: Instruction, type: str) -> Form:
     return unsigned, (unsigned, unsigned, "u32", "u32"), function
 
 
-def _funnel(instruction: Instruction, type: str) -> Form:
+def _funnel(instruction: PtxInstruction, type: str) -> Form:
     left, wraps = "l" in instruction.modifiers, "wrap" in instruction.modifiers
 
     def function(a: Array, b: Array, count: Array) -> Array:
@@ -302,7 +302,7 @@ def _funnel(instruction: Instruction, type: str) -> Form:
     return "u32", ("u32",) * 3, function
 
 
-def _mask(instruction: Instruction, type: str) -> Form:
+def _mask(instruction: PtxInstruction, type: str) -> Form:
     wraps = "wrap" in instruction.modifiers
 
     def function(a: Array, b: Array) -> Array:
@@ -313,7 +313,7 @@ def _mask(instruction: Instruction, type: str) -> Form:
     return "u32", ("u32", "u32"), function
 
 
-def _dot(instruction: Instruction, type: str) -> Form:
+def _dot(instruction: PtxInstruction, type: str) -> Form:
     kinds = types_of(instruction)
     left, right = (np.int8 if kind[0] == "s" else np.uint8 for kind in kinds)
 
@@ -327,13 +327,13 @@ def _dot(instruction: Instruction, type: str) -> Form:
     return "u32", ("u32", "u32", "u32"), function
 
 
-def _short_product(instruction: Instruction, type: str) -> Form:
+def _short_product(instruction: PtxInstruction, type: str) -> Form:
     if "lo" not in instruction.modifiers:
         raise unsupported(instruction)
     return type, (type, type), lambda a, b: (a << 8 >> 8) * (b << 8 >> 8)
 
 
-_TABLE: dict[str, Callable[[Instruction, str], Form]] = {
+_TABLE: dict[str, Callable[[PtxInstruction, str], Form]] = {
     "add": _wrapping(np.add),
     "sub": _wrapping(np.subtract),
     "mul": _multiply,

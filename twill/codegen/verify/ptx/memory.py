@@ -36,7 +36,7 @@ def padded(data: bytes | Array) -> Array:
 
 
 @dataclass
-class Buffer:
+class GlobalBuffer:
     """Global memory from `start` on. bytes: with padding; size: without."""
 
     name: str
@@ -52,11 +52,11 @@ class Buffer:
         return self.views[size]
 
 
-class Global:
+class GlobalMemory:
     """All global memory of a launch."""
 
     def __init__(self) -> None:
-        self.buffers: list[Buffer] = []
+        self.buffers: list[GlobalBuffer] = []
         self.starts: list[int] = []
         self.next = FIRST
 
@@ -65,12 +65,12 @@ class Global:
         made = padded(data)
         size = len(data) if isinstance(data, bytes) else data.nbytes
         start = self.next
-        self.buffers.append(Buffer(name, start, size, made))
+        self.buffers.append(GlobalBuffer(name, start, size, made))
         self.starts.append(start)
         self.next = (start + len(made) + GAP + PAGE - 1) // PAGE * PAGE
         return start
 
-    def find(self, addresses: Array, size: int) -> tuple[Buffer, Array] | None:
+    def find(self, addresses: Array, size: int) -> tuple[GlobalBuffer, Array] | None:
         """The one buffer of accesses of `size` bytes, and their offsets; None if they are in several.
 
         Stopped: bounds, alignment.
@@ -87,7 +87,7 @@ class Global:
             raise Stopped("alignment", f"address {low:#x} is no multiple of {size}")
         return buffer, offsets
 
-    def holding(self, address: int) -> Buffer:
+    def holding(self, address: int) -> GlobalBuffer:
         """The buffer of an address. Stopped: bounds."""
         number = bisect_right(self.starts, address) - 1
         if number < 0 or address >= self.starts[number] + self.buffers[number].size:
@@ -127,12 +127,12 @@ class Global:
             buffer, at = self._run(address, len(row))
             buffer.bytes[at : at + len(row)] = row
 
-    def _run(self, address: int, size: int) -> tuple[Buffer, int]:
+    def _run(self, address: int, size: int) -> tuple[GlobalBuffer, int]:
         buffer = self.holding(address)
         if address + size > buffer.start + buffer.size:
             raise Stopped("bounds", f"a copy of {size} bytes at {address:#x} leaves {_extent(buffer)}")
         return buffer, address - buffer.start
 
 
-def _extent(buffer: Buffer) -> str:
+def _extent(buffer: GlobalBuffer) -> str:
     return f"`{buffer.name}`, {buffer.size} bytes from {buffer.start:#x}"

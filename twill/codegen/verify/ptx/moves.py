@@ -9,7 +9,7 @@ import numpy as np
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.integers import applied
 from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, SHARED, WINDOW
-from twill.codegen.verify.ptx.program import Instruction, Nothing, Pair, Vector, width
+from twill.codegen.verify.ptx.program import DestinationPair, Nothing, PtxInstruction, Vector, width
 from twill.codegen.verify.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import Array
 from twill.codegen.verify.ptx.units.formats import decode
@@ -18,13 +18,13 @@ Function = Callable[..., Array]
 _STARTS = {"shared": SHARED, "shared::cta": SHARED, "shared::cluster": SHARED, "param": PARAMETERS, "local": LOCAL}
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of one of these; None if it is none."""
     maker = _TABLE.get(instruction.name)
     return maker(operands, instruction) if maker else None
 
 
-def _move(operands: Operands, instruction: Instruction) -> Step:
+def _move(operands: Operands, instruction: PtxInstruction) -> Step:
     (type,) = types_of(instruction)
     target, source = instruction.operands
     if isinstance(target, Vector):
@@ -34,7 +34,7 @@ def _move(operands: Operands, instruction: Instruction) -> Step:
     return applied(operands, instruction, type, (type,), lambda a: a)
 
 
-def _unpack(operands: Operands, instruction: Instruction, target: Vector, type: str) -> Step:
+def _unpack(operands: Operands, instruction: PtxInstruction, target: Vector, type: str) -> Step:
     size = width(type) // len(target.parts)
     fetch = operands.fetch(instruction, instruction.operands[1], f"b{8 * width(type)}")
     puts = [operands.put(instruction, part, f"b{8 * size}") for part in target.parts]
@@ -48,7 +48,7 @@ def _unpack(operands: Operands, instruction: Instruction, target: Vector, type: 
     return step
 
 
-def _pack(operands: Operands, instruction: Instruction, source: Vector, type: str) -> Step:
+def _pack(operands: Operands, instruction: PtxInstruction, source: Vector, type: str) -> Step:
     size = width(type) // len(source.parts)
     fetches = [operands.fetch(instruction, part, f"b{8 * size}") for part in source.parts]
     put = operands.put(instruction, instruction.operands[0], f"b{8 * width(type)}")
@@ -63,12 +63,12 @@ def _pack(operands: Operands, instruction: Instruction, source: Vector, type: st
     return step
 
 
-def _select(operands: Operands, instruction: Instruction) -> Step:
+def _select(operands: Operands, instruction: PtxInstruction) -> Step:
     (type,) = types_of(instruction)
     return applied(operands, instruction, type, (type, type, "pred"), lambda a, b, p: np.where(p, a, b))
 
 
-def _select_by_sign(operands: Operands, instruction: Instruction) -> Step:
+def _select_by_sign(operands: Operands, instruction: PtxInstruction) -> Step:
     type, by = types_of(instruction)
     return applied(operands, instruction, type, (type, type, by), lambda a, b, c: np.where(c >= 0, a, b))
 
@@ -83,7 +83,7 @@ _ORDERED: dict[str, Function] = {
 _UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
 
 
-def comparison(instruction: Instruction, type: str) -> tuple[str, Function]:
+def comparison(instruction: PtxInstruction, type: str) -> tuple[str, Function]:
     """The type that it compares, and how. f16 is compared as float32."""
     name = next((m for m in instruction.modifiers if m in _ORDERED or m in _UNORDERED or m == "ne"), None)
     if name is None:
@@ -115,15 +115,15 @@ def _plain(name: str, floats: bool) -> Function:
 _JOINED: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def _set_predicate(operands: Operands, instruction: Instruction) -> Step:
+def _set_predicate(operands: Operands, instruction: PtxInstruction) -> Step:
     target = instruction.operands[0]
     type, compare = comparison(instruction, types_of(instruction)[-1])
-    first = operands.put(instruction, target.first if isinstance(target, Pair) else target, "pred")
-    second = operands.put(instruction, target.second if isinstance(target, Pair) else Nothing(), "pred")
+    first = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "pred")
+    second = operands.put(instruction, target.second if isinstance(target, DestinationPair) else Nothing(), "pred")
     a, b = (operands.fetch(instruction, operand, type) for operand in instruction.operands[1:3])
     join = next((function for name, function in _JOINED.items() if name in instruction.modifiers), None)
     if join is None:
-        if isinstance(target, Pair):
+        if isinstance(target, DestinationPair):
             return _two(first, second, lambda g: compare(a(g), b(g)), None, None)
         return lambda g: first(g, compare(a(g), b(g)))
     third = operands.fetch(instruction, instruction.operands[3], "pred")
@@ -144,7 +144,7 @@ def _two(first, second, result: Fetch, join: Function | None, third: Fetch | Non
     return step
 
 
-def _set(operands: Operands, instruction: Instruction) -> Step:
+def _set(operands: Operands, instruction: PtxInstruction) -> Step:
     """`set`: 1.0 or all ones where it holds."""
     target, given = types_of(instruction)
     if any(name in instruction.modifiers for name in _JOINED):
@@ -158,7 +158,7 @@ def _set(operands: Operands, instruction: Instruction) -> Step:
 # ---------------------------------------------------------------- addresses
 
 
-def _generic(operands: Operands, instruction: Instruction) -> Step:
+def _generic(operands: Operands, instruction: PtxInstruction) -> Step:
     """`cvta`: generic addresses are offsets in windows, those of global memory are themselves."""
     type = types_of(instruction)[-1]
     space = next((m for m in instruction.modifiers if m in _STARTS or m in ("global", "const")), "")
@@ -168,7 +168,7 @@ def _generic(operands: Operands, instruction: Instruction) -> Step:
     return applied(operands, instruction, type, (type,), lambda a: a + start.astype(a.dtype))
 
 
-def _is_space(operands: Operands, instruction: Instruction) -> Step:
+def _is_space(operands: Operands, instruction: PtxInstruction) -> Step:
     space = next(m for m in instruction.modifiers if m in _STARTS or m in ("global", "const"))
     if space in _STARTS:
         start = np.uint64(_STARTS[space])
@@ -180,7 +180,7 @@ def _is_space(operands: Operands, instruction: Instruction) -> Step:
     return applied(operands, instruction, "pred", ("u64",), lambda a: a < np.uint64(SHARED))
 
 
-def _mapped(operands: Operands, instruction: Instruction) -> Step:
+def _mapped(operands: Operands, instruction: PtxInstruction) -> Step:
     """`mapa`: the same place in another CTA of the cluster."""
     type = types_of(instruction)[-1]
     rank = np.uint64(RANK)
@@ -193,7 +193,7 @@ def _mapped(operands: Operands, instruction: Instruction) -> Step:
     )
 
 
-_TABLE: dict[str, Callable[[Operands, Instruction], Step]] = {
+_TABLE: dict[str, Callable[[Operands, PtxInstruction], Step]] = {
     "mov": _move, "selp": _select, "slct": _select_by_sign, "setp": _set_predicate, "set": _set, "cvta": _generic,
     "isspacep": _is_space, "mapa": _mapped,
 }  # fmt: skip

@@ -11,20 +11,20 @@ import struct
 from dataclasses import dataclass, field
 
 from twill.codegen.verify.ptx.program import (
-    Address,
+    AddressOperand,
+    DestinationPair,
     FloatImmediate,
     Function,
     Immediate,
-    Instruction,
-    Module,
+    InstructionPlace,
     Negated,
     Nothing,
     Operand,
-    Pair,
-    Place,
+    PtxInstruction,
+    PtxModule,
+    PtxSymbol,
     Register,
     Special,
-    Symbol,
     Variable,
     Vector,
     width,
@@ -52,7 +52,7 @@ _TUNING = re.compile(
 _TOP = re.compile(r"[\[\]{},]")
 
 
-def parse(text: str) -> Module:
+def parse(text: str) -> PtxModule:
     """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
     return _Parser(_without_comments(text)).module()
 
@@ -74,7 +74,7 @@ class _Body:
     """A function while it is read."""
 
     registers: dict[str, str] = field(default_factory=dict)
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[PtxInstruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
     scopes: list[_Scope] = field(default_factory=list)
@@ -91,7 +91,7 @@ class _Parser:
         self.place = (0, 0)  # file and line of the source, of what follows
         self.outer: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # what was inlined where
 
-    def module(self) -> Module:
+    def module(self) -> PtxModule:
         target = ""
         variables: list[Variable] = []
         functions: list[Function] = []
@@ -110,7 +110,7 @@ class _Parser:
                 variables.append(self._variable(match))
             else:
                 raise self._error("no declaration that is known")
-        return Module(target, tuple(variables), tuple(functions))
+        return PtxModule(target, tuple(variables), tuple(functions))
 
     # ------------------------------------------------------------ functions
 
@@ -213,7 +213,7 @@ class _Parser:
 
     # ------------------------------------------------------------ instructions
 
-    def _instruction(self, body: _Body) -> Instruction:
+    def _instruction(self, body: _Body) -> PtxInstruction:
         line = self._line()
         match = _STATEMENT.match(self.text, self.at)
         if match is None:
@@ -232,8 +232,8 @@ class _Parser:
             parsed = tuple(self._operand(body, operand) for operand in _split(operands))
         except ValueError as error:
             raise MalformedPtx(f"`{text[:120]}`: {error}", line=line) from None
-        place = Place(line, self.files.get(self.place[0], ""), self.place[1])
-        return Instruction(name, tuple(modifiers), parsed, guard, place, text)
+        place = InstructionPlace(line, self.files.get(self.place[0], ""), self.place[1])
+        return PtxInstruction(name, tuple(modifiers), parsed, guard, place, text)
 
     def _operand(self, body: _Body, text: str) -> Operand:
         if text.startswith("{"):
@@ -242,7 +242,7 @@ class _Parser:
             return self._address(body, text[1:-1].strip())
         if "|" in text:
             first, _, second = text.partition("|")
-            return Pair(self._operand(body, first.strip()), self._operand(body, second.strip()))
+            return DestinationPair(self._operand(body, first.strip()), self._operand(body, second.strip()))
         if text == "_":
             return Nothing()
         if text.startswith("!"):
@@ -256,10 +256,10 @@ class _Parser:
             return Special(text)
         base, plus, offset = text.partition("+")
         if plus:
-            return Address(Symbol(base.strip()), int(offset, 0))
-        return Symbol(name)
+            return AddressOperand(PtxSymbol(base.strip()), int(offset, 0))
+        return PtxSymbol(name)
 
-    def _address(self, body: _Body, text: str) -> Address:
+    def _address(self, body: _Body, text: str) -> AddressOperand:
         base, *coordinates = _split(text)
         found: tuple[Operand, ...] = ()
         for part in coordinates:
@@ -269,7 +269,7 @@ class _Parser:
         if not plus and "-" in base[1:]:
             name, _, offset = base.partition("-")
             offset = f"-{offset}"
-        return Address(self._operand(body, name.strip()), int(offset.strip() or "0", 0), found)
+        return AddressOperand(self._operand(body, name.strip()), int(offset.strip() or "0", 0), found)
 
     # ------------------------------------------------------------ variables
 

@@ -35,7 +35,7 @@ class FloatImmediate:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class PtxSymbol:
     """The name of a variable, parameter or label."""
 
     name: str
@@ -54,7 +54,7 @@ class Negated:
 
 
 @dataclass(frozen=True)
-class Pair:
+class DestinationPair:
     """Two destinations: `a|p`."""
 
     first: Operand
@@ -69,7 +69,7 @@ class Vector:
 
 
 @dataclass(frozen=True)
-class Address:
+class AddressOperand:
     """`[base + offset]`, for a tensor with its coordinates."""
 
     base: Operand
@@ -77,11 +77,22 @@ class Address:
     coordinates: tuple[Operand, ...] = ()
 
 
-Operand = Register | Special | Immediate | FloatImmediate | Symbol | Nothing | Negated | Pair | Vector | Address
+Operand = (
+    Register
+    | Special
+    | Immediate
+    | FloatImmediate
+    | PtxSymbol
+    | Nothing
+    | Negated
+    | DestinationPair
+    | Vector
+    | AddressOperand
+)
 
 
 @dataclass(frozen=True)
-class Place:
+class InstructionPlace:
     """Where an instruction comes from. line: of the PTX. file, source: of the text that was compiled ("" and 0 if
     unknown), through all that was inlined."""
 
@@ -95,14 +106,14 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Instruction:
+class PtxInstruction:
     """`@guard name.modifiers operands;`. guard: a predicate, negated or not."""
 
     name: str
     modifiers: tuple[str, ...]
     operands: tuple[Operand, ...]
     guard: Register | Negated | None
-    place: Place
+    place: InstructionPlace
     text: str
 
     @property
@@ -133,13 +144,13 @@ class Function:
     parameters: tuple[Variable, ...]
     variables: tuple[Variable, ...]
     registers: dict[str, str]
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[PtxInstruction, ...]
     labels: dict[str, int]
     threads: int
 
 
 @dataclass(frozen=True)
-class Module:
+class PtxModule:
     """A PTX text. target: sm_90a."""
 
     target: str

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from twill.codegen.verify.ptx.program import (
-    Address,
+    AddressOperand,
     FloatImmediate,
     Immediate,
-    Instruction,
     Negated,
     Nothing,
     Operand,
+    PtxInstruction,
+    PtxSymbol,
     Register,
     Special,
-    Symbol,
     width,
 )
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
@@ -47,12 +47,12 @@ def held(type: str) -> Any:
     return np.dtype(_UNSIGNED[width(type)])
 
 
-def types_of(instruction: Instruction) -> list[str]:
+def types_of(instruction: PtxInstruction) -> list[str]:
     """The types among its modifiers, in order."""
     return [modifier for modifier in instruction.modifiers if _TYPE.fullmatch(modifier)]
 
 
-def unsupported(instruction: Instruction, why: str = "") -> UnsupportedPtx:
+def unsupported(instruction: PtxInstruction, why: str = "") -> UnsupportedPtx:
     """An error about it."""
     said = f": {why}" if why else ""
     return UnsupportedPtx(f"`{instruction.opcode}` is not executed{said}", line=instruction.place.line)
@@ -111,7 +111,7 @@ class Operands:
         """A register's number. KeyError: it is none."""
         return self.registers[operand.name] if isinstance(operand, Register) else self.registers[""]
 
-    def fetch(self, instruction: Instruction, operand: Operand, type: str) -> Fetch:
+    def fetch(self, instruction: PtxInstruction, operand: Operand, type: str) -> Fetch:
         """Reads an operand as an array of a type."""
         dtype = np.dtype(TYPES[type])
         if isinstance(operand, Register):
@@ -124,7 +124,7 @@ class Operands:
         value = constant(self.value(instruction, operand, type), dtype)
         return lambda g: value
 
-    def value(self, instruction: Instruction, operand: Operand, type: str) -> int | float:
+    def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:
         """What is known before it runs: numbers and addresses of variables. UnsupportedPtx: anything else."""
         dtype = np.dtype(TYPES[type])
         if isinstance(operand, FloatImmediate):
@@ -138,13 +138,17 @@ class Operands:
             return float(
                 np.array([operand.value & (1 << 8 * dtype.itemsize) - 1], _UNSIGNED[dtype.itemsize]).view(dtype)[0]
             )
-        if isinstance(operand, Symbol) and operand.name in self.addresses:
+        if isinstance(operand, PtxSymbol) and operand.name in self.addresses:
             return self.addresses[operand.name]
-        if isinstance(operand, Address) and isinstance(operand.base, Symbol) and operand.base.name in self.addresses:
+        if (
+            isinstance(operand, AddressOperand)
+            and isinstance(operand.base, PtxSymbol)
+            and operand.base.name in self.addresses
+        ):
             return self.addresses[operand.base.name] + operand.offset
         raise unsupported(instruction, f"operand {operand}")
 
-    def _register(self, instruction: Instruction, operand: Register, dtype: Any) -> Fetch:
+    def _register(self, instruction: PtxInstruction, operand: Register, dtype: Any) -> Fetch:
         if operand.name not in self.registers:
             raise unsupported(instruction, f"register {operand.name} is not declared")
         number, own = self.registers[operand.name], np.dtype(held(self.types[operand.name]))
@@ -161,7 +165,7 @@ class Operands:
         wide = np.dtype(_UNSIGNED[dtype.itemsize])
         return lambda g: g.registers[number].view(same).astype(wide).view(dtype)
 
-    def _special(self, instruction: Instruction, operand: Special, dtype: Any) -> Fetch:
+    def _special(self, instruction: PtxInstruction, operand: Special, dtype: Any) -> Fetch:
         read = _SPECIALS.get(operand.name)
         if operand.name == "WARP_SZ":
             value = constant(WARP, dtype)
@@ -170,7 +174,7 @@ class Operands:
             raise unsupported(instruction, f"special register {operand.name}")
         return lambda g: read(g).astype(dtype)
 
-    def put(self, instruction: Instruction, operand: Operand, type: str) -> Put:
+    def put(self, instruction: PtxInstruction, operand: Operand, type: str) -> Put:
         """Writes an array of a type to a register: of a wider one, as the type extends."""
         if isinstance(operand, Nothing):
             return lambda g, value: None

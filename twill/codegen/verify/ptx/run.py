@@ -13,13 +13,13 @@ from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
 from twill.codegen.verify.ptx.build import Failed, build
 from twill.codegen.verify.ptx.code import Code
 from twill.codegen.verify.ptx.copies import Copies
-from twill.codegen.verify.ptx.findings import Finding, Findings
-from twill.codegen.verify.ptx.memory import Global
+from twill.codegen.verify.ptx.findings import PtxFinding, PtxFindings
+from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.order import Clocks, Shadow
-from twill.codegen.verify.ptx.products import Products
-from twill.codegen.verify.ptx.program import Module, Place
+from twill.codegen.verify.ptx.program import InstructionPlace, PtxModule
 from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Strand, World
-from twill.codegen.verify.ptx.units.tensor_map import TensorMap
+from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
+from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
 REGISTERS = 65536  # of an SM
 MOST = 255  # of a thread
@@ -28,7 +28,7 @@ ENOUGH = 20  # findings after which no further CTA is started
 
 
 @dataclass(frozen=True)
-class Pointer:
+class PointerArgument:
     """An argument: the address of a tensor that is passed by name, `offset` bytes into it."""
 
     tensor: str
@@ -49,11 +49,11 @@ class MapOf:
     offset: int = 0
 
 
-Argument = int | float | Pointer | MapOf
+Argument = int | float | PointerArgument | MapOf
 
 
 @dataclass(frozen=True)
-class Launch:
+class PtxLaunch:
     """arguments: in the order of the kernel's parameters. tensors: global memory by name, any dtype. grid: CTAs.
     shared: dynamic bytes. threads: of a CTA, along x. cluster: CTAs of one along x. registers: of a thread at the
     launch (0: as many as the threads can have). blocks: of code that may run before a program is taken for endless."""
@@ -74,18 +74,18 @@ class Result:
     executed: share of the instructions that some lane came to."""
 
     tensors: Mapping[str, Array]
-    findings: tuple[Finding, ...]
+    findings: tuple[PtxFinding, ...]
     blocks: int = field(compare=False, default=0)
     executed: float = field(compare=False, default=0.0)
 
 
-def execute(module: Module, entry: str, launch: Launch) -> Result:
+def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
     """One launch of an entry.
 
     Errors: MalformedPtx and UnsupportedPtx before anything runs; KeyError, no such entry or tensor. What goes wrong
     while it runs is a finding, and the tensors are as far as it came.
     """
-    memory, findings = Global(), Findings()
+    memory, findings = GlobalMemory(), PtxFindings()
     code = build(module, module.function(entry), memory)
     addresses = {name: memory.add(name, tensor) for name, tensor in launch.tensors.items()}
     parameters, maps = _parameters(code, launch, addresses)
@@ -106,14 +106,14 @@ def execute(module: Module, entry: str, launch: Launch) -> Result:
     return Result(tensors, findings.all(), blocks, executed)
 
 
-def _back(memory: Global, address: int, tensor: Array) -> Array:
+def _back(memory: GlobalMemory, address: int, tensor: Array) -> Array:
     buffer = memory.holding(address) if tensor.nbytes else None
     if buffer is None:
         return tensor.copy()
     return buffer.bytes[: buffer.size].view(tensor.dtype).reshape(tensor.shape).copy()
 
 
-def _parameters(code: Code, launch: Launch, addresses: Mapping[str, int]) -> tuple[Array, dict[int, TensorMap]]:
+def _parameters(code: Code, launch: PtxLaunch, addresses: Mapping[str, int]) -> tuple[Array, dict[int, TensorMapModel]]:
     """The bytes of all parameters, and the tensor maps among them by offset."""
     declared = code.function.parameters
     if len(launch.arguments) > len(declared):
@@ -125,12 +125,12 @@ def _parameters(code: Code, launch: Launch, addresses: Mapping[str, int]) -> tup
         at = code.layout.addresses[parameter.name]
         if isinstance(argument, MapOf):
             start = addresses[argument.tensor] + argument.offset
-            maps[at] = TensorMap(
+            maps[at] = TensorMapModel(
                 start, argument.dtype, argument.dims, argument.strides, argument.box, swizzle=argument.swizzle,
                 fill=argument.fill,
             )  # fmt: skip
             continue
-        value = addresses[argument.tensor] + argument.offset if isinstance(argument, Pointer) else argument
+        value = addresses[argument.tensor] + argument.offset if isinstance(argument, PointerArgument) else argument
         dtype = np.dtype(f"f{parameter.size}" if isinstance(value, float) else f"u{parameter.size}")
         number = value if isinstance(value, float) else value & (1 << 8 * parameter.size) - 1
         made[at : at + parameter.size] = np.array([number], dtype).view(np.uint8)
@@ -138,7 +138,7 @@ def _parameters(code: Code, launch: Launch, addresses: Mapping[str, int]) -> tup
 
 
 def _world(
-    code: Code, launch: Launch, memory: Global, findings: Findings, indices: Sequence[tuple[int, int, int]]
+    code: Code, launch: PtxLaunch, memory: GlobalMemory, findings: PtxFindings, indices: Sequence[tuple[int, int, int]]
 ) -> World:
     warps = -(-launch.threads // WARP)
     clocks = Clocks(warps * len(indices))
@@ -151,7 +151,7 @@ def _world(
             world, index, rank, rank * warps, launch.threads, shared, Shadow(size, clocks), Barriers(clocks), Copies()
         )
         for start in range(0, launch.threads, GANG):
-            gang = Gang(cta, code, start, min(GANG, launch.threads - start), Products())
+            gang = Gang(cta, code, start, min(GANG, launch.threads - start), MmasInFlight())
             gang.budget = registers
             cta.gangs.append(gang)
         world.ctas.append(cta)
@@ -161,7 +161,7 @@ def _world(
 # ---------------------------------------------------------------- running
 
 
-def _run(world: World, findings: Findings, most: int) -> bool:
+def _run(world: World, findings: PtxFindings, most: int) -> bool:
     """All threads to their end; whether they got there."""
     gangs = [gang for cta in world.ctas for gang in cta.gangs]
     try:
@@ -201,14 +201,14 @@ def _helped(world: World, gangs: Sequence[Gang]) -> bool:
     return bool(given)
 
 
-def _stuck(findings: Findings, gangs: Sequence[Gang], rule: str, message: str) -> None:
+def _stuck(findings: PtxFindings, gangs: Sequence[Gang], rule: str, message: str) -> None:
     """Who waits for what, or runs where."""
     strands = [(gang, strand) for gang in gangs for strand in gang.strands]
     parts = [f"{gang.who(strand.lanes)} at {_place(gang, strand)}{_what(strand)}" for gang, strand in strands]
     findings.add(rule, f"{message}: {'; '.join(parts)}", _place(*strands[0]))
 
 
-def _place(gang: Gang, strand: Strand) -> Place:
+def _place(gang: Gang, strand: Strand) -> InstructionPlace:
     block = gang.code.blocks[min(strand.block, len(gang.code.blocks) - 1)]
     if block.last is not None and not block.instructions:
         return block.last.place

@@ -8,7 +8,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import Address, Immediate, Instruction, Nothing
+from twill.codegen.verify.ptx.program import AddressOperand, Immediate, Nothing, PtxInstruction
 from twill.codegen.verify.ptx.registers import Fetch, Operands, constant, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
 
@@ -16,7 +16,7 @@ NOTHING = {"prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol"
 """Hints, and what only times or orders single accesses."""
 
 
-def build(operands: Operands, instruction: Instruction) -> Step | None:
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of one of these; None if it is none."""
     if instruction.name in NOTHING:
         return lambda g: None
@@ -30,7 +30,7 @@ def build(operands: Operands, instruction: Instruction) -> Step | None:
     return None
 
 
-def _fence(instruction: Instruction) -> Step:
+def _fence(instruction: PtxInstruction) -> Step:
     modifiers = instruction.modifiers
     asynchronous = any(m.startswith("async") for m in modifiers) and "proxy" in modifiers
     over_shared = not any(m in ("global", "async::generic") for m in modifiers)
@@ -59,7 +59,7 @@ def barriers_of(g: Gang, operand: Array, lanes: Array, space: str) -> list[tuple
     return found
 
 
-def _mbarrier(operands: Operands, instruction: Instruction) -> Step:
+def _mbarrier(operands: Operands, instruction: PtxInstruction) -> Step:
     kind = instruction.modifiers[0]
     maker = _KINDS.get(kind)
     if maker is None:
@@ -67,7 +67,7 @@ def _mbarrier(operands: Operands, instruction: Instruction) -> Step:
     return maker(operands, instruction)
 
 
-def _init(operands: Operands, instruction: Instruction) -> Step:
+def _init(operands: Operands, instruction: PtxInstruction) -> Step:
     address = address_of(operands, instruction, instruction.operands[0])
     count = operands.fetch(instruction, instruction.operands[1], "u32")
     place, space = instruction.place, space_of(instruction)
@@ -87,7 +87,7 @@ def _init(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _invalidate(operands: Operands, instruction: Instruction) -> Step:
+def _invalidate(operands: Operands, instruction: PtxInstruction) -> Step:
     address, space = address_of(operands, instruction, instruction.operands[0]), space_of(instruction)
 
     def step(g: Gang) -> None:
@@ -97,13 +97,13 @@ def _invalidate(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _arrive(operands: Operands, instruction: Instruction) -> Step:
+def _arrive(operands: Operands, instruction: PtxInstruction) -> Step:
     """With `.expect_tx` the last operand is bytes, and the arrival is one."""
     modifiers = instruction.modifiers
     if "noComplete" in modifiers or instruction.modifiers[0] == "arrive_drop":
         raise unsupported(instruction)
     given = instruction.operands
-    state = None if isinstance(given[0], Address) else given[0]
+    state = None if isinstance(given[0], AddressOperand) else given[0]
     at, *rest = given if state is None else given[1:]
     address, space = address_of(operands, instruction, at), space_of(instruction)
     expects = "expect_tx" in modifiers
@@ -132,7 +132,7 @@ def _arrive(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-def _bytes(operands: Operands, instruction: Instruction) -> Step:
+def _bytes(operands: Operands, instruction: PtxInstruction) -> Step:
     """`expect_tx` and `complete_tx` without an arrival."""
     address, space = address_of(operands, instruction, instruction.operands[0]), space_of(instruction)
     number = operands.fetch(instruction, instruction.operands[1], "u32")
@@ -154,6 +154,6 @@ def _bytes(operands: Operands, instruction: Instruction) -> Step:
     return step
 
 
-_KINDS: dict[str, Callable[[Operands, Instruction], Step]] = {
+_KINDS: dict[str, Callable[[Operands, PtxInstruction], Step]] = {
     "init": _init, "inval": _invalidate, "arrive": _arrive, "expect_tx": _bytes, "complete_tx": _bytes,
 }  # fmt: skip

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
     from twill.codegen.verify.ptx.code import Code
     from twill.codegen.verify.ptx.copies import Copies
-    from twill.codegen.verify.ptx.findings import Findings
-    from twill.codegen.verify.ptx.memory import Global
+    from twill.codegen.verify.ptx.findings import PtxFindings
+    from twill.codegen.verify.ptx.memory import GlobalMemory
     from twill.codegen.verify.ptx.order import Clocks, Shadow
-    from twill.codegen.verify.ptx.products import Products
+    from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
 Array = Any  # np.ndarray
 WARP = 32
@@ -59,9 +59,9 @@ class World:
     """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
     code that some lane came to; CTAs that run one after the other share it."""
 
-    memory: Global
+    memory: GlobalMemory
     clocks: Clocks
-    findings: Findings
+    findings: PtxFindings
     cluster: ClusterBarrier
     grid: tuple[int, int, int]
     ctas: list[Cta] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Gang:
     cluster. budget: registers that a thread has. impatience: turns in a row that did not end by themselves.
     """
 
-    def __init__(self, cta: Cta, code: Code, first: int, size: int, products: Products) -> None:
+    def __init__(self, cta: Cta, code: Code, first: int, size: int, mmas: MmasInFlight) -> None:
         self.cta = cta
         self.code = code
         self.first = first
@@ -110,7 +110,7 @@ class Gang:
         self.warps = cta.warp + (first + self.lane) // WARP
         self.own_warps = list(dict.fromkeys(self.warps.tolist()))
         self.strands = [Strand(0, np.ones(size, bool))]
-        self.products = products
+        self.products = mmas
         self.strand = self.strands[0]
         self.budget = 0
         self.impatience = 0

@@ -18,22 +18,22 @@ Patch = pytest.MonkeyPatch
 def afresh(monkeypatch: Patch) -> Iterator[None]:
     """Without what is kept from other tests, and for them."""
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
-    kept = (tensor_map._pattern, wgmma._k_major, wgmma._mn_major)
-    for cache in kept:
+    retained = (tensor_map._pattern, wgmma._k_major, wgmma._mn_major)
+    for cache in retained:
         cache.cache_clear()
     yield
-    for cache in kept:
+    for cache in retained:
         cache.cache_clear()
 
 
 def strides_exchanged(monkeypatch: Patch) -> None:
-    right = wgmma.Descriptor.decoded
+    right = wgmma.MatrixDescriptor.decoded
 
-    def wrong(bits: int) -> wgmma.Descriptor:
+    def wrong(bits: int) -> wgmma.MatrixDescriptor:
         read = right(bits)
-        return wgmma.Descriptor(read.start, read.stride, read.leading, read.base, read.swizzle)
+        return wgmma.MatrixDescriptor(read.start, read.stride, read.leading, read.base, read.swizzle)
 
-    monkeypatch.setattr(wgmma.Descriptor, "decoded", wrong)
+    monkeypatch.setattr(wgmma.MatrixDescriptor, "decoded", wrong)
 
 
 def swizzle_of_a_descriptor(monkeypatch: Patch) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.codegen.verify.ptx.units.tensor_map import TensorMap, combine, load, reduce, store, swizzled
+from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel, combine, load, reduce, store, swizzled
 
 # A matrix of 5 rows and 64 columns of 16 bits, row stride 160 bytes, at 0x100; a box of 3 rows and 32 columns.
-MATRIX = TensorMap(0x100, "BFLOAT16", (64, 5), (160,), (32, 3), swizzle=64)
+MATRIX = TensorMapModel(0x100, "BFLOAT16", (64, 5), (160,), (32, 3), swizzle=64)
 
 
 class Memory:
@@ -28,7 +28,7 @@ class Memory:
         self.bytes[addresses[:, None] + np.arange(data.shape[1])] = data
 
 
-def landed(tensor: TensorMap, coords: tuple[int, ...], address: int, memory: Memory) -> Any:
+def landed(tensor: TensorMapModel, coords: tuple[int, ...], address: int, memory: Memory) -> Any:
     """All of shared memory after a load, elements of 16 bits."""
     shared = np.full(8192, 0xEE, np.uint8)
     offsets, data = load(tensor, coords, address, memory.read)
@@ -107,7 +107,7 @@ def test_a_store_undoes_a_load(swizzle: Any, columns: int) -> None:
 
 
 def test_three_dimensions_and_steps_lie_innermost_first() -> None:
-    tensor = TensorMap(0, "UINT16", (16, 6, 4), (32, 192), (8, 4, 2), (1, 2, 1))
+    tensor = TensorMapModel(0, "UINT16", (16, 6, 4), (32, 192), (8, 4, 2), (1, 2, 1))
     assert tensor.shape == (8, 2, 2) and tensor.bytes == 64
     words = landed(tensor, (8, 1, 2), 0, Memory())[:64].view(np.uint16).reshape(2, 2, 8)
     for z in range(2):
@@ -117,7 +117,7 @@ def test_three_dimensions_and_steps_lie_innermost_first() -> None:
 
 def test_reductions_combine_elements_in_memory() -> None:
     memory = Memory()
-    tensor = TensorMap(0, "INT32", (8, 2), (32,), (8, 2))
+    tensor = TensorMapModel(0, "INT32", (8, 2), (32,), (8, 2))
     memory.bytes.view(np.int32)[:16] = np.arange(16) - 4
     shared = np.full(64, 3, np.int32).view(np.uint8)
     reduce(tensor, "max", (4, 0), shared, 0, memory.read, memory.write)
@@ -130,7 +130,7 @@ def test_rows_at_one_place_are_added_one_after_the_other() -> None:
     memory = Memory()
     memory.bytes[:] = 0
     shared = np.ones(8, np.float32).view(np.uint8)
-    reduce(TensorMap(0, "FLOAT32", (4, 2), (0,), (4, 2)), "add", (0, 0), shared, 0, memory.read, memory.write)
+    reduce(TensorMapModel(0, "FLOAT32", (4, 2), (0,), (4, 2)), "add", (0, 0), shared, 0, memory.read, memory.write)
     assert memory.bytes.view(np.float32)[:5].tolist() == [2, 2, 2, 2, 0]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from twill.codegen.verify.ptx.units.formats import FORMATS, decode, encode
-from twill.codegen.verify.ptx.units.wgmma import Descriptor, chunks, multiply
+from twill.codegen.verify.ptx.units.wgmma import MatrixDescriptor, chunks, multiply
 
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 TYPES = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}  # k of one instruction
@@ -20,11 +20,11 @@ def descriptor(start: int, leading: int, stride: int, swizzle: int, base: int = 
 
 # ---------------------------------------------------------------- the descriptor
 def test_a_descriptor_is_read_bit_by_bit() -> None:
-    assert Descriptor.decoded(0x4000004000010040) == Descriptor(0x400, 16, 1024, 0, 128)
-    assert Descriptor.decoded(0x8000002002003FFF) == Descriptor(0x3FFF0, 8192, 512, 0, 64)
-    assert Descriptor.decoded(0xC00A001000000001) == Descriptor(16, 0, 256, 5, 32)
+    assert MatrixDescriptor.decoded(0x4000004000010040) == MatrixDescriptor(0x400, 16, 1024, 0, 128)
+    assert MatrixDescriptor.decoded(0x8000002002003FFF) == MatrixDescriptor(0x3FFF0, 8192, 512, 0, 64)
+    assert MatrixDescriptor.decoded(0xC00A001000000001) == MatrixDescriptor(16, 0, 256, 5, 32)
     # Bits 14, 15, 30, 31, 46 to 48 and 52 to 61 mean nothing.
-    assert Descriptor.decoded(0x3FF1_C000_C000_C000) == Descriptor(0, 0, 0, 0, 0)
+    assert MatrixDescriptor.decoded(0x3FF1_C000_C000_C000) == MatrixDescriptor(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

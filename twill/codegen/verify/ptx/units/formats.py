@@ -149,8 +149,8 @@ def _encode(values: Array, form: Format, rounding: str, saturate: bool) -> Array
     mantissa = bits & np.uint64((1 << 52) - 1)
     whole = np.where(stored == 0, mantissa, mantissa | np.uint64(1 << 52))
     exponent = np.maximum(stored, 1) - 1023  # of the bit that stands before the point
-    kept = np.maximum(exponent, 1 - form.bias)  # subnormal numbers share the lowest exponent
-    cut = np.minimum(52 - form.mantissa + kept - exponent, 63).astype(np.uint64)
+    retained = np.maximum(exponent, 1 - form.bias)  # subnormal numbers share the lowest exponent
+    cut = np.minimum(52 - form.mantissa + retained - exponent, 63).astype(np.uint64)
     below = whole & ((np.uint64(1) << cut) - np.uint64(1))
     result = whole >> cut
     half = np.where(cut > 0, np.uint64(1) << np.maximum(cut, np.uint64(1)) - np.uint64(1), np.uint64(0))
@@ -165,7 +165,7 @@ def _encode(values: Array, form: Format, rounding: str, saturate: bool) -> Array
             up = (below > 0) & (negative == (rounding == "rm"))
     result = result + up.astype(np.uint64)
     # The hidden bit, where there is one, adds itself to the exponent; so does a carry.
-    hidden = (kept + form.bias - 1).astype(np.uint64) << np.uint64(form.mantissa)
+    hidden = (retained + form.bias - 1).astype(np.uint64) << np.uint64(form.mantissa)
     result = result + np.where(whole == 0, np.uint64(0), hidden)
     largest = np.uint64(form.largest)
     infinite = np.isinf(values)

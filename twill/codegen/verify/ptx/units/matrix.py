@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twill.codegen.verify.ptx.units.fragments import a_matrix, b_matrix, d_matrix, d_registers, width
-from twill.codegen.verify.ptx.units.products import multiply_add
+from twill.codegen.verify.ptx.units.mma_sums import multiply_add
 
 Array = NDArray[Any]
 _LANES, _ROWS, _ROW_BYTES = 32, 8, 16

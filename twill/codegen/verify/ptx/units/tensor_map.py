@@ -35,7 +35,7 @@ _CHUNK = 16  # bytes that a swizzle moves together
 
 
 @dataclass(frozen=True)
-class TensorMap:
+class TensorMapModel:
     """The arguments of cuTensorMapEncodeTiled, held to what the driver holds them to.
 
     address: of the tensor in global memory. dims: elements. strides: bytes, without the innermost dimension's (which
@@ -113,7 +113,7 @@ def swizzled(addresses: Array, swizzle: int) -> Array:
     return moved
 
 
-def load(tensor: TensorMap, coords: tuple[int, ...], address: int, read_global: Read) -> tuple[Array, Array]:
+def load(tensor: TensorMapModel, coords: tuple[int, ...], address: int, read_global: Read) -> tuple[Array, Array]:
     """What a load of the box at `coords` writes to shared memory at `address`.
 
     Returns offsets from `address` (int64 [n]) of 16-byte chunks, and the chunks (uint8 [n, 16]): row after row of the
@@ -129,7 +129,7 @@ def load(tensor: TensorMap, coords: tuple[int, ...], address: int, read_global: 
     return _chunks(tensor, address), whole.reshape(-1, _CHUNK)
 
 
-def store(tensor: TensorMap, coords: tuple[int, ...], shared: Array, address: int, write_global: Write) -> None:
+def store(tensor: TensorMapModel, coords: tuple[int, ...], shared: Array, address: int, write_global: Write) -> None:
     """Writes the box that lies in `shared` (all of shared memory, uint8) at `address` to global memory at `coords`.
 
     Elements outside of the tensor are not written.
@@ -142,7 +142,7 @@ def store(tensor: TensorMap, coords: tuple[int, ...], shared: Array, address: in
 
 
 def reduce(
-    tensor: TensorMap,
+    tensor: TensorMapModel,
     operation: str,
     coords: tuple[int, ...],
     shared: Array,
@@ -208,18 +208,18 @@ def _combine_floats(dtype: str, operation: str, old: Array, new: Array) -> Array
     return np.ascontiguousarray(encode(result, kind)).view(np.uint8)
 
 
-def _check(tensor: TensorMap, coords: tuple[int, ...], address: int) -> None:
+def _check(tensor: TensorMapModel, coords: tuple[int, ...], address: int) -> None:
     rank = len(tensor.dims)
     _require(len(coords) == rank, f"{len(coords)} coordinates for {rank} dimensions")
     _require(address % 128 == 0, f"shared address {address:#x} is no multiple of 128")
 
 
-def _rows(tensor: TensorMap) -> int:
+def _rows(tensor: TensorMapModel) -> int:
     """Rows of a box: all but the innermost dimension."""
     return int(np.prod(tensor.shape[1:], dtype=np.int64))
 
 
-def _outside(tensor: TensorMap) -> Array:
+def _outside(tensor: TensorMapModel) -> Array:
     """The bytes of an element that is outside of the tensor."""
     size = BYTES[tensor.dtype]
     if tensor.fill == "zero":
@@ -228,7 +228,7 @@ def _outside(tensor: TensorMap) -> Array:
     return np.ascontiguousarray(encode(nan, _FLOATS[tensor.dtype])).view(np.uint8)
 
 
-def _addresses(tensor: TensorMap, coords: tuple[int, ...]) -> tuple[Array, Array, int, int]:
+def _addresses(tensor: TensorMapModel, coords: tuple[int, ...]) -> tuple[Array, Array, int, int]:
     """Of each row of the box: where its first element inside of the tensor lies, and whether it is inside at all.
 
     And the first and last + 1 of the innermost elements that are inside.
@@ -253,12 +253,12 @@ def _pattern(rows: int, row: int, pitch: int, swizzle: int, phase: int) -> Array
     return offsets
 
 
-def _chunks(tensor: TensorMap, address: int) -> Array:
+def _chunks(tensor: TensorMapModel, address: int) -> Array:
     row = tensor.box[0] * BYTES[tensor.dtype]
     return _pattern(_rows(tensor), row, tensor.pitch, tensor.swizzle, address % 1024)
 
 
-def _gather(tensor: TensorMap, shared: Array, address: int) -> Array:
+def _gather(tensor: TensorMapModel, shared: Array, address: int) -> Array:
     """The box in shared memory as rows of bytes, the swizzle undone."""
     at = _chunks(tensor, address) + address
     return shared[at[:, None] + np.arange(_CHUNK)].reshape(_rows(tensor), -1)

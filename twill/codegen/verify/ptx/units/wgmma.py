@@ -22,7 +22,7 @@ from twill.codegen.verify.ptx.units.fragments import (
     numbers,
     width,
 )
-from twill.codegen.verify.ptx.units.products import multiply_add
+from twill.codegen.verify.ptx.units.mma_sums import multiply_add
 
 Array = NDArray[Any]
 _CHUNK = 16  # bytes: an element of the canonical layouts
@@ -34,7 +34,7 @@ _FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
-class Descriptor:
+class MatrixDescriptor:
     """Where a matrix lies. start, leading, stride: bytes; swizzle: bytes, 0 for none; base: rows of 128 bytes by which
     the swizzle's pattern starts behind a multiple of its size."""
 
@@ -45,7 +45,7 @@ class Descriptor:
     swizzle: int
 
     @classmethod
-    def decoded(cls, bits: int) -> Descriptor:
+    def decoded(cls, bits: int) -> MatrixDescriptor:
         """Bits 0-13 address, 16-29 leading byte offset, 32-45 stride byte offset (each without its low 4 bits), 49-51
         base offset, 62-63 swizzle (0 none, 1: 128 bytes, 2: 64, 3: 32)."""
         return cls(
@@ -106,7 +106,7 @@ def matrix(descriptor: int, rows: int, kind: str, mn_major: bool, shared: Array)
 
 def chunks(descriptor: int, rows: int, mn_major: bool) -> Array:
     """Shared-memory addresses of the matrix's 16-byte chunks: [rows, 2], or [16 of k, rows / 8] if M- or N-major."""
-    where = Descriptor.decoded(descriptor)
+    where = MatrixDescriptor.decoded(descriptor)
     offsets = (_mn_major if mn_major else _k_major)(rows, where.leading, where.stride, where.swizzle)
     mask = {0: 0, 32: 1, 64: 3, 128: 7}[where.swizzle]
     plain = offsets + where.start

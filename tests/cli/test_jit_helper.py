@@ -1,0 +1,158 @@
+"""Promises of the helper of twill.jit: from Triton's module to a kernel, or a reason; a service is never believed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.golden_schedules import Example, machine, schedule
+from tests.gpu.jit_services import SERVICES, played
+from tests.modules import kept_module, request_of
+from tests.services import playing, refusal
+from twill import exc
+from twill.cli import jit_helper
+from twill.codegen.emission import extract, extract_module
+from twill.exc import BudgetExhausted
+from twill.graph.canonical import canonical_shape
+from twill.kernel.specialization import resolve
+from twill.runtime.artifact import NAME, RefusedVariant, from_text, read_artifact
+from twill.runtime.kernel import EmittedKernel
+from twill.schedule.document import Schedule
+from twill.schedule.key import KeyOptions, schedule_key
+from twill.store.sqlite import SqliteStore
+
+GEMM, OTHER = Example("examples/gemm.py", "bf16"), Example("examples/layer_norm.py", "bf16")
+
+
+@pytest.fixture(autouse=True)
+def nothing_open() -> Iterator[None]:
+    """Every test opens its own store."""
+    yield
+    for path in list(OPEN):
+        jit_helper.opened(*path).close()
+    OPEN.clear()
+    jit_helper.opened.cache_clear()
+
+
+OPEN: set[tuple[str, str]] = set()
+
+
+def filled(path: Path) -> str:
+    """A store with good schedules, as a solve for emission keeps them."""
+    store = SqliteStore(path)
+    for example in (GEMM, OTHER):
+        graph, asked = extract(example.file, example.spec).graph, KeyOptions(fuse=False)
+        key = schedule_key(graph, machine().digest(), asked)
+        store.put(schedule(example).model_copy(update={"key": key}), graph, asked=asked, machine=machine())
+    store.close()
+    return str(path)
+
+
+@pytest.mark.parametrize(("file", "spec"), [("examples/gemm.py", "bf16"), ("examples/attention.py", "causal")])
+def test_triton_s_module_means_the_kernel_that_the_file_means(at_root: Path, file: str, spec: str) -> None:
+    found = resolve(file, spec=spec)
+    assert canonical_shape(extract_module(kept_module(found), found).graph) == canonical_shape(
+        extract(file, spec).graph
+    )
+
+
+def test_a_stored_schedule_becomes_a_kernel_that_is_kept(at_root: Path, tmp_path: Path) -> None:
+    request = request_of(resolve(GEMM.file, spec=GEMM.spec), store=filled(tmp_path / "s"))
+    OPEN.add((request.store, ""))
+    answer = jit_helper.prepared(request)
+    assert (answer.state, answer.notes) == ("emitted", ())
+    kernel = read_artifact(from_text(answer.artifact), request.key)
+    assert isinstance(kernel, EmittedKernel)
+    manifest = kernel.manifest
+    assert (manifest.kernel, manifest.machine, manifest.spec) == ("gemm", "h100", jit_helper.SPEC)
+    assert [a.name for a in manifest.arguments] == [p.name for p in request.parameters]
+    assert {(p.name, p.multiple) for p in manifest.promises} >= {("a_desc", 16)}
+    store = SqliteStore(request.store)
+    assert store.get_artifact(request.key, NAME) == from_text(answer.artifact)
+    store.close()
+
+
+def test_nothing_stored_is_a_miss(at_root: Path) -> None:
+    OPEN.add(("off", ""))
+    answer = jit_helper.prepared(request_of(resolve(GEMM.file, spec=GEMM.spec)))
+    assert (answer.state, answer.reason) == ("missing", "nobody has stored a schedule for it")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SERVICES if kind != "slow"])
+def test_a_broken_service_is_a_miss_with_a_note(at_root: Path, tmp_path: Path, kind: str) -> None:
+    with played(kind, filled(tmp_path / "good")) as address:
+        request = request_of(resolve(GEMM.file, spec=GEMM.spec), server=address)
+        OPEN.add(("off", address))
+        answer = jit_helper.prepared(request)
+        jit_helper.opened("off", address).close()
+    assert (answer.state, answer.artifact) == ("missing", "")
+    wanted = {"poisoned": "breaks the rules", "another kernel's": "its key is not that", "down": "refused"}
+    assert wanted.get(kind, "http://127.0.0.1") in " ".join(answer.notes)
+
+
+def test_what_cannot_be_emitted_is_refused_with_its_line_and_kept(
+    tmp_path: Path, kernel_file: Callable[..., str]
+) -> None:
+    path = kernel_file(
+        """
+        @triton.jit
+        def gather(x, index, out, BLOCK: tl.constexpr):
+            o = tl.arange(0, BLOCK)
+            tl.store(out + o, tl.load(x + tl.load(index + o)))
+        """,
+        """
+        [[specialization]]
+        name = "one"
+        signature = { x = "*fp32:16", index = "*i32:16", out = "*fp32:16" }
+        constexprs = { BLOCK = 64 }
+        """,
+    )
+    request = request_of(resolve(path), store=str(tmp_path / "s"))
+    OPEN.add((request.store, ""))
+    answer = jit_helper.prepared(request)
+    assert answer.state == "unsupported"
+    assert "kernel.py:6" in answer.reason
+    store = SqliteStore(request.store)
+    text = store.get_artifact(request.key, NAME)
+    store.close()
+    assert text is not None and read_artifact(text, request.key) == RefusedVariant(answer.reason)
+
+
+@pytest.mark.parametrize("status", [401, 403, 422])
+@pytest.mark.parametrize("solve", [False, True])
+def test_a_service_that_refuses_disables_no_kernel(
+    status: int, solve: bool, at_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a service says of a token or of a request is no property of the kernel."""
+
+    def ended(*_: object) -> Schedule:
+        raise BudgetExhausted("the budget is over")
+
+    monkeypatch.setattr("twill.solve.pipeline.solve", ended)
+    with playing(refusal(status, "the token has expired")) as service:
+        request = request_of(resolve(GEMM.file, spec=GEMM.spec), store=str(tmp_path / "s"), server=service.address)
+        request = dataclasses.replace(request, solve=solve)
+        OPEN.add((request.store, service.address))
+        answer = jit_helper.prepared(request)
+        assert answer.state == ("failed" if solve else "missing")
+        assert "the token has expired" in " ".join(answer.notes)
+    store = SqliteStore(request.store)
+    assert store.get_artifact(request.key, NAME) is None
+    store.close()
+
+
+def test_only_errors_about_the_kernel_are_final() -> None:
+    refused = exc.ServiceRefused("a", 401, "Unauthorized", "expired")
+    passing = (refused, exc.FileMissing("f", "w", "h"), exc.MalformedManifest("m"), exc.UnknownMachine("m", "h"))
+    assert [jit_helper.final(error) for error in (*passing, OSError(), exc.TwillError("m"))] == [False] * 6
+    assert jit_helper.final(exc.UnsupportedOperation("a scan")) and jit_helper.final(exc.Infeasible("no"))
+
+
+def test_a_module_that_is_none_and_a_machine_that_is_none_are_told(at_root: Path) -> None:
+    OPEN.add(("off", ""))
+    spec = resolve(GEMM.file, spec=GEMM.spec)
+    assert jit_helper.prepared(request_of(spec, module="no module")).state == "unsupported"
+    assert "nonsense" in jit_helper.prepared(request_of(spec, machine="nonsense")).reason

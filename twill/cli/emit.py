@@ -1,0 +1,238 @@
+"""`twill emit`: from a kernel file to a directory with everything that a launch needs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twill.cli import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from twill.codegen.emission import Extracted
+    from twill.codegen.emit import Emission
+    from twill.codegen.lower.candidates import Attempt, Recorder
+    from twill.codegen.warp.program import WarpProgram
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+
+
+def emit(arguments: Namespace) -> int:
+    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out. With --execute
+    its machine code is run on the CPU first, and nothing is written if that goes wrong. With --why print what was
+    chosen among; without --out or --execute of lowering alone, of which nothing is compiled."""
+    from twill import exc
+    from twill.cli.output import refuse_directory
+    from twill.cli.solve import say_promises
+    from twill.codegen.emission import extract
+    from twill.codegen.targets.base import target_of
+    from twill.machine.file import load_machine
+
+    shown = arguments.ir or arguments.why or arguments.dump_after is not None
+    if arguments.out is None and not shown and not arguments.execute:
+        raise exc.NothingToEmit()
+    if arguments.dump_after is not None:
+        refuse_unknown(arguments.dump_after)
+    if arguments.out is not None:
+        refuse_directory(Path(arguments.out))
+    machine = load_machine(arguments.machine)
+    target = target_of(machine)
+    conditional = not arguments.no_conditional_rescale
+    sig, const = tuple(arguments.sig), tuple(arguments.const)
+    directed = (conditional, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
+    kernel = extract(arguments.kernel, arguments.spec, sig, const, *directed)
+    target.refuse(kernel.graph)
+    say_promises(kernel.program)
+    if arguments.tuned:
+        kernel, arguments = retiled(kernel, machine, arguments)
+    if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
+        sys.stdout.write(lowered(kernel, machine, arguments))
+        return codes.SOLVED
+    attempts: list[Attempt] = []
+    try:
+        emission = emitted(kernel, machine, arguments, attempts.append)
+    except exc.BuildRejected:
+        if arguments.why:
+            print("\n".join(tried(attempts)), file=sys.stderr)
+        raise
+    executed = (run_on_cpu(emission, kernel),) if arguments.execute else ()
+    if arguments.out is not None:
+        write(emission, Path(arguments.out))
+    if arguments.ir:
+        sys.stdout.write(emission.files()["program.txt"])  # type: ignore[arg-type]
+    if arguments.why:
+        print("\n".join((*competed(emission.schedule), *tried(attempts))))
+    if not arguments.ir and not arguments.why:
+        changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
+        said = (*kernel.rescale_report.said(), *changes, *executed)
+        print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
+    return codes.SOLVED
+
+
+def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
+    """The emitted machine code runs as its tile program says, for one small launch: in words. Errors:
+    ExecutionDiffers, UnsupportedPtx, UnknownProblem."""
+    from twill.kernel.specialization import problem_of
+    from twill.trial.execute import checked
+
+    say_more("executing the PTX on the CPU")
+    launch = checked(emission, problem_of(kernel.specialization)).launch
+    sizes = launch.text or "the only size"
+    return f"executed on the CPU ({sizes}): equal to the tile program, nothing found"
+
+
+def emitted(
+    kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder = lambda attempt: None
+) -> Emission:
+    """Emitted with the schedule that was given, or solved now. record: gets what became of each candidate."""
+    from twill.codegen.emission import emit_scheduled, emit_solved
+
+    asked = (say_more, arguments.cluster, record)
+    if arguments.schedule is not None:
+        return emit_scheduled(kernel, machine, given(arguments), *asked)
+    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), *asked)
+
+
+def competed(schedule: Schedule) -> Iterator[str]:
+    """A line for each cooperation that the solve looked at: how it cuts the kernel, its I and what became of it."""
+    yield "cooperations (solve), cycles from one iteration of the main loop to the next:"
+    for one in schedule.candidates:
+        of = one.cooperation
+        cut = f"{of.blocks} row blocks along {of.dim}" if of.dim else "one row block"
+        fused = f", {of.fuse} instances fused" if of.fuse > 1 else ""
+        yield f"  {cut}{fused} ({'' if one.ii is None else f'I = {one.ii}'}): {one.verdict}".replace(" ()", "")
+
+
+def tried(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """A line for each candidate of lowering: its choices, predicted cost and what became of it."""
+    yield "lowerings (emit), predicted on one SM:"
+    yield from (f"  {attempt}" for attempt in attempts)
+
+
+def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
+    """The kernel with the tiles that a tuning found best; its schedule and clusters are given from now on. Errors:
+    NotTuned."""
+    from twill.cli import tune_store
+    from twill.codegen.emission import extract
+
+    found = tune_store.found(kernel, machine, arguments)
+    sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
+    conditional = not arguments.no_conditional_rescale
+    directed = (conditional, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
+    again = extract(arguments.kernel, arguments.spec, sig, const, *directed)
+    cluster = max(arguments.cluster, found.won.cluster)
+    return again, Namespace(**{**vars(arguments), "schedule": found.schedule, "cluster": cluster})
+
+
+def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
+    """The warp program's text, behind the pass of --dump-after or all of them, or with --why what was chosen among;
+    nothing is compiled, so no compiler is needed."""
+    from twill.codegen.emission import refuse_foreign
+    from twill.codegen.lowering import lower
+    from twill.codegen.warp.text import text
+
+    if arguments.schedule is None:
+        schedule = solved(kernel.graph, machine, arguments)
+    else:
+        schedule = given(arguments)
+        refuse_foreign(schedule, kernel.graph, machine)
+    seen: dict[str, WarpProgram] = {}
+    attempts: list[Attempt] = []
+    made = lower(
+        kernel.wired, schedule, machine, order=kernel.order, cluster=arguments.cluster,
+        watch=seen.__setitem__, record=attempts.append,
+    )  # fmt: skip
+    shown = text(made if arguments.dump_after is None else seen[arguments.dump_after])
+    why = "\n".join((*competed(schedule), *tried(attempts), "")) if arguments.why else ""
+    return (shown if arguments.ir or arguments.dump_after is not None else "") + why
+
+
+def refuse_unknown(name: str) -> None:
+    """Raises UnknownPass unless a program can be looked at behind `name`."""
+    from twill import exc
+    from twill.codegen.passes.pipeline import LOWERING, PIPELINE
+
+    known = (LOWERING, *(step.name for step in PIPELINE))
+    if name not in known:
+        raise exc.UnknownPass(name, known)
+
+
+class ListPasses(argparse.Action):
+    """Prints every rewrite of tile programs and pass over warp programs, in order, and ends the command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: object, **named: object) -> None:
+        """As argparse calls it."""
+        from twill.codegen.passes.pipeline import PIPELINE
+
+        for step in PIPELINE:
+            print(f"{step.name}\n  needs: {step.needs}\n  gives: {step.promises}")
+        parser.exit()
+
+
+def given(arguments: Namespace) -> Schedule:
+    """The schedule of --schedule, or of --tuned."""
+    from twill.schedule.document import Schedule
+    from twill.schedule.file import load_schedule
+
+    if isinstance(arguments.schedule, Schedule):
+        return arguments.schedule
+    return load_schedule(Path(arguments.schedule))
+
+
+def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
+    """The best schedule that the budget allows, proven or not: a kernel of either is right."""
+    from twill.cli import solve, store_lookup
+    from twill.exc import BudgetExhausted
+    from twill.schedule.document import Schedule
+
+    options = replace(solve.options_of(arguments), fuse=arguments.fuse)
+    with store_lookup.opened(arguments) as store:
+        try:
+            schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
+            if schedule is None:
+                schedule = solve.run(graph, machine, options)
+                store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
+            return schedule
+        except BudgetExhausted as ended:
+            if not isinstance(ended.schedule, Schedule):
+                raise
+            store_lookup.say(f"{ended.message}; that schedule is emitted")
+            return ended.schedule
+
+
+def write(emission: Emission, directory: Path) -> None:
+    """All files, whole or not at all; the manifest comes last, and without it nothing is launched."""
+    from twill.cli.output import folder, write_all
+
+    with folder(directory):
+        write_all({directory / name: content for name, content in emission.files().items()})
+
+
+def summary(emission: Emission, directory: str | None) -> str:
+    """A few lines for people."""
+    facts, schedule, manifest = emission.facts, emission.schedule, emission.manifest
+    proven = "optimal" if schedule.certificate.optimal else "not proven optimal"
+    groups = ", ".join(f"{group.role} ({group.registers})" for group in emission.program.groups)
+    multiplies = "; ".join(
+        " + ".join(f"{count} {shape}" for shape, count in sorted(loop.counts.items())) for loop in facts.wgmma_loops
+    )
+    return "\n".join(
+        (
+            f"{manifest.kernel} ({manifest.spec}) for {manifest.machine}, I = {schedule.ii}, {proven}",
+            f"  {manifest.threads} threads, {manifest.shared} bytes of shared memory, registers: {groups}",
+            f"  multiplies of a loop: {multiplies or 'none'}",
+            *((f"  {directory}: {', '.join(emission.files())}",) if directory is not None else ()),
+        )
+    )
+
+
+def say_more(step: str) -> None:
+    """What is being done, for somebody who watches."""
+    if sys.stderr.isatty():
+        print(f"twill: {step}", file=sys.stderr, flush=True)

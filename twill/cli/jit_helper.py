@@ -1,0 +1,238 @@
+"""The helper of `twill.jit` (`twill.runtime.helper`): requests on standard input, answers on standard output.
+
+From Triton's module of a variant to an emitted kernel in the store: extract, look up or solve, emit. No line of the
+user's program is run for it. The process ends with its input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from twill.runtime.request import Prepared, PrepareRequest, State, read_request
+
+if TYPE_CHECKING:
+    from twill.codegen.emission import Extracted
+    from twill.codegen.emit import Emission
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+    from twill.schedule.options import SolveOptions
+    from twill.store.layered import LayeredStore
+
+SPEC = "launch"  # what the variant is called in messages and documents
+NICE = 10
+
+
+class Missing(Exception):
+    """There is no schedule, and none is to be solved; the message is the reason."""
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever prints is not an answer
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    lines: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=read, args=(lines,), daemon=True).start()
+    while True:
+        answer = prepared(read_request(lines.get()))
+        answers.write(answer.line() + "\n")
+        answers.flush()
+
+
+def read(lines: SimpleQueue[str]) -> None:
+    """Pass on the requests; when their writer is gone, nobody waits for what is being done."""
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)
+
+
+def prepared(request: PrepareRequest) -> Prepared:
+    """The answer to one request. Nothing raises here."""
+    from twill.exc import TwillError
+
+    with noted() as notes:
+        try:
+            return replaced(emitted(request), notes)
+        except Missing as missing:
+            return Prepared(request.key, "missing", str(missing), tuple(notes))
+        except TwillError as error:
+            state: State = "unsupported" if final(error) else "failed"
+            return Prepared(request.key, state, error.describe().replace("\n", ";"), tuple(notes))
+        except Exception as error:  # a mistake of Twill's own is no reason to end, and none for the launch
+            logging.getLogger("twill.jit").debug("preparing %s", request.kernel, exc_info=True)
+            return Prepared(request.key, "failed", f"{type(error).__name__}: {error}", tuple(notes))
+
+
+def replaced(answer: Prepared, notes: list[str]) -> Prepared:
+    """The answer with all that was noted until now."""
+    return Prepared(answer.key, answer.state, answer.reason, tuple(notes), answer.artifact)
+
+
+def emitted(request: PrepareRequest) -> Prepared:
+    """Extract, find a schedule, emit, keep. Errors: Missing, TwillError."""
+    from twill.codegen.emission import emit_solved
+    from twill.exc import TwillError
+    from twill.machine.file import load_machine
+    from twill.runtime.artifact import artifact, refusal, to_text
+
+    machine = load_machine(request.machine)
+    store = opened(request.store, request.server)
+    try:
+        kernel = extracted(request)
+        emission: Emission = emit_solved(kernel, machine, solver(store, request))
+    except TwillError as error:
+        if final(error):
+            keep_artifact(store, request, refusal(request.key, error.describe().replace("\n", ";")))
+        raise
+    data = artifact(request.key, emission.manifest.text(), emission.build.cubin)
+    keep_artifact(store, request, data)
+    return Prepared(request.key, "emitted", artifact=to_text(data))
+
+
+@cache
+def opened(path: str, server: str) -> LayeredStore:
+    """The store and service of a request; a file that cannot be used is noted, and done without."""
+    from twill.exc import StoreUnavailable
+    from twill.store.location import OFF, open_store
+
+    environment = {**os.environ, "TWILL_STORE": path or os.environ.get("TWILL_STORE", "")}
+    try:
+        return open_store(None, server, budget=None, environment=environment)
+    except StoreUnavailable as error:
+        logging.getLogger("twill.jit").warning("%s", error.message)
+        return open_store(None, server, budget=None, environment={**environment, "TWILL_STORE": OFF})
+
+
+def keep_artifact(store: LayeredStore, request: PrepareRequest, data: bytes) -> None:
+    """For the next process; a store that cannot be written is noted."""
+    from twill.runtime.artifact import NAME
+
+    store.put_artifact(request.key, NAME, data)
+
+
+def final(error: Exception) -> bool:
+    """Whether the error is about the kernel, so that this version of everything would refuse the same variant again.
+
+    Whatever is not named here may be over tomorrow: a service that refuses a token, a disk that is full, a tool or a
+    machine file that is not there.
+    """
+    from twill import exc
+
+    about_the_kernel = (
+        exc.KernelDoesNotCompile, exc.UnsupportedOperation, exc.DataDependentControlFlow, exc.NestedLoop,
+        exc.AddressNotAffine, exc.AtomicResultUsed, exc.CudaRejected, exc.BuildRejected, exc.WarpProgramBroken,
+        exc.UnsupportedInKernel, exc.LayoutConflict, exc.ScheduleMismatch, exc.SharedMemoryFull, exc.Infeasible,
+        exc.UnpricedOperation, exc.NothingToSchedule, exc.ImpossibleCycle,
+    )  # fmt: skip
+    return isinstance(error, about_the_kernel)
+
+
+def extracted(request: PrepareRequest) -> Extracted:
+    """The kernel, from Triton's module of it."""
+    from twill.codegen.emission import extract_module
+    from twill.kernel.specialization import Parameter, Specialization
+
+    return extract_module(
+        request.module,
+        Specialization(
+            file=request.file,
+            kernel=request.kernel,
+            spec=SPEC,
+            signature=tuple((one.name, one.type) for one in request.signature),
+            constexprs=tuple((one.name, one.value) for one in request.constants),
+            divisibility=tuple((name, 16) for name in request.divisible),
+            parameters=tuple(Parameter(one.name, one.optional, one.default) for one in request.parameters),
+            fp_fusion=True,  # calls without it are Triton's (`twill.runtime.dispatch`)
+            strict=request.strict,
+        ),
+    )
+
+
+def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[DependenceGraph, Machine], Schedule]:
+    """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
+    from twill.schedule.options import SolveOptions
+
+    options = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
+
+    def solve(graph: DependenceGraph, machine: Machine) -> Schedule:
+        found = looked_up(store, graph, machine, options)
+        if found is not None:
+            return found
+        if not request.solve:
+            raise Missing("nobody has stored a schedule for it")
+        return solved(store, graph, machine, options)
+
+    return solve
+
+
+def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule | None:
+    """A stored schedule: of a solve for emission, else of any solve."""
+    from dataclasses import replace
+
+    from twill.schedule.key import schedule_key
+    from twill.store.respelling import spelled
+
+    store.know(machine)
+    for asked in (options.asked, replace(options, fuse=True).asked):
+        entry = store.get(schedule_key(graph, machine.digest(), asked))
+        schedule = None if entry is None else spelled(entry, graph, machine)
+        if schedule is not None:
+            return schedule
+    return None
+
+
+def solved(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:
+    """Solved at the service, or here; the best that the budget allows."""
+    from twill.cli.store_lookup import answer, keep
+    from twill.exc import BudgetExhausted, ServiceRefused
+    from twill.schedule.document import Schedule
+    from twill.solve import pipeline
+
+    say = logging.getLogger("twill.jit").info
+    try:
+        elsewhere = answer(store, graph, machine, options, say)
+    except ServiceRefused as error:
+        logging.getLogger("twill.jit").warning("%s; the kernel is solved here", error.message)
+        elsewhere = None
+    if elsewhere is not None:
+        return elsewhere
+    try:
+        schedule = pipeline.solve(graph, machine, options)
+    except BudgetExhausted as ended:
+        if not isinstance(ended.schedule, Schedule):
+            raise
+        return ended.schedule
+    keep(store, schedule, graph, machine, options, say)
+    return schedule
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[list[str]]:
+    """What Twill warns of meanwhile."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            notes.append(record.getMessage())
+
+    notes: list[str] = []
+    handler: Any = Handler(logging.WARNING)
+    logger = logging.getLogger("twill")
+    logger.addHandler(handler)
+    try:
+        yield notes
+    finally:
+        logger.removeHandler(handler)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""MMAs of one warp group: their operands, accumulators and the statements that issue them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from twill import exc
+from twill.codegen.lower.operations import LoweringScope, Tools
+from twill.codegen.lower.register_operands import is_held
+from twill.codegen.lower.task import Task
+from twill.codegen.warp.expression import Number
+from twill.codegen.warp.program import Compute, Copy, Fence, Fill, Multiply, Reg, SlotRef, Stmt
+
+
+class MmaLowering:
+    """Issues the MMAs of the group of `tools`."""
+
+    def __init__(self, tools: Tools) -> None:
+        self.plan, self.registers = tools.plan, tools.registers
+
+    def touched(self, task: Task) -> tuple[int, ...]:
+        """The fragments of an MMA that its retirement frees."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        found = [self.registers.of((task.steps[-1], task.block))]
+        for block in self.plan.parts(task):
+            a = self.plan.source(step.operands[0], block)
+            if a is not None and not self.plan.in_slot(task, step, 0, a):
+                found.append(self.registers.of((a.step, a.block)))
+        return tuple(found)
+
+    def issue(self, task: Task, scope: LoweringScope) -> list[Stmt]:
+        """Fence and multiply."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        accumulator = self.registers.of((task.steps[-1], task.block))
+        made: list[Stmt] = []
+        accumulate = self.start_accumulator(task, scope, accumulator, made)
+        mmas: list[Stmt] = []
+        touched = [accumulator]
+        element = self.plan.flat.cells[step.operands[0]].type.element
+        depth = self.plan.tiles.shape(step.operands[0])[1]
+        for block in self.plan.parts(task):
+            a, b = (self.factor(task, scope, position, block) for position in (0, 1))
+            assert isinstance(b[0], SlotRef)
+            right = self.columns(task, b[0], b[1])
+            touched += [a[0]] if isinstance(a[0], int) else []
+            mmas.append(Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line))
+            accumulate = True
+        return [*made, Fence(tuple(touched)), *mmas]
+
+    def columns(self, task: Task, b: SlotRef, transposed: bool) -> SlotRef:
+        """The columns of B that make a task's part of an MMA: all, if it is not made in parts of them."""
+        if task.place[:2] not in self.plan.tiles.columns:
+            return b
+        step = self.plan.flat.steps[task.steps[-1]]
+        width = self.plan.tiles.shape(step.results[0])[1]
+        span = (width * task.block, width * (task.block + 1))
+        return replace(b, rows=span) if transposed else replace(b, columns=span)
+
+    def factor(self, task: Task, scope: LoweringScope, position: int, block: int) -> tuple[int | SlotRef, bool]:
+        """Operand A (position 0) or B (1) of an MMA, and whether it is the transpose of the tile that is there."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        cell = step.operands[position]
+        source = self.plan.source(cell, block)
+        if source is None:
+            raise exc.UnsupportedInKernel(
+                "a product of a constant tile", file=self.plan.wired.program.file, line=step.op.line
+            )
+        slot = scope.slot(source) if self.plan.in_slot(task, step, position, source) else None
+        if is_held(self.plan, task, position, source):
+            return self.registers.of((source.step, source.block)), False
+        transposed = self.plan.tiles.is_transposed(cell)
+        return (scope.find(source) if slot is None else slot), transposed
+
+    def start_accumulator(self, task: Task, scope: LoweringScope, accumulator: int, made: list[Stmt]) -> bool:
+        """Brings the addend into the accumulator; False if there is none, so that the MMA overwrites it."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        if len(step.operands) < 3:
+            return False
+        addend = scope.shown(step.operands[2], step.results[0])
+        if not isinstance(addend, Reg):
+            if addend == Number(0.0, addend.element):
+                return False
+            made.append(Fill(accumulator, addend, line=step.op.line))
+        elif addend.axes:  # a vector that is spread over the matrix
+            made.append(Compute("cast", (addend,), accumulator, line=step.op.line))
+        elif addend.fragment != accumulator:
+            made.append(Copy(addend.fragment, accumulator, line=step.op.line))
+        return True

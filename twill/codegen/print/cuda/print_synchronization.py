@@ -1,0 +1,159 @@
+"""Arefs, barriers and the TMA: who waits, who arrives, which thread issues."""
+
+from __future__ import annotations
+
+from twill import exc
+from twill.codegen.print.cuda.context import PrintContext
+from twill.codegen.warp.expression import Expr
+from twill.codegen.warp.program import (
+    Acquire,
+    Advance,
+    Arrive,
+    BulkCommit,
+    BulkWait,
+    Consumed,
+    Expect,
+    Get,
+    ProxyFence,
+    Publish,
+    Skip,
+    SlotRef,
+    Sync,
+    TmaLoad,
+    TmaStore,
+)
+
+
+def one_thread(text: str, ctx: PrintContext) -> None:
+    """A statement of the thread that issues for its group."""
+    ctx.out.line(text if ctx.group.issuer else f"if (leader) {text}")
+
+
+def _whole_group(ctx: PrintContext, what: str) -> None:
+    if ctx.group.issuer:
+        raise exc.UnsupportedInKernel(f"role '{ctx.group.role}' is one thread and cannot take part in {what}")
+
+
+# ---------------------------------------------------------------- arefs
+def print_acquire(stmt: Acquire, ctx: PrintContext) -> None:
+    """All threads wait if all of them will write the slot, else the one that fills it by TMA."""
+    wait = f"mbar_wait({ctx.empty(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity ^ 1);"
+    if ctx.aref(stmt.cursor).transport == "registers":
+        ctx.out.line(wait)
+    else:
+        one_thread(wait, ctx)
+
+
+def print_expect(stmt: Expect, ctx: PrintContext) -> None:
+    """One arrival, and bytes to come if there are any."""
+    if not stmt.bytes:
+        one_thread(f"mbar_arrive({ctx.full(stmt.cursor)});", ctx)
+        return
+    one_thread(f"mbar_arrive_tx({ctx.full(stmt.cursor)}, {stmt.bytes});", ctx)
+
+
+def print_publish(stmt: Publish, ctx: PrintContext) -> None:
+    """One arrival of each warp."""
+    _arrive(ctx.full(stmt.cursor), ctx)
+
+
+def print_get(stmt: Get, ctx: PrintContext) -> None:
+    """All threads wait."""
+    ctx.out.line(f"mbar_wait({ctx.full(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity);")
+
+
+def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
+    """One arrival of each warp; everywhere: one in each CTA of the cluster, by as many lanes."""
+    if not stmt.everywhere:
+        _arrive(ctx.empty(stmt.cursor), ctx)
+        return
+    assert ctx.program.cluster is not None
+    ctas, barrier = ctx.program.cluster.ctas, ctx.empty(stmt.cursor)
+    if ctx.group.issuer:
+        for cta in range(ctas):
+            ctx.out.line(f"mbar_arrive_at({barrier}, {cta});")
+        return
+    ctx.out.line("warp_sync();")
+    ctx.out.line(f"if (lane < {ctas}) mbar_arrive_at({barrier}, lane);")
+
+
+def _arrive(barrier: str, ctx: PrintContext) -> None:
+    if ctx.group.issuer:
+        ctx.out.line(f"mbar_arrive({barrier});")
+        return
+    ctx.out.line("warp_sync();")
+    ctx.out.line(f"if (lane == 0) mbar_arrive({barrier});")
+
+
+def print_advance(stmt: Advance, ctx: PrintContext) -> None:
+    """The cursor of all threads."""
+    ctx.out.line(f"{ctx.cursors[stmt.cursor]}.advance();")
+
+
+def print_skip(stmt: Skip, ctx: PrintContext) -> None:
+    """The cursor of all threads."""
+    ctx.out.line(f"{ctx.cursors[stmt.cursor]}.skip({ctx.expression(stmt.count)});")
+
+
+# ---------------------------------------------------------------- named barriers and fences
+def print_proxy_fence(stmt: ProxyFence, ctx: PrintContext) -> None:
+    """Of each thread for itself."""
+    ctx.out.line("fence_proxy_async();")
+
+
+def print_sync(stmt: Sync, ctx: PrintContext) -> None:
+    """All threads of the group wait."""
+    _whole_group(ctx, "a named barrier")
+    ctx.out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
+
+
+def print_arrive(stmt: Arrive, ctx: PrintContext) -> None:
+    """All threads of the group arrive."""
+    _whole_group(ctx, "a named barrier")
+    ctx.out.line(f"bar_arrive({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
+
+
+# ---------------------------------------------------------------- the TMA
+def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
+    """One box into a slot or a part of it; with a sender, by that CTA into the slots of all."""
+    to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
+    if stmt.sender < 0:
+        one_thread(f"tma_load({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
+        return
+    assert ctx.program.cluster is not None
+    everybody = (1 << ctx.program.cluster.ctas) - 1
+    load = f"tma_load_multicast({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {everybody}, {coordinates});"
+    mine = f"cta == {stmt.sender}"
+    ctx.out.line(f"if ({mine if ctx.group.issuer else f'leader && {mine}'}) {load}")
+
+
+def print_tma_store(stmt: TmaStore, ctx: PrintContext) -> None:
+    """One box out of a slot or a part of it; added to what is there with `combine`."""
+    if stmt.combine not in ("", "add", "min", "max", "and", "or", "xor"):
+        raise exc.UnsupportedInKernel(f"the TMA has no reduction '{stmt.combine}'")
+    name = f"tma_reduce_{stmt.combine}" if stmt.combine else "tma_store_hint" if stmt.passing else "tma_store"
+    policy = ", l2_evict_first()" if stmt.passing else ""
+    moved = f"&map{stmt.map}, {_part(stmt.source, ctx)}{policy}, {_coordinates(stmt.coordinates, stmt.map, ctx)}"
+    one_thread(f"{name}({moved});", ctx)
+
+
+def _part(ref: SlotRef, ctx: PrintContext) -> str:
+    offset = ctx.part(ref)
+    return ctx.slot(ref) + (f" + {offset}" if offset else "")
+
+
+def _coordinates(coordinates: tuple[Expr, ...], number: int, ctx: PrintContext) -> str:
+    """Innermost first, as the hardware counts; there in what the map has for elements."""
+    together = ctx.program.maps[number].together
+    texts = [ctx.index(coordinate) for coordinate in reversed(coordinates)]
+    return ", ".join([f"{texts[0]} >> {together.bit_length() - 1}" if together > 1 else texts[0], *texts[1:]])
+
+
+def print_bulk_commit(stmt: BulkCommit, ctx: PrintContext) -> None:
+    """The stores of the issuing thread."""
+    one_thread("bulk_commit();", ctx)
+
+
+def print_bulk_wait(stmt: BulkWait, ctx: PrintContext) -> None:
+    """The issuing thread waits."""
+    one_thread(f"bulk_wait{'_read' if stmt.read else ''}<{stmt.pending}>();", ctx)
