@@ -158,8 +158,8 @@ def import_archive(arguments: Namespace) -> int:
 
     with opened(arguments, make=True) as store:
         done = import_archive(store, arguments.file)
-        kept = f"{done.imported} schedules kept, {done.known} known already, {done.artifacts} artifacts kept"
-        print(f"{store.place}: {kept}")
+        said = f"{done.imported} schedules kept, {done.known} known already, {done.artifacts} artifacts kept"
+        print(f"{store.place}: {said}")
     for line in unkept(done.refused):
         print(f"{arguments.file}: {line}", file=sys.stderr)
     return codes.NOT_GOOD if done.refused else codes.SOLVED

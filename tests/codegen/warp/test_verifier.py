@@ -63,7 +63,7 @@ FAULTS = [
     ("[0:64, 0:64]", "[0:64, 32:128]", "takes 32:128 of 64 in a slot of `x`"),
     ("%p = %acc", "%p = %rows", "copies `rows` to `p`, which has another element type or layout"),
     ("      epilogue 0\n        sync turn\n", "", "has 1 stages, 1 blocks of prologue and 0 of epilogue"),
-    ("    advance x_put", "    tell x[x_put]", "load, body: Tell: stands in `body`"),
+    ("    advance x_put", "    tell x[x_put]", "load, body: PublishInstance: stands in `body`"),
     (
         "  body\n    let n",
         "  next\n    multiply %acc = x @ x, k 64 bf16\n  body\n    let n",

@@ -96,10 +96,10 @@ def _setting(r: Reader, names: ScalarNames) -> dict[str, Any]:
         words("in bands of")
         raster_group = read_int(r)
         words("rows")
-        return {"band": raster_group}
+        return {"raster_group": raster_group}
     if r.accept("instances"):
         words("are claimed one by one , and told through")
-        return {"told": names.aref.read(r)}
+        return {"scheduler_ring": names.aref.read(r)}
     if r.accept("CTAs"):
         words("have runs of neighbours if")
         return {"runs": read_expr(r, names)}
