@@ -83,9 +83,10 @@ def gpu_free(place: Place = "meta") -> Iterator[None]:
             original = cublas.CublasLt
             cublas.CublasLt = StandIn
             undo.callback(setattr, cublas, "CublasLt", original)
-        if "torch" in sys.modules:
-            undo.enter_context(answering(sys.modules["torch"], place))
-        else:
+        torch = sys.modules.get("torch")
+        if isinstance(torch, ModuleType):  # not what a program put there in its stead
+            undo.enter_context(answering(torch, place))
+        elif torch is None:
             watcher = _Watcher(lambda torch: undo.enter_context(answering(torch, place)))
             sys.meta_path.insert(0, watcher)
             undo.callback(sys.meta_path.remove, watcher)
