@@ -115,7 +115,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("no fence where registers were touched", 'ctx.out.line("wgmma_fence();")', "pass", [LINEAR]),
     ),
     *_of(
-        "commits and depths of waits", "print_order.py",
+        "commits and depths of waits", "print_synchronization.py",
         ("one more bulk group pending", "<{stmt.pending}>();", "<{stmt.pending + 1}>();", [GEMM]),
     ),
     *_of(
@@ -128,7 +128,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("skipping", "parity ^= past / DEPTH & 1;", "parity ^= past % DEPTH & 1;", [GEMM]),
     ),
     *_of(
-        "parity", "print_order.py",
+        "parity", "print_synchronization.py",
         ("of an empty slot", ".parity ^ 1);", ".parity);", [N64]),
         ("of a full slot", "{ctx.cursors[stmt.cursor]}.parity);\")", "{ctx.cursors[stmt.cursor]}.parity ^ 1);\")",
          [N64]),
@@ -144,7 +144,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("one for all", "str(b.id + 1) for b", "str(1) for b", [GEMM]),
     ),
     *_of(
-        "named barrier", "print_order.py",
+        "named barrier", "print_synchronization.py",
         ("of a warp less", "bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});",
          "bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads - 32});", [GEMM]),
         ("of a warp group more",
@@ -156,7 +156,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("that arrives to wait", 'asm volatile("bar.sync %0', 'asm volatile("bar.arrive %0', [GEMM]),
     ),
     *_of(
-        "bytes and arrivals", "print_order.py",
+        "bytes and arrivals", "print_synchronization.py",
         ("half of the bytes", "{stmt.bytes});\"", "{stmt.bytes // 2});\"", [N64]),
         ("16 bytes too many", "mbar_arrive_tx({ctx.full(stmt.cursor)}, {stmt.bytes});",
          "mbar_arrive_tx({ctx.full(stmt.cursor)}, {stmt.bytes + 16});", [N64]),
@@ -215,7 +215,7 @@ MUTATIONS: tuple[Mutation, ...] = (
          '(i32 x0, i32 x1, i32 x2), ("r"(x0), "r"(x2), "r"(x1))', [BACK, ANY]),
     ),
     *_of(
-        "coordinates of boxes", "print_order.py",
+        "coordinates of boxes", "print_synchronization.py",
         ("outermost first", "for coordinate in reversed(coordinates)", "for coordinate in coordinates", [N64]),
         ("store for sum", 'f"tma_reduce_{stmt.combine}" if stmt.combine else', '"tma_store" if stmt.combine else',
          [BACK]),
@@ -391,12 +391,13 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     # ------------------------------------------------------------ the order of instances
     *_of(
-        "tile scheduler", "print_walk.py",
+        "tile scheduler", "print_tile_scheduler.py",
         ("rows for columns", '"instance % {0}", "instance / {0} % {1}"', '"instance / {0} % {1}", "instance % {0}"',
          [INTEGERS, DEEP]),
         ("columns of a band", '"in_band / rows"', '"in_band % rows"', [N32]),
-        ("first row of a band", "in_layer / ({band} * {columns}) * {band};", "in_layer / ({band} * {columns});", [N32]),
-        ("last band as long as others", "rows = min({rows} - first_row, {band}u);", "rows = {band}u;", [N32]),
+        ("first row of a band", "in_layer / ({raster_group} * {columns}) * {raster_group};",
+         "in_layer / ({raster_group} * {columns});", [N32]),
+        ("last band as long as others", "rows = min({rows} - first_row, {raster_group}u);", "rows = {band}u;", [N32]),
         ("claims from the first", "place = gridDim.x + atomic_count", "place = atomic_count", [CAUSAL, NORM]),
         ("one more is left", "place < instances}};", "place <= instances}};", [CAUSAL, NORM]),
         ("one claim too many", "atomic_count(claims, instances - 1)", "atomic_count(claims, instances)", [CAUSAL,

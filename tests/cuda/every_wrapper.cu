@@ -101,6 +101,7 @@ extern "C" __global__ void fragments(u32* out, float x, float y) {
   sum += e4m3_to_f16(sum) ^ e5m2_to_f16(sum) ^ round_tf32(x) ^ byte_permute(a, b, 0x5410);
   x = low_bf16(sum) + high_bf16(sum) + low_f16(sum) + high_f16(sum);
   x += ex2(x) + lg2(x) + rcp(x) + rsqrt_fast(x) + sqrt_fast(x) + sin_fast(x) + cos_fast(x) + tanh_fast(x);
+  x += floor_fast(x) + ceil_fast(x) + to_s16(x) + to_u16(x) + to_s16(double(x)) + to_u16(double(x));
   x += div_rounded(x, y) + ex2_subnormal(x) + (float)(max_nan((double)x, (double)y) + min_nan((double)x, (double)y));
   x += div_full(x, y) + max_nan(x, y) + erfc_short(x) + erfc_bf16(x, y, 0.5f) + min_nan(x, y) + truncate_f16(x) + pick(x > y, x, y);
   out[threadIdx.x] = sum ^ __float_as_uint(x);

@@ -56,10 +56,10 @@ def starts(schedule: Schedule) -> list[int]:
     return [op.start for op in sorted((op for op in schedule.ops if op.loop == 1), key=lambda op: op.id)]
 
 
-def test_products_of_attention_may_be_late(kept: Schedule) -> None:
-    graph, start = kept.loops[0].graph, starts(kept)
+def test_products_of_attention_may_be_late(retained: Schedule) -> None:
+    graph, start = retained.loops[0].graph, starts(retained)
     late = [
-        start[e.dst] + e.distance * kept.ii - start[e.src] - e.delay
+        start[e.dst] + e.distance * retained.ii - start[e.src] - e.delay
         for e in one_result(graph).edges
         if awaited(graph, e)
     ]
@@ -81,25 +81,25 @@ def issuers(schedule: Schedule) -> set[int]:
     return {op.warp_group for op in schedule.ops if op.loop == 1 and is_mma(graph.instructions[op.id])}
 
 
-def test_nothing_writes_registers_of_products_while_one_is_in_flight(kept: Schedule) -> None:
-    graph, start = kept.loops[0].graph, starts(kept)
-    group = {op.id: op.warp_group for op in kept.ops if op.loop == 1}
+def test_nothing_writes_registers_of_products_while_one_is_in_flight(retained: Schedule) -> None:
+    graph, start = retained.loops[0].graph, starts(retained)
+    group = {op.id: op.warp_group for op in retained.ops if op.loop == 1}
     for writer, mma in hazard_pairs(graph):
         if group[writer] != group[mma]:
             continue
-        ahead = (start[mma] - start[writer]) % kept.ii
-        assert graph.instructions[writer].hold <= ahead <= kept.ii - graph.instructions[mma].latency
+        ahead = (start[mma] - start[writer]) % retained.ii
+        assert graph.instructions[writer].hold <= ahead <= retained.ii - graph.instructions[mma].latency
 
 
-def test_products_of_a_group_follow_one_another(kept: Schedule) -> None:
-    mmas = [op for op in kept.ops if op.loop == 1 and is_mma(kept.loops[0].graph.instructions[op.id])]
+def test_products_of_a_group_follow_one_another(retained: Schedule) -> None:
+    mmas = [op for op in retained.ops if op.loop == 1 and is_mma(retained.loops[0].graph.instructions[op.id])]
     order = [op.warp_group for op in sorted(mmas, key=lambda op: op.row)]
     changes = sum(one != other for one, other in zip(order, [*order[1:], order[0]], strict=True))
     assert changes == len(set(order)) > 1
 
 
-def test_only_waits_for_products_grow(kept: Schedule) -> None:
-    graph = kept.loops[0].graph
+def test_only_waits_for_products_grow(retained: Schedule) -> None:
+    graph = retained.loops[0].graph
     for before, after in zip(graph.edges, with_margin(graph, 7).edges, strict=True):
         assert after.delay - before.delay == (7 if awaited(graph, before) else 0)
 
@@ -108,10 +108,14 @@ def test_without_a_margin_everything_is_proven(at_root: object) -> None:
     graph = example("attention", "full")
     plain = solve(graph, H100, SolveOptions(budget=60.0, margin=False))
     assert plain.objective.proven == ("ii", "copies", "crossing", "length", "registers")
-    kept = next(load_schedule(e.path) for e in examples() if e.name == "attention_full")
-    assert (plain.ii, plain.copies, plain.objective.crossing) == (kept.ii, kept.copies, kept.objective.crossing)
-    assert plain.length < kept.length  # what room costs
-    assert kept.objective.proven == ("ii", "copies", "crossing")
+    retained = next(load_schedule(e.path) for e in examples() if e.name == "attention_full")
+    assert (plain.ii, plain.copies, plain.objective.crossing) == (
+        retained.ii,
+        retained.copies,
+        retained.objective.crossing,
+    )
+    assert plain.length < retained.length  # what room costs
+    assert retained.objective.proven == ("ii", "copies", "crossing")
 
 
 def lateness(a: Assignment) -> int:
@@ -139,9 +143,9 @@ def test_the_certificate_tells_the_whole_budget() -> None:
 
 def test_the_seconds_kept_are_those_that_other_questions_leave() -> None:
     limits = Limits(seconds=40.0, began=time.perf_counter())
-    kept, all_of_it = limits.sparing(4).left(), limits.left()
-    assert kept is not None and all_of_it is not None
-    assert 29 < kept <= 30 < all_of_it <= 40
+    retained, all_of_it = limits.sparing(4).left(), limits.left()
+    assert retained is not None and all_of_it is not None
+    assert 29 < retained <= 30 < all_of_it <= 40
     assert Limits().sparing(4).left() is None
 
 

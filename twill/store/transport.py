@@ -13,7 +13,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -100,7 +100,12 @@ class Transport:
         from twill.store.deadline import within
 
         try:
-            with within(seconds), self.asked(method, path, body, headers) as response:
+            with ExitStack() as open_ones:
+                open_ones.enter_context(within(seconds))
+                try:
+                    response = open_ones.enter_context(self.asked(method, path, body, headers))
+                except (httpx.ReadError, httpx.WriteError):  # the kept connection was closed just when it was used
+                    response = open_ones.enter_context(self.asked(method, path, body, headers))
                 yield response
         except httpx.TimeoutException:
             raise NoAnswer("no answer in time") from None

@@ -25,7 +25,7 @@ WORDS_TO_MOVE = frozenset(
         "calibrate/fits.py",
         "calibrate/probes.py",
         "calibrate/workbench.py",
-        "cli/emitting.py",
+        "cli/emit.py",
         "codegen/compile/facts.py",
         "codegen/compile/listing.py",
         "codegen/compile/nvrtc.py",
