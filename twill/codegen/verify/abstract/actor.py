@@ -143,8 +143,9 @@ class Actor:
             return False
         if issued != expected:
             self.report("bytes", f"{barrier.name} is told of {expected} bytes, {issued} land in phase {phase}")
-        for group, time, waited, line in barrier.waits:
-            if waited == phase - 1 and clock.get(("time", group), 0) < time:
+        for event, time, waited, line in barrier.waits:
+            if waited == phase - 1 and clock.get(event, 0) < time:
+                (group,) = event[1:]
                 self.findings.add(
                     "phase",
                     f"{self.machine.roles[group]} may wait for phase {waited} of {barrier.name} only after phase "
@@ -181,9 +182,14 @@ class Actor:
             self.line = line
             self.report("phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name}, and passes in "
                                  f"phase {barrier.phase}")  # fmt: skip
-        if 0 <= wanted < len(barrier.done):
-            self.clock.learn(barrier.done[wanted])
-            barrier.waits.append((self.group.id, self.clock.own[("time", self.group.id)], wanted, line))
+        if not 0 <= wanted < len(barrier.done):
+            return
+        if not get and ring.aref.transport == "tma" and not self.group.issuer:  # the thread that issues waits alone
+            barrier.waits.append((*self.clock.wait_alone(barrier.done[wanted]), wanted, line))
+            return
+        self.clock.learn(barrier.done[wanted])
+        event: Event = ("time", self.group.id)
+        barrier.waits.append((event, self.clock.own[event], wanted, line))
 
     def reach(self, other: CtaState, what: str) -> None:
         """Something is done to another CTA, which must have begun, and must not end before."""

@@ -13,7 +13,7 @@ class Mbarrier:
     """One mbarrier. phase: the one that is not complete yet, counted from 0; its parity is what hardware shows.
 
     expected, issued: bytes of this phase that were announced, and that loads bring. loads: what they do when they land.
-    done[p]: what is known after phase p. waits: (group, time, phase, line) of waits that passed.
+    done[p]: what is known after phase p. waits: (event, time, phase, line) of waits that passed.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Mbarrier:
     clock: Clock = field(default_factory=dict)
     loads: list[Callable[[], None]] = field(default_factory=list)
     done: list[Clock] = field(default_factory=list)
-    waits: list[tuple[int, int, int, int]] = field(default_factory=list)
+    waits: list[tuple[Event, int, int, int]] = field(default_factory=list)
 
     def arrive(self, arrivals: int, clock: Clock, expected: int = 0) -> None:
         """Arrivals of one warp group, and bytes that the phase shall wait for."""

@@ -3,6 +3,7 @@
 A clock says for each kind of event how many of them have certainly happened before. Events of warp group g:
 
 - ("time", g): statements that its threads executed; ("fence", g): the last of them before its last proxy fence
+- ("alone", g): waits of its elected thread that no other thread takes part in
 - ("wgmma", g): its wgmma groups in order of Commit
 - ("read", g), ("bulk", g): its bulk store groups that have read shared memory, that are complete
 - ("tma", ring, slot): phases of a full barrier, and with them the loads that landed on it
@@ -73,6 +74,13 @@ class Knowledge:
     def learn(self, clock: Clock) -> None:
         """Every thread waited for something that was released with this clock."""
         join(self.known, clock)
+
+    def wait_alone(self, clock: Clock) -> tuple[Event, int]:
+        """The elected thread waited for something that was released with this clock; the wait, as an event."""
+        event: Event = ("alone", self.group)
+        join(self.elected, clock)
+        self.elected[event] = self.elected.get(event, 0) + 1
+        return event, self.elected[event]
 
 
 Region = tuple[int, int, int, int]
