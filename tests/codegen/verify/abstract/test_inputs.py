@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.tile_programs import Programs
 from tests.warp_programs import gemm
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.coverage import choose
+from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.guards import said
-from twill.codegen.verify.abstract.inputs import has_maximum, launches, most_iterations, sidecar_problem
-from twill.codegen.verify.abstract.wanted import wanted
+from twill.codegen.verify.abstract.inputs import (
+    derived_problem,
+    has_maximum,
+    launches,
+    most_iterations,
+    sidecar_problem,
+)
+from twill.codegen.verify.abstract.wanted import Wanted, wanted
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -41,3 +49,16 @@ def test_without_a_maximum_it_is_made_once() -> None:
     made = [*launches(gemm(2, 1))]
     assert not has_maximum(gemm(2, 1).program)
     assert len({one.text for one in made if one.ctas == 1}) == len([one for one in made if one.ctas == 1])
+
+
+def test_a_loop_of_a_constant_count_is_run_whatever_the_sizes_are() -> None:
+    """More iterations than are asked for anywhere: no size makes them fewer."""
+    p = Programs()
+    p.argument("x", "ptr:f32"), p.argument("y", "ptr:f32")
+    with p.loop(p.constant(100), [p.constant(0.0, (64,), "f32")]) as k:
+        k.yields = [p.op("add", k.carried[0], p.load("x", (64,), "f32", at=(k.i * 64,)))]
+    p.store("y", k.results[0])
+    program = p.done()
+    few = Wanted(trips=frozenset({0, 1, 2}), depths=frozenset({2}), instances=2, thorough=False)
+    (only,) = choose(program, derived_problem(program), few)
+    assert only.cost > 100

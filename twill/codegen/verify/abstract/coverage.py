@@ -34,6 +34,8 @@ from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
 
 MOST_INSTANCES = 16
+CONSTANT = 512  # iterations of a loop whose count is no matter of sizes, at most
+CONSTANT_INSTANCES = 64  # of a grid that no size makes smaller, at most
 FAR = 40  # iterations
 LARGEST = 1 << 16  # of a size
 
@@ -83,6 +85,8 @@ class _Search:
         self.loops = sum(isinstance(item, Loop) for item in program.body)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
+        least = self._instances(self.base)
+        self.fewest = least if least <= CONSTANT_INSTANCES else 0
         # The least value of a size that adds instances, and not iterations.
         self.grown = {name: value for name in self.base if (value := self._grown(self.base, name))}
         self.tiles = {name: tile for name in self.base if goal.split_pipelines and (tile := self._tile(name))}
@@ -90,10 +94,15 @@ class _Search:
     def candidates(self) -> Iterator[SizeCandidate]:
         """Every size at the values at which something changes, from one, several and many instances on."""
         starts = [self.base, self._several(2), self._several(self.goal.instances * self.goal.ctas)]
+        always = self.longest(self.base)  # iterations that no size takes from a loop of a constant count
+        longest = max(2 * self.goal.most + 2, always if always <= CONSTANT else 0)
+        only = None if self.base else self._candidate({}, longest)
+        if only:
+            yield only
         for start in starts:
             for name in self.base:
                 for value in self._values(start, name):
-                    made = self._candidate({**start, name: value}, 2 * self.goal.most + 2)
+                    made = self._candidate({**start, name: value}, longest)
                     if made:
                         yield made
 
@@ -126,10 +135,14 @@ class _Search:
         key = tuple(sizes[name] for name in self.base)
         if key not in self.seen:
             case = self.problem.case(sizes)
-            groups = self.fused.groups(case.grid) if self.fused else case.grid
-            few = math.prod(groups) <= MOST_INSTANCES * self.goal.ctas
+            few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
             self.seen[key] = trips_of(self.program, case.grid, self.scalars(case), self.fused) if few else None
         return self.seen[key]
+
+    def _instances(self, sizes: Mapping[str, int]) -> int:
+        """Program instances, or groups of fused ones, of a launch."""
+        grid = self.problem.case(sizes).grid
+        return math.prod(self.fused.groups(grid) if self.fused else grid)
 
     def scalars(self, case: Case) -> Mapping[str, int | float]:
         """Of every scalar argument, descriptors' included."""
