@@ -12,7 +12,6 @@ from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.guards import said
 from twill.codegen.verify.abstract.inputs import (
-    derived_problem,
     has_maximum,
     launches,
     most_iterations,
