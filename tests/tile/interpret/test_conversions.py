@@ -96,3 +96,10 @@ def test_a_maximum_leaves_out_signaling_nans() -> None:
     values = bits.view(np.float32)
     assert reduce(values, 0, "max", "f32", {}) == 1
     assert apply("max", (values[:2], values[1::-1]), "f32", {}, ("f32",) * 2).tolist() == [1, 1]
+
+
+def test_a_choice_between_numbers_of_fp8_gives_one_of_them_as_it_is() -> None:
+    """Conversions to fp8 saturate; a choice is none."""
+    mask, infinite = np.array([True, False]), np.full(2, np.inf, np.float32)
+    chosen = apply("select", (mask, infinite, -infinite), "f8e5m2", {}, ("i1", "f8e5m2", "f8e5m2"))
+    assert chosen.tolist() == [np.inf, -np.inf]

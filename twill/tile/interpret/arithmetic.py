@@ -56,7 +56,7 @@ def apply(
     """An elementwise operation. element: of the result. sources: of the operands. KeyError: no such kind."""
     with np.errstate(all="ignore"):
         result = _apply(kind, operands, element, attributes, sources)
-    if kind in ("cast", "bitcast"):
+    if kind in ("cast", "bitcast", "select", "update"):  # rounded already, or one of the operands as it is
         return result
     return rounded(result, element)
 
