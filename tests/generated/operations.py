@@ -30,7 +30,7 @@ NaN, infinities, signed zeros, subnormal numbers, the largest and smallest integ
 (`tests/generated/`). A thousand of them are a test, `python -m tests.generated --count 20000 --progress FILE` is the
 nightly form, which goes on where it was interrupted. Run to its end (2026-11-23, Triton 3.9, 67 ms of
 CPU time a program), two of its 20,000 programs differed. One was the generator's fault: halves that are divided are f32
-for Triton, so that joining them to halves does not compile; such quotients are converted back now. The other one was the
+for Triton, so that joining them to halves does not compile; such quotients are converted back now. The other was the
 interpreter's: a `where` between infinities of fp8 made them the largest number; it gives what it is given now.
 Where Triton's interpreter does something else than the code that it compiles for sm_90, the compiled code counts; those
 cases are listed below. What compiled code gives for the same values was recorded on a GPU (`tests/gpu/awkward.py`,
