@@ -16,6 +16,7 @@ import argparse
 import json
 import pickle
 import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -164,9 +165,9 @@ def compared(ours: Any, theirs: Any, element: str) -> dict[str, Any]:
     return {"different": int(different.sum()), "worst": float(np.nanmax(np.abs(mine - exact) / unit))}
 
 
-def main() -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def command_line(about: str, prepare: Callable[[Path, str], int], run: Callable[[Path], int]) -> int:
+    """`prepare DIR` without a GPU, `run DIR` with one; the exit code."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("command", choices=("prepare", "run"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="kernels whose name contains this")
@@ -175,4 +176,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(__doc__ or "", prepare, run))

@@ -13,13 +13,12 @@ needs PyTorch, cuda-bindings and NumPy.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.silicon import argument_of, bits_of, compared, tensor_of
+from tests.gpu.silicon import argument_of, bits_of, command_line, compared, tensor_of
 
 WORDS = "strict.json"  # element types of the tensors, launches, whether functions are approximate
 APPROXIMATE = frozenset({"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "div"})
@@ -136,15 +135,5 @@ def launched(
     return found
 
 
-def main() -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("command", choices=("prepare", "run"))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", default="", help="kernels whose name contains this")
-    given = parser.parse_args()
-    return prepare(given.folder, given.only) if given.command == "prepare" else run(given.folder)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(__doc__ or "", prepare, run))

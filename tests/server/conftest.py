@@ -38,3 +38,15 @@ def again(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
 @pytest.fixture
 def queue(again: Callable[[], SqlQueue]) -> SqlQueue:
     return again()
+
+
+@pytest.fixture
+def postgres_url() -> str:
+    return server().fresh()
+
+
+@pytest.fixture
+def postgres_queue(postgres_url: str) -> Iterator[PostgresQueue]:
+    opened = PostgresQueue(postgres_url)
+    yield opened
+    opened.close()

@@ -5,43 +5,32 @@ from __future__ import annotations
 import queue as threads_queue
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from server.queue import QueueUnavailable
 from server.queue_postgres import PostgresQueue
-from tests.postgres import PostgresServer, server
+from tests.postgres import PostgresServer
 from tests.server.queues import LEASE, MANY, request, submit
 
 
-@pytest.fixture
-def url() -> str:
-    return server().fresh()
-
-
-@pytest.fixture
-def queue(url: str) -> Iterator[PostgresQueue]:
-    opened = PostgresQueue(url)
-    yield opened
-    opened.close()
-
-
-def test_leases_are_on_the_databases_clock(queue: PostgresQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = submit(queue)
+def test_leases_are_on_the_databases_clock(postgres_queue: PostgresQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = submit(postgres_queue)
     monkeypatch.setattr(time, "time", lambda: 0.0)
-    claim = queue.claim("w", 0.2)
-    assert claim is not None and queue.claim("w", LEASE) is None
+    claim = postgres_queue.claim("w", 0.2)
+    assert claim is not None and postgres_queue.claim("w", LEASE) is None
     time.sleep(0.3)
-    heir = queue.claim("w", LEASE)
-    assert heir is not None and heir.job.id == job.id and queue.beat(claim, LEASE) == "lost"
+    heir = postgres_queue.claim("w", LEASE)
+    assert heir is not None and heir.job.id == job.id and postgres_queue.beat(claim, LEASE) == "lost"
 
 
-def test_whoever_listens_hears_of_every_step_from_every_process(queue: PostgresQueue, url: str) -> None:
+def test_whoever_listens_hears_of_every_step_from_every_process(
+    postgres_queue: PostgresQueue, postgres_url: str
+) -> None:
     heard: threads_queue.Queue[str] = threads_queue.Queue()
-    assert queue.listen(heard.put)
+    assert postgres_queue.listen(heard.put)
     assert heard.get(timeout=30) == ""  # it listens from now on
-    other = PostgresQueue(url)
+    other = PostgresQueue(postgres_url)
     job = submit(other)
     claim = other.claim("w", LEASE)
     assert claim is not None and other.finish(claim, "done")
@@ -50,8 +39,8 @@ def test_whoever_listens_hears_of_every_step_from_every_process(queue: PostgresQ
     assert listed == [f"{job.id} {state}" for state in ("queued", "running", "done")]
 
 
-def test_a_worker_takes_only_jobs_of_its_version(url: str) -> None:
-    old, new = PostgresQueue(url, version="1"), PostgresQueue(url, version="2")
+def test_a_worker_takes_only_jobs_of_its_version(postgres_url: str) -> None:
+    old, new = PostgresQueue(postgres_url, version="1"), PostgresQueue(postgres_url, version="2")
     job = submit(old)
     assert new.claim("w", LEASE) is None
     claim = old.claim("w", LEASE)
@@ -60,8 +49,10 @@ def test_a_worker_takes_only_jobs_of_its_version(url: str) -> None:
     new.close()
 
 
-def test_a_job_that_waits_for_a_version_that_is_gone_is_taken_over_when_it_is_asked_for_again(url: str) -> None:
-    old, new = PostgresQueue(url, version="1"), PostgresQueue(url, version="2")
+def test_a_job_that_waits_for_a_version_that_is_gone_is_taken_over_when_it_is_asked_for_again(
+    postgres_url: str,
+) -> None:
+    old, new = PostgresQueue(postgres_url, version="1"), PostgresQueue(postgres_url, version="2")
     job = submit(old)
     again, added = new.submit(request(), MANY)
     assert again.id == job.id and not added
@@ -70,18 +61,20 @@ def test_a_job_that_waits_for_a_version_that_is_gone_is_taken_over_when_it_is_as
     new.close()
 
 
-def test_a_schema_of_a_newer_twill_is_refused_in_one_sentence_and_left_alone(queue: PostgresQueue, url: str) -> None:
-    with queue.writing() as db:
+def test_a_schema_of_a_newer_twill_is_refused_in_one_sentence_and_left_alone(
+    postgres_queue: PostgresQueue, postgres_url: str
+) -> None:
+    with postgres_queue.writing() as db:
         db.execute("UPDATE twill_editions SET edition = 99 WHERE part = 'jobs'")
     with pytest.raises(QueueUnavailable, match=r"its jobs have schema 99, and this Twill knows up to \d+") as refused:
-        PostgresQueue(url)
+        PostgresQueue(postgres_url)
     assert "\n" not in str(refused.value)
-    assert queue.trouble() == ""
+    assert postgres_queue.trouble() == ""
 
 
-def test_many_may_make_the_schema_at_once(url: str) -> None:
+def test_many_may_make_the_schema_at_once(postgres_url: str) -> None:
     opened: list[PostgresQueue] = []
-    threads = [threading.Thread(target=lambda: opened.append(PostgresQueue(url))) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: opened.append(PostgresQueue(postgres_url))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -99,9 +92,9 @@ def test_an_address_that_is_none_is_told_without_its_password() -> None:
         PostgresQueue("postgresql://a?nonsense=1")
 
 
-def test_a_database_that_may_only_be_read_is_told_and_read(queue: PostgresQueue, url: str) -> None:
-    job = submit(queue)
-    standby = PostgresQueue(f"{url}%20-cdefault_transaction_read_only%3Don")
+def test_a_database_that_may_only_be_read_is_told_and_read(postgres_queue: PostgresQueue, postgres_url: str) -> None:
+    job = submit(postgres_queue)
+    standby = PostgresQueue(f"{postgres_url}%20-cdefault_transaction_read_only%3Don")
     assert "read-only transaction" in standby.trouble()
     with pytest.raises(QueueUnavailable, match="read-only"):
         standby.submit(request("b"), MANY)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from server.queue_postgres import PostgresQueue
 from server.service import Service
 from server.settings import Settings
 from tests.conftest import ROOT
-from tests.postgres import PostgresServer, server
+from tests.postgres import PostgresServer
 from tests.server.queues import LEASE
 from tests.server.test_pool import LIMITS, endless, request
 from tests.service import body, graph, serving
@@ -31,18 +30,6 @@ from twill.store.interface import Entry
 from twill.store.postgres import PostgresStore
 
 PATIENCE = 120.0
-
-
-@pytest.fixture
-def url() -> str:
-    return server().fresh()
-
-
-@pytest.fixture
-def queue(url: str) -> Iterator[PostgresQueue]:
-    opened = PostgresQueue(url)
-    yield opened
-    opened.close()
 
 
 def until(queue: PostgresQueue, job: str, states: object) -> Job:
@@ -67,11 +54,11 @@ def working(url: str, log: Path) -> subprocess.Popen[bytes]:
 
 
 def test_a_stream_at_one_front_end_tells_at_once_what_another_process_does(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "LOOK_ANYWAY", PATIENCE)  # nobody looks by himself
-    front = Service(Settings(data=None, workers=0, rate=0), PostgresStore(url), PostgresQueue(url))
-    elsewhere = PostgresQueue(url)
+    front = Service(Settings(data=None, workers=0, rate=0), PostgresStore(postgres_url), PostgresQueue(postgres_url))
+    elsewhere = PostgresQueue(postgres_url)
     with serving(front) as client:
         job = client.post("/v1/jobs", json=body()).json()["id"]
         listed = []
@@ -88,23 +75,23 @@ def test_a_stream_at_one_front_end_tells_at_once_what_another_process_does(
 
 
 def test_a_worker_that_is_killed_while_it_solves_loses_its_job_to_another_and_it_is_done_once(
-    url: str, queue: PostgresQueue, tmp_path: Path
+    postgres_url: str, postgres_queue: PostgresQueue, tmp_path: Path
 ) -> None:
-    slow = queue.submit(request(endless()), 10)[0].id
-    first = working(url, tmp_path / "first")
-    until(queue, slow, ("running",))
-    quick = queue.submit(request(graph()), 10)[0].id
+    slow = postgres_queue.submit(request(endless()), 10)[0].id
+    first = working(postgres_url, tmp_path / "first")
+    until(postgres_queue, slow, ("running",))
+    quick = postgres_queue.submit(request(graph()), 10)[0].id
     first.send_signal(signal.SIGKILL)
     first.wait()
-    second = working(url, tmp_path / "second")  # on the same host: it knows that the first is gone
+    second = working(postgres_url, tmp_path / "second")  # on the same host: it knows that the first is gone
     end = time.monotonic() + PATIENCE
-    while [Job.parse(event.job).state for event in queue.events(slow)].count("queued") < 2:
+    while [Job.parse(event.job).state for event in postgres_queue.events(slow)].count("queued") < 2:
         assert time.monotonic() < end
         time.sleep(0.05)
-    queue.cancel(slow)
-    assert until(queue, slow, ENDED).state == "cancelled"
-    assert until(queue, quick, ENDED).state == "done"
-    states = [Job.parse(event.job).state for event in queue.events(quick)]
+    postgres_queue.cancel(slow)
+    assert until(postgres_queue, slow, ENDED).state == "cancelled"
+    assert until(postgres_queue, quick, ENDED).state == "done"
+    states = [Job.parse(event.job).state for event in postgres_queue.events(quick)]
     assert states.count("done") == 1 and states[-1] == "done"
     second.send_signal(signal.SIGTERM)
     assert second.wait(PATIENCE) == 0

@@ -61,7 +61,7 @@ RAW_ACCESS = (
     "descriptor_store",  # desc value index...
     "descriptor_reduce",  # desc value index...; attributes combine add min max and or xor, signed (1)
 )
-# Attribute guarded 1 (but for descriptor_load): one operand more, a scalar i1, and nothing is touched where it is 0.
+# Attribute guarded 1, of each that touches memory: one operand more, a scalar i1, and nothing is touched where it is 0.
 # What such a load gives there is anything.
 
 ACCESS = (

@@ -90,21 +90,38 @@ def test_a_loop_that_is_not_reached_has_no_iteration(kernel_file: Callable[..., 
     assert upper.kind == "select" and upper.operands[2] == loop.lower
 
 
-def test_a_tensor_map_that_ends_with_the_tensor_needs_no_guard(kernel_file: Callable[..., str]) -> None:
-    """An early return costs a product's operands nothing: they come as they would without it."""
+def test_a_tensor_that_is_only_there_under_a_condition_is_not_touched_without_it(
+    kernel_file: Callable[..., str],
+) -> None:
+    """Programs pass anything in its place then. The tile lies behind the end that the mask gives the tensor."""
     source = (
-        "@triton.jit\ndef k(x, y, m, n, B: tl.constexpr):\n    p = tl.program_id(0)\n"
-        "    if p * B >= m:\n        return\n    i = p * B + tl.arange(0, B)\n    j = tl.arange(0, B)\n"
-        "    mask = (i[:, None] < m) & (j[None, :] < n)\n"
-        "    at = i[:, None] * n + j[None, :]\n    tl.store(y + at, tl.load(x + at, mask=mask), mask=mask)\n"
+        "@triton.jit\ndef k(x, y, z, m, n):\n    at = tl.program_id(0) * 32 + tl.arange(0, 32)\n"
+        "    v = tl.load(x + at, mask=at < m)\n    if n > 0:\n        v += tl.load(z + at, mask=at < m)\n"
+        "    tl.store(y + at, v, mask=at < m)\n"
     )
-    sig = [*SIG[:2], "m=i32", "n=i32:16"]
-    program = resolve_accesses(tile_program(resolve(f"{kernel_file(source)}::k", sig=sig, const=["B=64"])))
-    load, store = (op for op in program.ops() if op.access is not None)
-    assert load.access is not None and store.access is not None
-    assert (load.access.transport, load.operands) == ("tma", ())
-    assert (store.access.transport, program.type_of(store.operands[1]).shape) == ("tma", ())
-    assert [axis.offset for axis in load.access.axes] == [axis.offset for axis in store.access.axes]
+    spec = resolve(f"{kernel_file(source)}::k", sig=[*SIG[:2], "z=*fp32:16", "m=i32", "n=i32"])
+    bias = next(op for op in resolve_accesses(tile_program(spec)).ops() if op.access and op.access.base == "z")
+    assert bias.access is not None and (bias.access.transport, bias.operands) == ("tma", ())
+    for n, there in ((0, 1), (1, 96)):
+        case = Case({}, (3,), {"x": (96,), "y": (96,), "z": (there,)}, {"m": 96, "n": n})
+        for raw in (True, False):
+            for one in held(spec, case, raw=raw):
+                assert one.furthest == 0, (n, one)
+
+
+def test_a_host_descriptor_is_loaded_whatever_the_condition_says(kernel_file: Callable[..., str]) -> None:
+    """Its tensor is there, or the host could not have made it. A store under a condition is one under a condition."""
+    source = (
+        "@triton.jit\ndef k(x, y, n):\n    p = tl.program_id(0)\n    if p < n:\n"
+        "        y.store([p * 16, 0], x.load([p * 16, 0]))\n"
+    )
+    sig = ["x=tensordesc<fp32[16, 32]>", "y=tensordesc<fp32[16, 32]>", "n=i32"]
+    spec = resolve(f"{kernel_file(source)}::k", sig=sig)
+    load, store = (op for op in resolve_accesses(tile_program(spec)).ops() if op.access is not None)
+    assert load.operands == () and len(store.operands) == 2
+    for raw in (True, False):
+        for one in held(spec, Case({}, (3,), {"x": (48, 32), "y": (48, 32)}, {"n": 2}), raw=raw):
+            assert one.furthest == 0, one
 
 
 def test_fail_a_choice_between_tensors_names_the_pointer_and_its_line(kernel_file: Callable[..., str]) -> None:

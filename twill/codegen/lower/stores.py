@@ -81,8 +81,9 @@ class Stores:
     def through_shared(
         self, task: Task, step: Step, scope: LoweringScope, fragment: int, combine: str
     ) -> Iterator[Stmt]:
-        """Registers to a staging buffer, all of the group, then one thread's bulk copy."""
+        """Registers to a staging buffer, all of the group, then one thread's bulk copy, if the condition holds."""
         assert step.op.access is not None
+        _, condition = self.mask(step, scope)
         part = Part(step.op.access, step.operands[0], task.block)
         shape, element = scope.tiles.core(step.operands[0]), step.op.access.element
         buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element)]
@@ -108,6 +109,8 @@ class Stores:
                 inside = (box.columns[0] - first, box.columns[1] - first)
                 source = SlotRef(buffer.id, None, box.rows, inside)
                 stored.append(TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
+            if condition is not None:
+                stored = [If(condition, tuple(stored), line=step.op.line)]
             yield from self.tools.plan.if_exists(task.block, tuple(stored))
             yield BulkCommit()
 

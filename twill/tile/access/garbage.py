@@ -28,7 +28,7 @@ Garbage = Mapping[IndexBound, Op]
 
 
 @dataclass(frozen=True)
-class Needed(Exception):
+class GarbageNeeded(Exception):
     """`reader` depends on elements of `load` beyond the bounds within which its address is affine."""
 
     load: Op
@@ -36,14 +36,14 @@ class Needed(Exception):
 
 
 @dataclass
-class Flow:
+class GarbageAnalysis:
     """The analysis of one program. found: by value, what is garbage in it, if anything is."""
 
     analysis: Analysis
     found: dict[int, dict[IndexBound, Op]] = field(default_factory=dict)
 
     def block(self, items: Iterable[Op | Loop]) -> None:
-        """What is garbage in everything that the items make. Raises `Needed`."""
+        """What is garbage in everything that the items make. Raises `GarbageNeeded`."""
         for item in items:
             if isinstance(item, Op):
                 self.op(item)
@@ -70,7 +70,7 @@ class Flow:
             self.found.setdefault(value, {}).update(garbage)
 
     def op(self, op: Op) -> None:
-        """What is garbage in the results of an operation. Raises `Needed`."""
+        """What is garbage in the results of an operation. Raises `GarbageNeeded`."""
         garbage = self.loaded(op) if op.kind == "load" else {}
         read = [self.of(operand) for operand in op.operands]
         if op.kind in STORES:
@@ -152,9 +152,9 @@ class Flow:
         return form if isinstance(form, Mask) else UNKNOWN_MASK
 
     def clean(self, reader: Op, garbage: Garbage) -> None:
-        """There is no such garbage. Raises `Needed` if there is."""
+        """There is no such garbage. Raises `GarbageNeeded` if there is."""
         for load in garbage.values():
-            raise Needed(load, reader)
+            raise GarbageNeeded(load, reader)
 
 
 def implied(bound: IndexBound, by: Iterable[IndexBound]) -> bool:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from twill.exc import AddressNotAffine, AtomicResultUsed
 from twill.tile.access.address import Address, address_of_block, address_of_tile
 from twill.tile.access.analysis import PURE, Analysis
-from twill.tile.access.garbage import Flow, Needed, implied
+from twill.tile.access.garbage import GarbageAnalysis, GarbageNeeded, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import MemoryLayout, layout_of
 from twill.tile.access.rules import not_affine
@@ -74,21 +74,21 @@ class _Rewriter:
     def refuse_garbage(self) -> None:
         """Raises AddressNotAffine where a result depends on what an index wraps around to, or is clipped to."""
         try:
-            Flow(self.analysis).block(self.program.body)
-        except Needed as needed:
-            raise self.not_affine(needed.load, self.bent(needed.load.operands[0]), needed.reader) from None
+            GarbageAnalysis(self.analysis).block(self.program.body)
+        except GarbageNeeded as needed:
+            raise self.not_affine(needed.load, self.where_bounded(needed.load.operands[0]), needed.reader) from None
 
-    def bent(self, value: int) -> NotAffine:
+    def where_bounded(self, value: int) -> NotAffine:
         """Where a tile of addresses stops being affine: the operation that bounded it first."""
         made = [op for op in self.program.ops() if op.results]
         reached = {value}
         for op in reversed(made):
             if reached.intersection(op.results):
                 reached.update(op.operands)
-        bent = (op for op in made if op.results[0] in reached and self.bends(op))
-        return next(map(not_affine, bent))
+        bounding = (op for op in made if op.results[0] in reached and self.bounds_more(op))
+        return next(map(not_affine, bounding))
 
-    def bends(self, op: Op) -> bool:
+    def bounds_more(self, op: Op) -> bool:
         """Whether the result is affine within closer bounds than the operands."""
         forms = [self.analysis.forms.get(value) for value in (*op.results, *op.operands)]
         made, *read = [form.within if isinstance(form, AffineTile) else frozenset() for form in forms]
@@ -122,24 +122,15 @@ class _Rewriter:
             values, masks, other = (), operands[1:2], operands[2:3]
         mask = self.mask(masks[0]) if masks else EVERYWHERE
         if kind != "tile_load" and not all(implied(bound, mask.bounds) for bound in tile.within):
-            raise self.not_affine(op, self.bent(op.operands[0]))
+            raise self.not_affine(op, self.where_bounded(op.operands[0]))
         mask = replace(mask, bounds=tuple(dict.fromkeys((*mask.bounds, *sorted(tile.within, key=repr)))))
         address = address_of_tile(tile, mask, self.analysis.scalars.fixed)
         layout = layout_of(address, load=kind == "tile_load")
         pad = self.constant(other[0]) if other else 0.0
         access = self.access(op, kind, layout.in_memory(address), 0.0 if pad is None else pad, promised=False)
         masks = () if address.complete else masks
-        if guard is not None and kind != "tile_load":
-            made, masks = self.both(op, masks, guard, access if self.is_loaded(guard) else None)
-            yield from made
-            if self.is_loaded(guard):
-                access = replace(access, transport="plain", transport_reason="it is under a condition on data")
-        elif guard is not None and (not access.axes or self.is_loaded(guard)):
-            made, masks = self.both(op, masks, guard, access)
-            yield from made
-            access = replace(access, transport="plain", transport_reason="it is under a condition")
-        elif guard is not None and not self.harmless(access):
-            made, access = self.guarded(op, access, guard)
+        if guard is not None:
+            made, access, masks = self.under_guard(op, kind, access, masks, guard)
             yield from made
         if kind != "tile_load":
             yield from self.give(op, kind, access, values[0], masks, layout)
@@ -162,12 +153,17 @@ class _Rewriter:
         operands, guard = unguarded(op)
         address = address_of_block(window, block, tuple(map(self.analysis.integer, operands[first:])))
         access = self.access(op, kind, address, window.pad if kind == "tile_load" else 0.0, promised=True)
+        masks: tuple[int, ...] = ()
+        described = self.arguments[window.base].type.element.startswith("desc:")  # by the host: the tensor is there
+        if guard is not None and not (described and kind == "tile_load"):
+            made, access, masks = self.under_guard(op, kind, access, masks, guard)
+            yield from made
         # The kernel's tile may lack leading axes of extent 1 that the block has.
         if kind == "tile_load":
             result = op.results[0]
             if self.program.type_of(result).shape != block:
                 result = self.analysis.numbering.value(TileType(block, access.element), op)
-            yield self.moved(op, kind, (), (result,), access)
+            yield self.moved(op, kind, masks, (result,), access)
             if result != op.results[0]:
                 yield self.analysis.numbering.op("reshape", (result,), op.results[0], op)
             return
@@ -176,7 +172,25 @@ class _Rewriter:
             seen = self.analysis.numbering.value(TileType(block, self.program.type_of(value).element), op)
             yield self.analysis.numbering.op("reshape", (value,), seen, op)
             value = seen
-        yield self.moved(op, kind, (value,) if guard is None else (value, guard), (), access)
+        yield self.moved(op, kind, (value, *masks), (), access)
+
+    def under_guard(
+        self, op: Op, kind: str, access: Access, masks: tuple[int, ...], guard: int
+    ) -> tuple[list[Op], Access, tuple[int, ...]]:
+        """An access that touches nothing where the guard does not hold, its masks, and the operations that make them.
+
+        A load has it in its address, and stays with the TMA; a store has it as its mask, a scalar. A guard that comes
+        from memory is a mask of elements, and threads move the tile.
+        """
+        if self.is_loaded(guard):
+            made, masks = self.masked_by(op, masks, guard, access)
+            why = "it is under a condition on data"
+            return made, replace(access, transport="plain", transport_reason=why), masks
+        if kind != "tile_load" or not access.axes:
+            made, masks = self.masked_by(op, masks, guard)
+            return made, access, masks
+        made, access = self.out_of_bounds(op, access, guard)
+        return made, access, masks
 
     def is_loaded(self, value: int) -> bool:
         """Whether a scalar comes from memory: then it is no part of addresses, which are made ahead of data."""
@@ -190,7 +204,7 @@ class _Rewriter:
             pending.extend(fresh)
         return any(value in self.carried for value in seen)
 
-    def both(
+    def masked_by(
         self, op: Op, masks: tuple[int, ...], guard: int, access: Access | None = None
     ) -> tuple[list[Op], tuple[int, ...]]:
         """The mask of an access under a guard: the guard itself, a scalar, if there is no mask besides. access: whose
@@ -208,12 +222,7 @@ class _Rewriter:
             return [numbering.op("and", (masks[0], guard), mask, op)], (mask,)
         return [numbering.op("splat", (guard,), spread, op), numbering.op("and", (masks[0], spread), mask, op)], (mask,)
 
-    def harmless(self, access: Access) -> bool:
-        """Whether a load stays within its tensor wherever the tile lies: a tensor map that says where it ends."""
-        ends = all(axis.upper is not None for axis in access.axes if axis.extent > 1)
-        return access.transport == "tma" and ends and self.analysis.scalars.fixed(access.constant)
-
-    def guarded(self, op: Op, access: Access, guard: int) -> tuple[list[Op], Access]:
+    def out_of_bounds(self, op: Op, access: Access, guard: int) -> tuple[list[Op], Access]:
         """The access with no element inside its bounds where the guard does not hold: a tile of a tensor map lies far
         behind an end of its tensor then; elsewhere the upper bound of the first axis is its lower end."""
         numbering, kind = self.analysis.numbering, TileType((), "i32")

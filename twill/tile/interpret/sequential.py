@@ -9,6 +9,7 @@ those that describe a descriptor (`x.shape.0`, `x.stride.1`) are among them.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -165,8 +166,9 @@ class Instance:
             case "bitcast" if isinstance(operands[0], Pointer):
                 return operands[0]  # to truth values, as to bytes
         if op.kind.startswith("descriptor_"):
-            guard = operands.pop() if attributes.get("guarded") else True
-            return self.descriptor(op, operands, kind, combining(attributes)) if guard else None
+            if attributes.get("guarded") and not operands.pop():
+                return empty(kind.element, math.prod(kind.shape)).reshape(kind.shape)  # of a load: anything
+            return self.descriptor(op, operands, kind, combining(attributes))
         if op.kind in ("load", "store", "atomic_add"):
             guard = operands.pop() if attributes.get("guarded") else np.True_
             return self.pointers(op, operands, guard)

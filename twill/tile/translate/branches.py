@@ -129,8 +129,8 @@ def _any(conditions: list[Condition], emitter: ProgramBuilder, branch: RawOp) ->
     merged = conditions[0]
     for other in conditions[1:]:
         differing = set(merged) ^ set(other)
-        if {value for value, _ in differing} == {next(iter(differing))[0]} and len(differing) == 2:
-            merged = tuple(one for one in merged if one not in differing)  # it holds or it doesn't
+        if len(differing) == 2 and len({value for value, _ in differing}) == 1:  # it holds or it doesn't
+            merged = tuple(one for one in merged if one not in differing)
             continue
         if not merged or not other:
             return ()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from twill.kernel.specialization import Specialization
 from twill.tile.dead_code import compact
+from twill.tile.invariant_carries import without_invariant_carries
 from twill.tile.mlir import RawOp, RawValue
 from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
-from twill.tile.settled import settled
 
 Attribute = int | float | str | tuple[int, ...]
 
@@ -188,4 +188,4 @@ class ProgramBuilder:
         program = TileProgram(
             spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion, strict=spec.strict
         )
-        return compact(settled(program))
+        return compact(without_invariant_carries(program))

@@ -11,8 +11,8 @@ ATOMIC_ADDS = frozenset({4, 5})  # integer and float; the others are and or xor 
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
 PADDINGS = {1: "zero", 2: "nan"}
 
-# What touches memory, which a branch that is not taken must not. A descriptor's block is within its tensor anyhow.
-GUARDED = frozenset({"load", "store", "atomic_add", "descriptor_store", "descriptor_reduce"})
+# What touches memory, which a branch that is not taken must not.
+GUARDED = frozenset({"load", "store", "atomic_add", "descriptor_load", "descriptor_store", "descriptor_reduce"})
 
 
 def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:

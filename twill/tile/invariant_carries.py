@@ -10,7 +10,7 @@ from twill.tile.program import Loop, Op, TileProgram
 Items = tuple[Op | Loop, ...]
 
 
-def settled(program: TileProgram) -> TileProgram:
+def without_invariant_carries(program: TileProgram) -> TileProgram:
     """The program in which a carried value that yields what it began with is that, in the loop and behind it.
 
     For raw programs, whose operations have no accesses yet.
