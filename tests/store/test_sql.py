@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.kernels import H100
 from tests.stores import asked_of, entry_of, graph_of, illegal, numbered, schedule_of
 from twill.exc import InvalidSchedule
+from twill.store.interface import Entry
 from twill.store.sql import SqlStore
+from twill.store.validation import file
 
 
 def change(store: SqlStore, statement: str, *values: object) -> None:
@@ -121,19 +124,23 @@ def test_what_is_damaged_is_set_aside_and_reads_as_a_miss(anywhere: SqlStore, op
 
 
 def test_many_who_put_one_key_at_once_have_one_entry(anywhere: SqlStore) -> None:
-    together, found = threading.Barrier(6), []
+    def by(writer: int, number: int) -> Entry:
+        schedule = numbered(number).model_copy(update={"solve_seconds": float(writer)})
+        return file(schedule, graph_of(), asked_of(number), H100)[0]
 
-    def work(number: int) -> None:
-        together.wait()
-        schedule = schedule_of().model_copy(update={"solve_seconds": float(number)})
-        found.append(anywhere.put(schedule, graph_of(), asked=asked_of(0), machine=H100).schedule_digest)
+    together, keys = threading.Barrier(4), range(12)
+    asked = {(writer, number): by(writer, number) for writer in range(4) for number in keys}
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 6 and len(set(found)) == 1
+    def write(writer: int) -> list[Entry]:
+        found = []
+        for number in keys:
+            together.wait()
+            found.append(anywhere.keep(asked[writer, number], H100))
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(write, range(4)))
+    assert found == found[:1] * 4
 
 
 def test_the_least_recently_used_gives_way_but_not_what_is_pinned(opened: Callable[..., SqlStore]) -> None:

@@ -184,13 +184,12 @@ class SqlStore:
         document = machine.canonical().encode()
         self.refuse_larger("an entry", row["bytes"])
         with self.writing() as c:
-            before = c.execute("SELECT length(graph) FROM schedules WHERE key = ?", (entry.key,)).fetchone()
-            stays = before is not None and (before[0] > 0 or entry.graph is None)
-            if not stays:
-                c.execute("DELETE FROM schedules WHERE key = ?", (entry.key,))
-                names, marks = ", ".join(row), ", ".join("?" * len(row))
-                added = f"INSERT INTO schedules ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING"
-                stays = c.execute(added, tuple(row.values())).rowcount == 0
+            # One statement decides: of two who write at once, the second must not remove the first one's entry.
+            if entry.graph is not None:
+                c.execute("DELETE FROM schedules WHERE key = ? AND length(graph) = 0", (entry.key,))
+            names, marks = ", ".join(row), ", ".join("?" * len(row))
+            added = f"INSERT INTO schedules ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+            stays = c.execute(added, tuple(row.values())).rowcount == 0
             if not stays:
                 machine_row = (entry.machine_digest, machine.name, len(document), document)
                 c.execute(f"INSERT INTO {self.machines_table} VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", machine_row)
