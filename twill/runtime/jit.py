@@ -18,7 +18,7 @@ from typing import Any
 from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel
-from twill.runtime.dispatch import Dispatch
+from twill.runtime.dispatch import SETTLED, UNSEEN, Dispatch
 from twill.runtime.hooks import hooked
 from twill.runtime.policy import JitSettings, settings
 
@@ -43,25 +43,41 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The launch on `grid`."""
-        return partial(self.twill_launch, grid)
+        return lambda *args, **kwargs: self.twill_launch(grid, args, kwargs)
 
-    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        """As Triton's: what autotuners and heuristics call."""
-        if warmup:
-            return self.twill_original.run(*args, grid=grid, warmup=True, **kwargs)
-        return self.twill_launch(grid, *args, **kwargs)
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """As Triton's, with `grid` and `warmup` by name: what autotuners and heuristics call."""
+        dispatch = self.twill_dispatch
+        if dispatch.hot is None and dispatch.stays:
+            compiled = self.twill_original.run(*args, **kwargs)
+            if dispatch.stays.get(compiled, UNSEEN) is not SETTLED:
+                dispatch.look(compiled, args, kwargs)
+            return compiled
+        if kwargs["warmup"]:
+            return self.twill_original.run(*args, **kwargs)
+        grid = kwargs.pop("grid")
+        del kwargs["warmup"]
+        return self.twill_launch(grid, args, kwargs)
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """As Triton's, for both."""
         self.twill_original._unsafe_update_src(new_src)
         super()._unsafe_update_src(new_src)
 
-    def twill_launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def twill_launch(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One launch, by whichever kernel. Triton's gives back what Triton gives back, an emitted one None."""
         dispatch = self.twill_dispatch
         hot = dispatch.hot
+        if hot is None:
+            if not dispatch.stays:
+                return dispatch.launch(None, False, grid, args, kwargs)
+            # Nothing of this kernel is emitted: it is Triton's launch, and there is a look afterwards.
+            compiled = self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
+            if dispatch.stays.get(compiled, UNSEEN) is not SETTLED:
+                dispatch.look(compiled, args, kwargs)
+            return compiled
         call: Any = False
-        if hot is not None and not self.pre_run_hooks and not hooked():
+        if not self.pre_run_hooks and not hooked():
             try:
                 call = hot.match(grid, *args, **kwargs)
             except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name

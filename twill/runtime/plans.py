@@ -20,6 +20,10 @@ class RefusedLaunch:
     def start(self, values: Sequence[Any], stream: int) -> None:
         """Nothing was launched."""
 
+    def moved(self, values: Sequence[Any], stream: int) -> RefusedLaunch:
+        """The same for tensors elsewhere."""
+        return self
+
 
 REFUSED = RefusedLaunch()
 
@@ -37,7 +41,7 @@ class Plans:
     """Thread-safe. by_key is read without a lock, at every launch."""
 
     by_key: dict[Key, LaunchPlan | RefusedLaunch] = field(default_factory=dict)
-    by_layout: dict[Key, LaunchPlan] = field(default_factory=dict)
+    by_layout: dict[Key, LaunchPlan | RefusedLaunch] = field(default_factory=dict)
 
     def add(self, call: Call, plan: LaunchPlan | RefusedLaunch) -> None:
         """For the next call like this one."""
@@ -45,7 +49,12 @@ class Plans:
         if isinstance(plan, LaunchPlan):
             _put(self.by_layout, call.layout, plan)
 
-    def moved(self, call: Call, values: Sequence[Any], stream: int) -> LaunchPlan | None:
+    def refuse(self, call: Call) -> None:
+        """The next call like this one is Triton's, wherever its tensors lie."""
+        _put(self.by_key, call.key, REFUSED)
+        _put(self.by_layout, call.layout, REFUSED)
+
+    def moved(self, call: Call, values: Sequence[Any], stream: int) -> LaunchPlan | RefusedLaunch | None:
         """The launch for a call that differs from an earlier one in its addresses alone, from now on remembered."""
         alike = self.by_layout.get(call.layout)
         plan = None if alike is None else alike.moved(values, stream)
