@@ -97,6 +97,7 @@ class World:
     a: torch.Tensor = field(default_factory=lambda: torch.zeros(256, 64, dtype=torch.bfloat16))
     x: torch.Tensor = field(default_factory=lambda: torch.zeros(4096))
     gpu: int = 0
+    triton_cost: float = 10.0  # microseconds of one launch of Triton's
 
     @property
     def store(self) -> str:
@@ -109,7 +110,7 @@ class World:
 
     def jit(self, kernel: Any = scale, **options: Any) -> Any:
         """The kernel under twill.jit, its launches by Triton only noted."""
-        fast = twill.jit(kernel, **{"store": self.store, "budget": 10.0, **options})
+        fast = twill.jit(kernel, **{"store": self.store, "budget": 10.0, "prefer": "emitted", **options})
         inner = fast
         while not hasattr(inner, "twill_original"):
             inner = inner.fn
@@ -122,6 +123,7 @@ class World:
         def run(*args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             if not warmup:
                 self.originals.append((grid, args, kwargs))
+                self.cuda.elapsed += self.triton_cost
             *_, binder = original.device_caches[self.triton.device]
             _, specialization, options = binder(*args, **kwargs)
             return compiled.setdefault(f"{specialization} {options}", Compiled())

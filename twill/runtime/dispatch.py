@@ -21,15 +21,16 @@ from triton import knobs
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
+from twill.runtime.comparison import Comparison, TritonTurn
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
-from twill.runtime.plan import LaunchPlan
-from twill.runtime.plans import REFUSED, Call, Plans, RefusedLaunch
+from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
 from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
 from twill.runtime.variants import KnownVariant, Variants
+from twill.runtime.verdict import Verdict, size_class
 
 USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
 INT32 = 1 << 31
@@ -96,10 +97,12 @@ class Dispatch:
         known = self.variants.known.get(asked.name)
         if known is not None and known.reported:  # the usual call where nothing is emitted: as soon as possible
             remember_refusal(hot, call, asked.bound)
-            return original.run(*args, grid=grid, warmup=False, **kwargs)
-        reason = self.unusual(asked.options)
-        if reason:
-            compiled = self.triton(reason, "", grid, args, kwargs)
+            compiled = original.run(*args, grid=grid, warmup=False, **kwargs)
+            self.stay(compiled, SETTLED)
+            return compiled
+        unusual = self.unusual(asked.options)
+        if unusual:
+            compiled = self.triton(unusual, "", grid, args, kwargs)
             self.stay(compiled, SETTLED)
             return compiled
         known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
@@ -110,12 +113,15 @@ class Dispatch:
         if self.chosen.policy == "require":
             self.variants.prepared(known, compile_it)
         if known.kernel is not None:
+            reason: str | TritonTurn
             try:
                 reason = self.emitted(known, known.kernel, hot, call, grid, asked.bound, args, kwargs)
             except AfterLaunch as after:
                 raise after.__cause__ or after from None
             except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
                 reason = refusal(error)
+            if isinstance(reason, TritonTurn):
+                return reason.run(lambda: original.run(*args, grid=grid, warmup=False, **kwargs))
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
         self.after_triton(known, compiled)
@@ -200,8 +206,8 @@ class Dispatch:
         bound: Mapping[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> str:
-        """Prepare and start the emitted kernel's launch; why it cannot be, or ""."""
+    ) -> str | TritonTurn:
+        """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn."""
         if kernel not in self.used:
             self.use(kernel)
             self.reasons.forget(known.text())
@@ -218,12 +224,18 @@ class Dispatch:
             return refusal(error)
         parameters = list(bound)
         plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names])
-        remember(hot, call, plan)
+        comparison = self.compare(known, sizes, bound)
+        remember(hot, call, plan if comparison is None else comparison.enter(plan))
+        if comparison is not None and comparison.turn(stream) == "triton":
+            return TritonTurn(comparison, stream)
         for hook in self.original.pre_run_hooks:
             hook(*args, **kwargs)
         about = enter(self.original, kernel.manifest, plan.handle, sizes, stream, bound) if hooked() else None
         try:
-            plan.launch(stream)
+            if comparison is None:
+                plan.launch(stream)
+            else:
+                comparison.timed("emitted", stream, lambda: plan.launch(stream))
         except TwillError as error:
             return refusal(error)
         if about is not None:
@@ -232,23 +244,48 @@ class Dispatch:
 
     def use(self, kernel: EmittedKernel) -> None:
         """From now on calls are matched so that this kernel's launches are found, too."""
-        original, active = self.original, driver.active
+        with self.lock:
+            if kernel not in self.used:
+                self.match([*self.used, kernel])
+
+    def leave(self, kernel: EmittedKernel) -> None:
+        """Its launches are Triton's from now on."""
         with self.lock:
             if kernel in self.used:
-                return
-            constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
-            manifests = [used.manifest for used in (*self.used, kernel)]
-            plans = Plans()
-            match = matcher(
-                original.signature,
-                kinds(manifests, original.arg_names, constexprs),
-                plans,
-                active.get_current_stream,
-                active.get_current_device,
-                original.used_global_vals,
-            )
-            self.hot = Hot(match, plans)
-            self.used.append(kernel)
+                self.match([used for used in self.used if used is not kernel])
+
+    def match(self, kernels: list[EmittedKernel]) -> None:
+        """Find the launches of these kernels, with the lock."""
+        original, active = self.original, driver.active
+        constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
+        plans = Plans()
+        match = matcher(
+            original.signature,
+            kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs),
+            plans,
+            active.get_current_stream,
+            active.get_current_device,
+            original.used_global_vals,
+        )
+        self.hot = Hot(match, plans) if kernels else None
+        self.used = kernels
+
+    def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> Comparison | None:
+        """Of the variant's emitted kernel with Triton's, for launches of this size; None if it runs in any case."""
+        if self.variants is None or not self.chosen.compares:
+            return None
+        return self.variants.compare(known, size_class(sizes, bound), lambda verdict: self.decided(known, verdict))
+
+    def decided(self, known: KnownVariant, verdict: Verdict) -> None:
+        """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""
+        verdicts = [comparison.verdict for comparison in known.comparisons.values()]
+        if verdict.side == "emitted":
+            return
+        reason = f"it is faster: {verdict.text()}"
+        self.reasons.report(reason, known.text())
+        if known.kernel is not None and all(one is not None and one.side == "triton" for one in verdicts):
+            known.reason, known.reported = reason, True
+            self.leave(known.kernel)
 
     def after_fork(self) -> None:
         """See `Renewed`."""
@@ -266,6 +303,20 @@ class Dispatch:
             if one.kernel is None and not one.reason
         ]
         return "\n".join(filter(None, [self.reasons.text(), *waiting]))
+
+    def account(self) -> str:
+        """What ran as what, for people: a line for each variant and class of sizes."""
+        if self.variants is None:
+            return f"{self.original.__name__}: Triton's, as {self.never}"
+        lines = []
+        for known in list(self.variants.known.values()):
+            name = f"{self.original.__name__}({known.text()})"
+            compared = list(known.comparisons.values())
+            lines += [f"{name}, {one.sizes.example}: {one.text()}" for one in compared]
+            if not compared:
+                why = "emitted" if known.kernel is not None else f"Triton's, as {known.reason or known.waiting()}"
+                lines.append(f"{name}: {why}")
+        return "\n".join(lines or [f"{self.original.__name__}: not launched"])
 
 
 def fused(requested: Any) -> bool:
@@ -290,7 +341,7 @@ def never(original: Any, chosen: JitSettings) -> str:
     return ""
 
 
-def remember(hot: Hot | None, call: object, plan: LaunchPlan | RefusedLaunch) -> None:
+def remember(hot: Hot | None, call: object, plan: PreparedLaunch) -> None:
     """For the next call like this one."""
     if hot is not None and isinstance(call, Call):
         hot.plans.add(call, plan)

@@ -18,6 +18,7 @@ from typing import Any
 from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel
+from twill.runtime.comparison import TritonTurn
 from twill.runtime.dispatch import SETTLED, UNSEEN, Dispatch
 from twill.runtime.hooks import hooked
 from twill.runtime.policy import JitSettings, settings
@@ -86,6 +87,8 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
                 return None
             if call is None:
                 return self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
+            if isinstance(call, TritonTurn):
+                return call.run(lambda: self.twill_original.run(*args, grid=grid, warmup=False, **kwargs))
         return dispatch.launch(hot, call, grid, args, kwargs)
 
 
@@ -94,8 +97,8 @@ def jit(kernel: Any = None, **options: Any) -> Any:
 
     kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
     of others. Without it, a decorator. options: policy, budget (seconds), machine, store, server, solve_seconds,
-    strict_math, as `Settings` has them; what is not given is as the environment says (`twill.runtime.policy`). Errors:
-    NotAKernel, WrongPolicy.
+    strict_math, prefer, as `JitSettings` has them; what is not given is as the environment says
+    (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
     """
     if kernel is None:
         return partial(jit, **options)
@@ -121,9 +124,27 @@ def _wrapped(kernel: Any, chosen: JitSettings) -> Any:
 
 def explain_fallback(kernel: Any) -> str:
     """Why launches of a kernel ran as Triton's, one reason a line; "" if none did."""
+    seen = _inside(kernel)
+    return NOT_WRAPPED.format(_name(kernel)) if seen is None else seen.twill_dispatch.explain()
+
+
+def explain(kernel: Any) -> str:
+    """What launches of a kernel run as, a line for each variant and class of sizes that was launched: the times of the
+    emitted kernel and of Triton's where they were compared, the reason where there is nothing to compare."""
+    seen = _inside(kernel)
+    return NOT_WRAPPED.format(_name(kernel)) if seen is None else seen.twill_dispatch.account()
+
+
+NOT_WRAPPED = "{}: it is not under twill.jit"
+
+
+def _inside(kernel: Any) -> TwillKernel | None:
+    """The kernel in its wrappers."""
     seen = kernel
-    while not isinstance(seen, TwillKernel):
+    while seen is not None and not isinstance(seen, TwillKernel):
         seen = getattr(seen, "fn", None)
-        if seen is None:
-            return f"{getattr(kernel, '__name__', type(kernel).__name__)}: it is not under twill.jit"
-    return seen.twill_dispatch.explain()
+    return seen
+
+
+def _name(kernel: Any) -> str:
+    return getattr(kernel, "__name__", type(kernel).__name__)

@@ -22,6 +22,7 @@ from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import NOTES
 from twill.runtime.request import Prepared, PrepareRequest
 from twill.runtime.variant import Unsupported, compiler
+from twill.runtime.verdict import SizeClass, Verdict, read_verdict
 from twill.store.sqlite import SqliteStore
 
 THREADS = 4  # so that a slow look-up does not hold the others
@@ -167,6 +168,38 @@ class Library:
         except TwillError as error:
             NOTES.report(error.message)
             return None
+
+    def verdict(self, key: str, sizes: SizeClass, where: str, notify: Callable[[Verdict], None]) -> threading.Event:
+        """Tell what is stored of a key's kernel in a class of sizes, if anything is. The event: it is over."""
+        over = threading.Event()
+
+        def task() -> None:
+            store = self.file()
+            try:
+                data = None if store is None else store.get_artifact(key, sizes.name)
+                found = None if data is None else read_verdict(data, where)
+                if found is not None:
+                    notify(found)
+            except TwillError as error:
+                NOTES.report(error.message)
+            finally:
+                over.set()
+
+        self.later(task)
+        return over
+
+    def keep_verdict(self, key: str, sizes: SizeClass, verdict: Verdict) -> None:
+        """Store it; a store that takes nothing is no error."""
+
+        def task() -> None:
+            store = self.file()
+            try:
+                if store is not None:
+                    store.put_artifact(key, sizes.name, verdict.data())
+            except TwillError as error:
+                NOTES.report(error.message)
+
+        self.later(task)
 
     def file(self) -> SqliteStore | None:
         """The store's file, opened when first asked for."""
