@@ -49,7 +49,7 @@ class Stand:
 
     answers = True
 
-    def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None]) -> None:
+    def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None], launches: Callable[[], int]) -> None:
         """See `twill.runtime.helper.Helper`."""
         if self.answers:
             notify(Prepared(request.key, "unsupported", "nothing is emitted here"))

@@ -180,7 +180,7 @@ def world(monkeypatch: pytest.MonkeyPatch, path: Path, log: pytest.LogCaptureFix
     monkeypatch.setattr(NOTES, "seen", set())
 
     class Helper:
-        def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None]) -> None:
+        def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None], launches: Any = None) -> None:
             made.requests.append(request)
             if made.answer is not None:
                 notify(made.answer(request))

@@ -129,7 +129,9 @@ class Dispatch:
 
     def look(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After a launch that went straight to Triton: see what there is of its variant, for the next one."""
-        if not self.stays.get(compiled, UNSEEN).news():
+        known = self.stays.get(compiled, UNSEEN)
+        known.launches += 1
+        if not known.news():
             return
         if self.variants is None:
             self.stay(compiled, SETTLED)

@@ -225,20 +225,20 @@ class Library:
 
     # -- the helper
 
-    def prepare(self, shelf: Shelf, request: PrepareRequest) -> None:
-        """Have a missing kernel prepared; returns at once."""
+    def prepare(self, shelf: Shelf, request: PrepareRequest, launches: Callable[[], int] = lambda: 0) -> None:
+        """Have a missing kernel prepared; returns at once. launches: how often its variant was launched until now."""
         with self.lock:
             if shelf.state != "missing":
                 return
             shelf.state, shelf.reason = "preparing", "it is being prepared"
-        self.later(lambda: self.ask(shelf, request))
+        self.later(lambda: self.ask(shelf, request, launches))
 
-    def ask(self, shelf: Shelf, request: PrepareRequest) -> None:
+    def ask(self, shelf: Shelf, request: PrepareRequest, launches: Callable[[], int]) -> None:
         """Ask the helper, unless it could not find anything."""
         if not request.solve and not self.promising():
             self.refuse(shelf, "no schedule is stored, and there is no service to ask")
             return
-        self.helper.ask(request, lambda answer: self.answered(shelf, answer))
+        self.helper.ask(request, lambda answer: self.answered(shelf, answer), launches)
 
     def answered(self, shelf: Shelf, answer: Prepared) -> None:
         """What the helper made of it."""

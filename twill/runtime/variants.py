@@ -36,7 +36,8 @@ WHOLE = 3600.0  # seconds that "require" waits for a look-up and for the helper,
 @dataclass
 class KnownVariant:
     """A variant. kernel: the emitted one, once it is used. reason: why it is Triton's, if that is final; reported:
-    whether that was said. comparisons: of the emitted kernel with Triton's, by class of sizes."""
+    whether that was said. launches: of Triton's kernel, while it is being prepared. comparisons: of the emitted kernel
+    with Triton's, by class of sizes."""
 
     index: int
     variant: Variant | None = None
@@ -44,6 +45,7 @@ class KnownVariant:
     kernel: EmittedKernel | None = None
     reason: str = ""
     reported: bool = False
+    launches: int = 0
     comparisons: dict[tuple[int, ...], Comparison] = field(default_factory=dict)
 
     @property
@@ -187,7 +189,8 @@ class Variants:
             compiled = compiled.result()
         module = getattr(compiled, "asm", {}).get("ttir")
         if module:
-            self.library.prepare(shelf, self.request(shelf, known, known.variant, module))
+            request = self.request(shelf, known, known.variant, module)
+            self.library.prepare(shelf, request, lambda: known.launches)
 
     def prepared(self, known: KnownVariant, compile_it: Callable[[], Any]) -> None:
         """The same, and wait for it."""
