@@ -191,7 +191,7 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
     from twill.exc import BudgetExhausted
     from twill.schedule.document import Schedule
 
-    options = replace(solve.options_of(arguments), fuse=arguments.fuse)
+    options = replace(solve.options_of(arguments), fuse=False)
     with store_lookup.opened(arguments) as store:
         try:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)

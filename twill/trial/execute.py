@@ -150,7 +150,7 @@ def small(program: WarpProgram, count: int, problem: ProblemTable | None = None)
     running = [one for one in made if runs_loops(program.program, one)] or made
 
     def work(launch: CheckedLaunch) -> int:
-        return math.prod(launch.grid) * (1 + most_iterations(program.program, launch, program.fused))
+        return math.prod(launch.grid) * (1 + most_iterations(program.program, launch))
 
     distinct = {launch.text: launch for launch in sorted(running, key=work, reverse=True)}
     return tuple(sorted(distinct.values(), key=work)[:count])

@@ -63,7 +63,6 @@ def test_what_the_whole_program_says_is_read_back() -> None:
     made = replace(
         PROGRAM,
         ctas=2, raster_group=8, scheduler_ring=0, runs=less_than_n, cluster=aref.Cluster(1, meets_first=False),
-        fused=aref.Fused(2, 3),
         order=aref.LongestFirst(0, True, Number(16), 1000, 33),
         groups=(
             replace(

@@ -10,7 +10,6 @@ from twill.codegen.lower.assign import assign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_tile_reuse import runs
 from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
-from twill.codegen.lower.fused_instances import fuse
 from twill.codegen.lower.group_stream import emit_group
 from twill.codegen.lower.grouped_rasterization import raster_group_of
 from twill.codegen.lower.longest_first import longest_first
@@ -45,14 +44,10 @@ def streams(
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict.
     """
-    fused = None
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)
-    if schedule.cooperation.fuse > 1:
-        refuse_cluster(cluster, wired.program)
-        wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
     tiles = TileLayouts(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
-    plan = assign(wired, tiles, schedule, machine, candidate, fused)
+    plan = assign(wired, tiles, schedule, machine, candidate)
     return plan if isinstance(plan, CandidateRefusal) else of_plan(plan, asked, cluster)
 
 
@@ -71,20 +66,10 @@ def of_plan(plan: LoweringPlan, asked: Order, cluster: int) -> Lowered:
     made = WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
         arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=0,
-        ctas=plan.candidate.ctas, raster_group=raster_group, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
+        ctas=plan.candidate.ctas, raster_group=raster_group, order=order, cluster=pair, runs=in_runs,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
     return Lowered(made, Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict))
-
-
-def refuse_cluster(cluster: int, program: TileProgram) -> None:
-    """Raises if two CTAs were to load tiles together of which each has a group of fused instances."""
-    if cluster > 1:
-        raise exc.UnsupportedInKernel(
-            "clusters have no fused program instances",
-            file=program.file,
-            hint="emit without `--cluster`, or a schedule that fuses none",
-        )
 
 
 def refuse_dynamic(asked: Order, program: TileProgram) -> None:
@@ -107,8 +92,14 @@ def instance_order(plan: LoweringPlan, shared: Sharing | None) -> tuple[int, Clu
 
 
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:
-    """Raises unless the schedule is of this kernel, specialization and machine."""
+    """Raises unless the schedule is of this kernel, specialization and machine, and fuses no program instances."""
     program = wired.program
+    if schedule.cooperation.fuse > 1:
+        raise exc.UnsupportedInKernel(
+            f"the schedule fuses {schedule.cooperation.fuse} program instances, which is not emitted",
+            file=program.file,
+            hint="solve it for emission: `twill emit` without --schedule",
+        )
     theirs = (schedule.kernel, schedule.spec, schedule.machine_digest)
     ours = (program.kernel, program.spec, machine.digest())
     for what, their, our in zip(("kernel", "specialization", "machine"), theirs, ours, strict=True):

@@ -95,11 +95,7 @@ def fixed_way(program: WarpProgram, launch: CheckedLaunch, grid: tuple[int, int,
 
 
 def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:
-    """All instances in the order in which CTAs get them; pairs of instances in a cluster, of fused ones the
-    first of each group."""
-    if program.fused is not None:
-        groups = in_order(replace(program, fused=None), program.fused.groups(grid), ctas)
-        return [program.fused.first(group) for group in groups]
+    """All instances in the order in which CTAs get them; pairs of instances in a cluster."""
     if program.order is None:
         return list(rasterized(paired(grid, program.cluster), program.raster_group))
     ranked = list(ordered(grid, program.order, TOGETHER))

@@ -19,7 +19,6 @@ from twill.codegen.warp.tokens import Mismatch, Reader, remark
 _DECLARED = {
     aref.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
                   "meet first {meets_first:bool}, last {meets_last:bool}",
-    aref.Fused: "fused: {count:int} instances along axis {axis:int} of the grid",
     aref.LongestFirst: "order: axis {axis:int} of the grid, grows {grows:bool}, {bytes:expr} bytes each "
                        "of {cached:int} together, {most:int} at most",
     aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "

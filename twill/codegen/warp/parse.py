@@ -20,7 +20,7 @@ from twill.tile.program import TileProgram
 
 T = TypeVar("T")
 _ORDERED = (aref.TensorMapSpec, aref.Buffer, aref.Aref, aref.NamedBarrier)
-_SINGLE = (aref.Cluster, aref.Fused, aref.LongestFirst)
+_SINGLE = (aref.Cluster, aref.LongestFirst)
 _FIRST = {FORMS[made].parts[0].text.split()[0].strip(":"): made for made in (*_ORDERED, *_SINGLE)}
 
 
@@ -46,11 +46,11 @@ def parse(text: str, program: TileProgram) -> aref.WarpProgram:
     of: dict[type[Any], tuple[Any, ...]] = {}
     for made in (*_ORDERED, *_SINGLE):
         of[made] = tuple(entry for entry in entries if isinstance(entry, made))
-    cluster, fused, order = (next(iter(of[made]), None) for made in _SINGLE)
+    cluster, order = (next(iter(of[made]), None) for made in _SINGLE)
     maps, buffers, arefs, barriers = (of[made] for made in _ORDERED)
     return aref.WarpProgram(
         program, maps=maps, buffers=buffers, arefs=arefs, barriers=barriers, groups=made_groups,
-        cluster=cluster, fused=fused, order=order, **said,
+        cluster=cluster, order=order, **said,
     )  # fmt: skip
 
 

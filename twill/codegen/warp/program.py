@@ -2,8 +2,7 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* raster group LongestFirst? told Cluster? Fused?
-                    runs?
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* raster group LongestFirst? told Cluster? runs?
     WarpGroup   ::= role threads registers Fragment* Cursor* start next body skip finish share
     next        ::= Stmt*            (where instances are fetched: run in front of each to learn which it is)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
@@ -58,17 +57,14 @@ each CTA has a run of neighbours in that order, all as long as one another but f
 (`scheduler_ring` is a ring) it begins with instance t of that order, and then takes the first that nobody has taken:
 one group, the producer of the ring, claims it when it has issued its part of the one before, and tells the others
 through the ring. Every group comes by each instance of its CTA, and by the message that there is none left, which ends
-it. A program that is `Fused` works on neighbours in the launch grid at once: what is said here of instances then holds
-for groups of neighbours, and the grid indices of a group are those of its first one. The last group of a row may have
-fewer: a program asks (ProgramId + i < NumPrograms) before it touches memory for the i-th, but for loads by the TMA,
-which are harmless.
+it.
 
 Nothing here knows a kernel; everything was decided by the lowering (`twill.codegen.lower.lower`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from twill.codegen.warp.expression import Expr
@@ -137,7 +133,7 @@ __all__ = [
     "Acquire", "Advance", "CountReuse", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait",
     "FetchInstance",
     "Cluster", "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill",
-    "Fragment", "Fused", "Get", "INSTANCES", "If", "ReceiveInstance", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
+    "Fragment", "Get", "INSTANCES", "If", "ReceiveInstance", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
     "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish",
     "Range", "Reduce", "Reg", "SUBNORMAL", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync",
@@ -187,25 +183,6 @@ class WarpGroup:
         raise KeyError(number)
 
 
-@dataclass(frozen=True)
-class Fused:
-    """`count` neighbours along `axis` of the launch grid are worked on at once
-    (`twill.codegen.lower.fused_instances`)."""
-
-    axis: int
-    count: int
-
-    def groups(self, grid: Sequence[int]) -> tuple[int, int, int]:
-        """The grid of groups."""
-        extents = [-(-extent // self.count) if a == self.axis else extent for a, extent in enumerate((*grid, 1, 1)[:3])]
-        return extents[0], extents[1], extents[2]
-
-    def first(self, group: Sequence[int]) -> tuple[int, int, int]:
-        """The grid indices of a group's first instance."""
-        index = [i * self.count if a == self.axis else i for a, i in enumerate(group)]
-        return index[0], index[1], index[2]
-
-
 INSTANCE_RING = "instance"  # the transport of a ring through which program instances are told
 ORDER_BYTES = 16  # of shared memory, for what all instances of an order have in common
 
@@ -243,9 +220,8 @@ class WarpProgram:
     ctas: that share an SM. raster group: rows of the launch grid that are walked together (0: instances in its order).
     order: of program instances, in place of all that (None: there is none). scheduler_ring: the ring through which
     groups learn which instance is next (None: each CTA knows its own). cluster: None if every CTA is alone; with one
-    along axis 0, a raster group is of rows of pairs, and there is neither an order nor told. fused: instances that are
-    worked on at once (None: each alone). runs: says nothing of instances; no order, told or cluster besides it (None:
-    never)."""
+    along axis 0, a raster group is of rows of pairs, and there is neither an order nor told. runs: says nothing of
+    instances; no order, told or cluster besides it (None: never)."""
 
     program: TileProgram
     machine: str
@@ -260,7 +236,6 @@ class WarpProgram:
     order: LongestFirst | None = None
     scheduler_ring: int | None = None
     cluster: Cluster | None = None
-    fused: Fused | None = None
     runs: Expr | None = None
 
 

@@ -26,7 +26,7 @@ def text(program: aref.WarpProgram) -> str:
     lines += [f"grid in bands of {program.raster_group} rows"] if program.raster_group else []
     listed = [] if program.scheduler_ring is None else [f"{CLAIMED} {names.aref.write(program.scheduler_ring)}"]
     runs = [] if program.runs is None else [f"CTAs have runs of neighbours if {write_expr(program.runs, names)}"]
-    single = [entry for entry in (program.cluster, program.fused, program.order) if entry is not None]
+    single = [entry for entry in (program.cluster, program.order) if entry is not None]
     declared = (*single, *program.maps, *program.buffers, *program.arefs, *program.barriers)
     lines += [*(FORMS[type(entry)].write(entry, names) for entry in declared), *listed, *runs]
     for group in program.groups:

@@ -27,7 +27,7 @@ FULL = Example("examples/attention.py", "full")
 def test_the_longest_launch_of_a_softmax_has_small_floats_and_large_ones() -> None:
     program = lower(kernel(FULL).program, schedule(FULL), machine())
     made = [*launches(program)]
-    lengths = [most_iterations(program.program, one, None) for one in made]
+    lengths = [most_iterations(program.program, one) for one in made]
     longest = {one.scale for one, length in zip(made, lengths, strict=True) if length == max(lengths)}
     assert has_maximum(program.program) and len(longest) == 2
 

@@ -14,7 +14,6 @@ from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCES,
     FetchInstance,
-    Fused,
     LongestFirst,
     PublishInstance,
     ReceiveInstance,
@@ -80,7 +79,7 @@ def print_instance(order: LongestFirst | None, raster_group: int, at: str, ctx: 
         ctx.out.line(f"const u32 ranked = odd ? {backwards} : instance;")
     ids = _place(order, raster_group, used, ctx)
     for axis in used:
-        print_index(axis, first_of_group(ids[axis], axis, ctx.program.fused), ctx)
+        print_index(axis, ids[axis], ctx)
 
 
 _COMMON = "others, together, instances of a band, the last band"
@@ -101,11 +100,6 @@ def _place(order: LongestFirst | None, raster_group: int, used: list[int], ctx: 
         )
     first, second, third = (text.format(*sizes) for text in (_RASTERIZED_ID if raster_group else _PROGRAM_ID))
     return first, second, third
-
-
-def first_of_group(index: str, axis: int, fused: Fused | None) -> str:
-    """C of an index of the launch grid, from that of the grid that is walked."""
-    return f"({index}) * {fused.count}" if fused is not None and fused.axis == axis else index
 
 
 def _longest_first(order: LongestFirst, out: TextWriter) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twill.codegen.print.cuda.context import PrintContext, programs
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.names import Names, identifier
@@ -143,7 +143,7 @@ class _Kernel:
             case "pointer":
                 return f"{memory_type(parameter.element)}* {self.arguments[parameter.name]}"
             case "grid":
-                return f"u32 {programs(self.program, parameter.index)}"
+                return f"u32 {parameter.name}"
             case "workspace":
                 return f"u32* {parameter.name}"
 
@@ -152,9 +152,6 @@ class _Kernel:
         out.line("// ---- setup")
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
-        if (fused := self.program.fused) is not None:
-            axis, count = fused.axis, fused.count
-            out.line(f"const u32 grid{axis} = (programs{axis} + {count - 1}) / {count};  // {count} instances at once")
         if self.program.cluster is not None:
             print_cluster(self.program.cluster, out)
         out.line(f"const u32 instances = {' * '.join(walked_sizes(self.program.cluster))};")

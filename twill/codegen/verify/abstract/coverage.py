@@ -8,7 +8,7 @@ a slot lost in each of them runs the ring dry, instances that begin at another s
 groups take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one;
 where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and some
 after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile
-and others. Fused instances count as one.
+and others.
 Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken. Where a
 condition says the same at all of these (a window of attention is longer than any of them), larger ones are looked for,
 up to `FAR` iterations and `MOST_INSTANCES` instances, at which it says something else.
@@ -28,7 +28,6 @@ from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_
 from twill.codegen.verify.abstract.wanted import Wanted
 from twill.codegen.warp.instance_order import rasterized
 from twill.codegen.warp.pairs import ClusterMember, paired
-from twill.codegen.warp.program import Fused
 from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
@@ -53,11 +52,9 @@ class SizeCandidate:
     cost: int
 
 
-def choose(
-    program: TileProgram, problem: ProblemTable, goal: Wanted, fused: Fused | None = None
-) -> list[SizeCandidate]:
+def choose(program: TileProgram, problem: ProblemTable, goal: Wanted) -> list[SizeCandidate]:
     """Cheap candidates that reach every goal that any candidate reaches."""
-    search = _Search(program, problem, goal, fused)
+    search = _Search(program, problem, goal)
     candidates = [*search.candidates()]
     candidates += search.beyond(candidates)
     left = {reached for candidate in candidates for reached in candidate.reaches}
@@ -80,8 +77,8 @@ def needed(chosen: Sequence[SizeCandidate]) -> list[SizeCandidate]:
 
 
 class _Search:
-    def __init__(self, program: TileProgram, problem: ProblemTable, goal: Wanted, fused: Fused | None) -> None:
-        self.program, self.problem, self.goal, self.fused = program, problem, goal, fused
+    def __init__(self, program: TileProgram, problem: ProblemTable, goal: Wanted) -> None:
+        self.program, self.problem, self.goal = program, problem, goal
         self.loops = sum(isinstance(item, Loop) for item in program.body)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
@@ -136,13 +133,12 @@ class _Search:
         if key not in self.seen:
             case = self.problem.case(sizes)
             few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
-            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case), self.fused) if few else None
+            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
         return self.seen[key]
 
     def _instances(self, sizes: Mapping[str, int]) -> int:
-        """Program instances, or groups of fused ones, of a launch."""
-        grid = self.problem.case(sizes).grid
-        return math.prod(self.fused.groups(grid) if self.fused else grid)
+        """Program instances of a launch."""
+        return math.prod(self.problem.case(sizes).grid)
 
     def scalars(self, case: Case) -> Mapping[str, int | float]:
         """Of every scalar argument, descriptors' included."""
@@ -198,7 +194,7 @@ class _Search:
     def _split_goals(self, case: Case) -> Iterator[Goal]:
         scalars = self.scalars(case) if self.goal.split_pipelines else {}
         for number, switch in enumerate(self.goal.split_pipelines):
-            for early, late in switch.steps(scalars, case.grid, self.fused):
+            for early, late in switch.steps(scalars, case.grid):
                 yield "early", number, min(early, 2)
                 yield "late", number, min(late, 2)
 
@@ -216,11 +212,8 @@ class _Search:
 
     def _guard_goals(self, case: Case) -> Iterator[Goal]:
         sizes = (*case.grid, 1, 1, 1)[:3]
-        grid, fused, cluster = (sizes[0], sizes[1], sizes[2]), self.fused, self.goal.cluster
-        groups = fused.groups(grid) if fused is not None else paired(grid, cluster)
-        order = [
-            fused.first(group) if fused is not None else group for group in rasterized(groups, self.goal.raster_group)
-        ]
+        grid, cluster = (sizes[0], sizes[1], sizes[2]), self.goal.cluster
+        order = [*rasterized(paired(grid, cluster), self.goal.raster_group)]
         conditions = Conditions(grid, self.scalars(case))
         for number, one in enumerate(self.goal.outlines):
             for rank in range(self.goal.ctas):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from twill.codegen.warp.program import Fused
 from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.program import Axis, Loop, Op, TileProgram
 
 
-def trips_of(
-    program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float], fused: Fused | None = None
-) -> list[tuple[int, ...]]:
-    """Iterations of each loop in order, for every program instance, or every group of fused ones: theirs are alike."""
-    every = instances(grid) if fused is None else map(fused.first, instances(fused.groups(grid)))
-    return trips_at(program, grid, scalars, every)
+def trips_of(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[tuple[int, ...]]:
+    """Iterations of each loop in order, for every program instance."""
+    return trips_at(program, grid, scalars, instances(grid))
 
 
 def trips_at(
