@@ -51,6 +51,27 @@ def test_the_warp_program_is_printed_without_a_compiler(
     assert capsys.readouterr().out == (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
 
 
+def test_a_program_is_printed_behind_each_pass_and_an_unknown_pass_is_refused_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["emit", "--passes"])
+    listed = capsys.readouterr().out
+    full = Example("examples/attention.py", "full")
+    words = ["emit", full.file, "--spec", full.spec, *GIVEN, "--schedule", str(full.path), "--dump-after"]
+    for name, first, conditional in (
+        ("extracted", "kernel attention spec full ", False),
+        ("conditional-rescale", "kernel attention spec full ", True),
+        ("lowering", "warp program attention full for", True),
+    ):
+        assert main([*words, name]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(first) and ("slack=8.0" in said) == conditional and name in listed
+    assert main([*words, "gather"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no pass `gather`" in told and "loop-fusion" in told and "placement" in told
+
+
 def test_why_lists_every_choice_with_its_predicted_cost_and_what_became_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

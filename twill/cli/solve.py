@@ -102,10 +102,11 @@ def explain(arguments: Namespace) -> int:
 def graph_of(arguments: Namespace) -> DependenceGraph:
     """The dependence graph of the kernel that the arguments name."""
     from twill.graph.extract import extract as extract_kernel
+    from twill.tile.rewrite.pipeline import Allowed
 
     sig, const = tuple(arguments.sig), tuple(arguments.const)
     program, graph = extract_kernel(
-        arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite, strict=arguments.strict_math
+        arguments.kernel, arguments.spec, sig, const, allowed=Allowed(arguments.rewrite), strict=arguments.strict_math
     )
     say_promises(program)
     say_unemittable(program)

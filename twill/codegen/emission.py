@@ -8,7 +8,7 @@ against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill import exc
@@ -31,8 +31,8 @@ from twill.schedule.document import Schedule
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.conditional_rescale import RescaleReport, rescale_conditionally
-from twill.tile.rewrite.pipeline import DEFAULT, Rewriting, rewrite
+from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
+from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, rewrite
 from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # builds of one kernel, the first included
@@ -45,11 +45,12 @@ OnStep = Callable[[str], None]
 @dataclass(frozen=True)
 class Extracted:
     """A kernel as far as no machine matters. wired: its program behind the last rewrite, with the dependence graph that
-    is solved, scheduled and lowered. order: in which its program instances are to be worked on."""
+    is solved, scheduled and lowered. behind: the program as it was written ("extracted") and behind each rewrite,
+    by name. order: in which its program instances are to be worked on."""
 
     specialization: Specialization
     wired: Wired
-    rescale_report: RescaleReport
+    behind: Mapping[str, TileProgram]
     order: Order = "chosen"
 
     @property
@@ -62,49 +63,45 @@ class Extracted:
         """Its dependence graph."""
         return self.wired.graph
 
+    @property
+    def rescale_report(self) -> RescaleReport:
+        """What conditional rescaling made of the running maxima of the kernel."""
+        before, after = self.behind["vector-sides"], self.behind["conditional-rescale"]
+        return RescaleReport(before) if after is before else rescaling(before)
+
 
 def extract(
     target: str,
     spec: str | None = None,
     sig: Sequence[str] = (),
     const: Sequence[str] = (),
-    conditional: bool = True,
-    rewriting: Rewriting = DEFAULT,
+    allowed: Allowed = EVERYTHING,
     order: Order = "chosen",
     strict: bool = False,
     fp_fusion: bool = True,
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
-    conditional: whether running maxima may move only when they must (`twill.tile.rewrite.conditional_rescale`).
-    rewriting: see `twill.tile.rewrite.pipeline`. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether
-    every number is rounded where and as the kernel says (`twill.codegen.numerics`); nothing is lazy then. fp_fusion:
-    false turns it off whatever the specialization says.
+    allowed: rewrites of the tile program. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether every
+    number is rounded where and as the kernel says (`twill.codegen.numerics`). fp_fusion: false turns it off whatever
+    the specialization says.
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
     program = resolve_accesses(tile_program(specialization))
-    found = _extracted(specialization, program, conditional and not specialization.strict, rewriting)
-    return replace(found, order=order)
+    return replace(_extracted(specialization, program, allowed), order=order)
 
 
 def extract_module(module: str, specialization: Specialization) -> Extracted:
     """The same, from Triton's module of the specialization, as Triton keeps it with a compiled kernel."""
     program = resolve_accesses(from_mlir(generic(module), specialization))
-    return _extracted(specialization, program, not specialization.strict, DEFAULT)
+    return _extracted(specialization, program, EVERYTHING)
 
 
-def _extracted(
-    specialization: Specialization, program: TileProgram, conditional: bool, rewriting: Rewriting
-) -> Extracted:
-    """What emitted code is compared with (`TileProgram.original`) is the program as it was written, in front of every
-    rewriting: running maxima move at once in it."""
+def _extracted(specialization: Specialization, program: TileProgram, allowed: Allowed) -> Extracted:
     refuse_unemittable(program)
-    rewritten = rewrite(program, rewriting)
-    rescale_report = rescale_conditionally(rewritten) if conditional else RescaleReport(rewritten)
-    if rescale_report.program is not program:
-        rescale_report = replace(rescale_report, program=replace(rescale_report.program, original=program))
-    return Extracted(specialization, wire(rescale_report.program), rescale_report)
+    behind: dict[str, TileProgram] = {}
+    return Extracted(specialization, wire(rewrite(program, allowed, behind.__setitem__)), behind)
 
 
 def emit_solved(

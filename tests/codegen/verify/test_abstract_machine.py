@@ -57,6 +57,7 @@ from twill.codegen.warp.program import (
     WarpProgram,
     Window,
 )
+from twill.tile.rewrite.pipeline import Allowed
 
 
 @cache
@@ -374,7 +375,7 @@ def test_groups_that_take_turns_meet_every_number_of_iterations() -> None:
 
 @pytest.mark.usefixtures("at_root")
 def test_a_second_cta_begins_where_other_loops_run_first() -> None:
-    read = extract("examples/attention.py", "causal", rewriting="masks")
+    read = extract("examples/attention.py", "causal", allowed=Allowed("masks"))
     program = lower(read.program, scheduled(read.program, 2), machine())
     made = list(launches(program))
     assert [launch.ctas for launch in made].count(2) == 1
