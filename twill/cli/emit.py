@@ -151,10 +151,12 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     """The warp program's text, behind the pass of --dump-after or all of them, or with --why what was chosen among;
     nothing is compiled, so no compiler is needed."""
     from twill.codegen.emission import refuse_foreign
+    from twill.codegen.lowerable import refuse_unlowerable
     from twill.codegen.lowering import lower
     from twill.codegen.warp.text import text
 
     if arguments.schedule is None:
+        refuse_unlowerable(kernel.wired, machine)
         schedule = solved(kernel.graph, machine, arguments)
     else:
         schedule = given(arguments)

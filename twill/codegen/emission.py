@@ -17,6 +17,7 @@ from twill.codegen.emit import Emission, emit
 from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import Recorder, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
+from twill.codegen.lowerable import refuse_unlowerable
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
@@ -115,10 +116,10 @@ def emit_solved(
     """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
     (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
 
-    Errors: NoTarget, and UnsupportedInKernel for an MMA that the target lacks, before anything is solved; those of
-    `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
+    Errors: those of `refuse_unlowerable`, before anything is solved; those of `solve` and of
+    `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
-    target_of(machine).refuse(kernel.graph)
+    refuse_unlowerable(kernel.wired, machine)
     reserve, refused = 0, None
     for _ in range(ATTEMPTS):
         try:

@@ -64,6 +64,10 @@ class UnsupportedInKernel(TwillError):
     """The kernel does something that a warp program cannot say yet."""
 
 
+class UnsupportedBySchedule(UnsupportedInKernel):
+    """What a schedule asks of the kernel, a warp program cannot say yet; with another schedule it may."""
+
+
 class LayoutConflict(TwillError):
     """Two uses of one value want it spread over the registers in two ways."""
 

@@ -158,7 +158,7 @@ def emit_group(
 ) -> WarpGroup:
     """The warp group of a plan; MMAs whose results would be overwritten too early get registers of their own.
 
-    Raises UnsupportedInKernel.
+    Raises UnsupportedBySchedule.
     """
     apart: frozenset[Made] = frozenset()
     while True:
@@ -168,7 +168,7 @@ def emit_group(
         plan = rings.plan
         op = plan.flat.steps[found.made[0]].op
         if op.kind != "dot" or found.made in apart:
-            raise exc.UnsupportedInKernel(
+            raise exc.UnsupportedBySchedule(
                 f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
             )
         apart |= {found.made}

@@ -280,10 +280,7 @@ class LoweringScope:
         slot = self.slot(source)
         if slot is None:
             if transposed:
-                step = self.flat.steps[source.step]
-                self.refuse(
-                    step, "a computed matrix is used transposed by elementwise work", "transpose it when loading"
-                )
+                self.refuse_transposed(self.flat.steps[source.step])
             return self.find(source)
         layout = self.tiles.layout(source.cell, transposed)
         made = self.temporary(source.cell, layout)
@@ -327,6 +324,14 @@ class LoweringScope:
         kind = "sub" if step.op.kind == "sub" else "add"
         self.made.append(Compute(kind, (init, Reg(made)), made))
         return made
+
+    def refuse_transposed(self, step: Step) -> None:
+        """Raises at the line of a matrix in registers that is read with rows and columns exchanged. In a loop another
+        schedule may have it read by another warp group, from shared memory."""
+        what = "a computed matrix is used transposed by elementwise work"
+        error = exc.UnsupportedInKernel if self.at.loop is None else exc.UnsupportedBySchedule
+        file = self.plan.wired.program.file
+        raise error(what, file=file, line=step.op.line, hint="transpose it when loading")
 
     def refuse(self, step: Step, what: str, hint: str) -> None:
         """Raises UnsupportedInKernel at a step's line."""

@@ -103,7 +103,8 @@ class Puts:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
         rows at a time."""
         if step.operands:
-            raise exc.UnsupportedInKernel(
+            error = exc.UnsupportedInKernel if ring.multiplied else exc.UnsupportedBySchedule
+            raise error(
                 "a load whose mask is more than bounds on its indices feeds a ring",
                 file=self.plan.wired.program.file, line=step.op.line, hint="mask by comparing indices with bounds",
             )  # fmt: skip
