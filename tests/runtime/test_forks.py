@@ -136,7 +136,6 @@ def test_what_the_parent_s_helper_prepares_is_asked_for_again(world: World) -> N
         world.call(fast)
         (mine,) = fast.twill_dispatch.variants.known.values()
         assert mine.inquiry.over.wait(SECONDS) and mine.shelf.settled.wait(SECONDS)
-        world.call(fast)  # finds out
         return world.call(fast), len(world.cuda.launches)
 
     assert forked(child) == "(None, 1)"

@@ -37,7 +37,6 @@ INT32 = 1 << 31
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
 
 SETTLED = KnownVariant(0, reason="Triton's")  # stands for all of which nothing more is to be expected
-UNSEEN = KnownVariant(0, inquiry=None)
 
 
 @dataclass(frozen=True)
@@ -129,10 +128,6 @@ class Dispatch:
 
     def look(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After a launch that went straight to Triton: see what there is of its variant, for the next one."""
-        known = self.stays.get(compiled, UNSEEN)
-        known.launches += 1
-        if not known.news():
-            return
         if self.variants is None:
             self.stay(compiled, SETTLED)
             return
@@ -170,7 +165,12 @@ class Dispatch:
         known.reported = bool(known.reason)
         if self.variants is not None:
             self.variants.prepare(known, lambda: compiled)
-        self.stay(compiled, SETTLED if known.reason else known)
+        shelf = known.shelf
+        if known.reason:
+            self.stay(compiled, SETTLED)
+        elif shelf is not None and shelf.state == "preparing":
+            self.stay(compiled, known)
+            shelf.listen(lambda: self.stays.pop(compiled, None))
 
     def stay(self, compiled: Any, known: KnownVariant) -> None:
         """Launches that give back this compiled kernel are not looked into again, as long as nothing becomes of it.

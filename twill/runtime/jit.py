@@ -19,7 +19,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel
 from twill.runtime.comparison import TritonTurn
-from twill.runtime.dispatch import SETTLED, UNSEEN, Dispatch
+from twill.runtime.dispatch import SETTLED, Dispatch
 from twill.runtime.hooks import hooked
 from twill.runtime.policy import JitSettings, settings
 
@@ -51,8 +51,11 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         dispatch = self.twill_dispatch
         if dispatch.hot is None and dispatch.stays:
             compiled = self.twill_original.run(*args, **kwargs)
-            if dispatch.stays.get(compiled, UNSEEN) is not SETTLED:
+            known = dispatch.stays.get(compiled)
+            if known is None:
                 dispatch.look(compiled, args, kwargs)
+            elif known is not SETTLED:
+                known.launches += 1
             return compiled
         if kwargs["warmup"]:
             return self.twill_original.run(*args, **kwargs)
@@ -74,8 +77,11 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
                 return dispatch.launch(None, False, grid, args, kwargs)
             # Nothing of this kernel is emitted: it is Triton's launch, and there is a look afterwards.
             compiled = self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
-            if dispatch.stays.get(compiled, UNSEEN) is not SETTLED:
+            known = dispatch.stays.get(compiled)
+            if known is None:
                 dispatch.look(compiled, args, kwargs)
+            elif known is not SETTLED:
+                known.launches += 1
             return compiled
         call: Any = False
         if not self.pre_run_hooks and not hooked():

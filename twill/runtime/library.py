@@ -44,6 +44,19 @@ class Shelf:
     kernel: EmittedKernel | None = None
     reason: str = "no emitted kernel is stored"
     settled: threading.Event = field(default_factory=threading.Event)
+    listeners: list[Callable[[], object]] = field(default_factory=list)
+
+    def listen(self, tell: Callable[[], object]) -> None:
+        """Tell when nothing more is to be expected; at once, if that is so already."""
+        self.listeners.append(tell)
+        if self.settled.is_set():
+            tell()
+
+    def settle(self) -> None:
+        """Nothing more is to be expected."""
+        self.settled.set()
+        for tell in list(self.listeners):
+            tell()
 
 
 @dataclass
@@ -263,7 +276,7 @@ class Library:
                 shelf.state, shelf.reason = "refused", found.reason
             else:
                 shelf.kernel, shelf.state, shelf.reason = found, "ready", ""
-        shelf.settled.set()
+        shelf.settle()
 
 
 _strangers: list[SqliteStore] = []  # stores that a parent process opened

@@ -53,12 +53,6 @@ class KnownVariant:
         """What the library has of it, as far as that is known."""
         return self.inquiry.shelf if self.inquiry is not None and self.inquiry.over.is_set() else None
 
-    def news(self) -> bool:
-        """Whether something became of it, as far as no launch has looked at it. Asked after each launch by Triton."""
-        if self.inquiry is None or not self.inquiry.over.is_set():
-            return self.inquiry is None
-        return self.inquiry.shelf is None or self.inquiry.shelf.state != "preparing"
-
     def text(self) -> str:
         """For people."""
         return self.variant.text() if self.variant is not None else ""
