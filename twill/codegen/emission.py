@@ -1,23 +1,22 @@
 """Kernel file -> emitted kernel: extract, solve, emit; solve again with more room if the build would run badly.
 
-The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
-makes MMAs wait for want of registers, or of quiet around them), the schedule is solved again with some registers of
-each computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked
-against it.
+The choices that a schedule leaves open, and schedules with more room, are candidates of one search
+(`twill.codegen.lower.candidates`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from twill import exc
-from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emit import Emission, emit
 from twill.codegen.emittable import refuse_unemittable
-from twill.codegen.lower.candidates import Recorder, unrecorded
+from twill.codegen.lower.candidates import REFUSED, Attempt, Recorder, candidates, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lowerable import refuse_unlowerable
+from twill.codegen.room import Roomier, Solver, missing, slack, solve_with_room
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
@@ -25,8 +24,7 @@ from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import Specialization, resolve
 from twill.kernel.ttir import generic
-from twill.machine.description import Context, Figure, Machine
-from twill.machine.occupancy import register_pool
+from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.tile.access.resolve import resolve_accesses
@@ -36,10 +34,8 @@ from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
 from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, rewrite
 from twill.tile.translate.translate import from_mlir
 
-ATTEMPTS = 4  # builds of one kernel, the first included
-STEP = 2  # granules of registers that are kept free in addition, at least, after each refusal
+ATTEMPTS = 4  # schedules of one kernel, the first included
 
-Solver = Callable[[DependenceGraph, Machine], Schedule]
 OnStep = Callable[[str], None]
 
 
@@ -120,22 +116,23 @@ def emit_solved(
     `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
     refuse_unlowerable(kernel.wired, machine)
-    reserve, refused = 0, None
-    for _ in range(ATTEMPTS):
+    rounds = count(1)
+
+    def roomier(last: Roomier, rejected: exc.BuildRejected) -> Roomier | None:
+        if next(rounds) == ATTEMPTS:
+            return None
+        room = last.room + slack(last.schedule, machine) + missing(rejected, machine)
+        notify(f"{rejected.message}: solving again with {room} registers of each thread kept free of tiles")
         try:
-            schedule = solve_with_room(kernel.graph, machine, reserve, solve)
-        except (exc.Infeasible, exc.BudgetExhausted):
-            if refused is None:
-                raise
-            break  # nothing that fits was found: what the compiler said is the answer
-        try:
-            return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
-        except exc.BuildRejected as rejected:
-            refused = rejected
-            reserve += slack(schedule, machine) + missing(rejected, machine)
-            notify(f"{rejected.message}: solving again with {reserve} registers of each thread kept free of tiles")
-    assert refused is not None
-    raise refused
+            return Roomier(room, solve_with_room(kernel.graph, machine, room, solve))
+        except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what the compiler said is the answer
+            every = candidates(kernel.program, last.schedule, machine, room)
+            record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
+            return None
+
+    schedule = solve(kernel.graph, machine)
+    asked = (notify, kernel.order, cluster, record, roomier)
+    return emit(kernel.wired, kernel.specialization, schedule, machine, *asked)
 
 
 def emit_scheduled(
@@ -154,60 +151,6 @@ def emit_scheduled(
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
-
-
-def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:
-    """A schedule for `machine` that leaves `reserve` registers of each computing thread free of tiles."""
-    if not reserve:
-        return solve(graph, machine)
-    schedule = solve(graph, roomier(machine, reserve))
-    digest = machine.digest()
-    loops = tuple(
-        loop.model_copy(update={"graph": loop.graph.model_copy(update={"machine_digest": digest})})
-        for loop in schedule.loops
-    )
-    schedule = schedule.model_copy(update={"machine_digest": digest, "loops": loops})
-    check_or_raise(schedule, machine)
-    return schedule
-
-
-def roomier(machine: Machine, reserve: int) -> Machine:
-    """The machine with `reserve` more registers of overhead in every context that multiplies."""
-    computing = _computing(machine)
-
-    def with_room(context: Context) -> Context:
-        if context.name not in computing:
-            return context
-        source = f"{context.overhead.source}; {reserve} more after a build that ran out of registers"
-        figure = Figure(value=context.overhead.value + reserve, source=source)
-        return context.model_copy(update={"overhead": figure})
-
-    return machine.model_copy(update={"contexts": tuple(map(with_room, machine.contexts))})
-
-
-def _computing(machine: Machine) -> tuple[str, ...]:
-    """Names of the contexts that multiply; all of them if none does."""
-    return machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
-
-
-def slack(schedule: Schedule, machine: Machine) -> int:
-    """Registers per thread that each computing group could have beyond its budget, and had in the build: lowering hands
-    out what the schedule leaves. Keeping only so many free would lead to the same schedule."""
-    computing = [group for group in schedule.warp_groups if group.context in _computing(machine)]
-    pool = register_pool(sum(group.threads for group in schedule.warp_groups), machine)
-    free = pool - sum(group.threads * group.registers for group in schedule.warp_groups)
-    shared = free // max(1, sum(group.threads for group in computing))
-    own = (machine.context(group.context).max_registers - group.registers for group in computing)
-    granule = machine.register_file.granule
-    return max(0, min([shared, *own])) // granule * granule
-
-
-def missing(rejected: exc.BuildRejected, machine: Machine) -> int:
-    """Registers per thread to keep free in addition: what was spilled, or a few."""
-    granule = machine.register_file.granule
-    facts = rejected.facts
-    spilled = facts.spill_stores // 4 if isinstance(facts, KernelFacts) else 0  # 4 bytes each
-    return max(STEP, min(4 * STEP, -(-spilled // granule))) * granule
 
 
 def refuse_foreign(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> None:

@@ -20,6 +20,7 @@ aref 0 x of x: depth 2, load -> (consumer), 8192 bytes a slot by tma, arrivals 1
 barrier 0 all: (consumer), 128 threads
 
 group 0 load: 128 threads, 40 registers, one thread issues
+  instances from 0 below 1 by 1
   body
 
 group 1 consumer: 128 threads, 240 registers
@@ -27,6 +28,7 @@ group 1 consumer: 128 threads, 240 registers
   fragment 1 p: bf16 accumulator 64x64
   fragment 2 sum: f32 columns of 64x64
   cursor 0 x_get in x
+  instances from 0 below 1 by 1
   body
 """
 
@@ -53,3 +55,36 @@ def test_a_pass_makes_one_text_of_another(name: str, before: tuple[str, ...], af
     made = step.run(parse(program, TILE_PROGRAM), CHOICES)
     assert faults(made) == ()
     assert text(made) == wanted
+
+
+NEXT = (
+    "recall",
+    "define band, inside = (instance / walk.x), (instance % walk.x)",
+    "define step = (band + walk.y)",
+    "program_id 0 = inside",
+    "program_id 1 = step",
+    "program_id 2 = (instance / walk.z)",
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ("program_id(0)", (*NEXT[:2], NEXT[3])),
+        ("program_id(1)", (*NEXT[:3], NEXT[4])),
+        ("(program_id(2) + step:u32)", (*NEXT[:3], NEXT[5])),
+        ("4", ()),
+    ],
+)
+def test_unused_indices_leaves_what_the_body_asks_for_and_what_that_is_made_of(
+    asked: str, left: tuple[str, ...]
+) -> None:
+
+    def program(block: tuple[str, ...]) -> str:
+        lines = "".join(f"    {line}\n" for line in block)
+        made = AROUND.replace("\ngroup 0", "once\n  keep 1, 2, 3, 4\n\ngroup 0")
+        head, _, end = made.rpartition("  body\n")
+        return head + (f"  next\n{lines}" if block else "") + f"  body\n    let here = {asked}\n" + end
+
+    (step,) = (step for step in PIPELINE if step.name == "unused-indices")
+    assert text(step.run(parse(program(NEXT), TILE_PROGRAM), CHOICES)) == program(left)

@@ -26,8 +26,6 @@ from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.wanted import Wanted
-from twill.codegen.warp.instance_order import rasterized
-from twill.codegen.warp.pairs import ClusterMember, paired
 from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
@@ -74,6 +72,12 @@ def needed(chosen: Sequence[SizeCandidate]) -> list[SizeCandidate]:
         if one.reaches <= frozenset[Goal]().union(*(candidate.reaches for candidate in others)):
             retained = others
     return retained
+
+
+def three(grid: Sequence[int]) -> tuple[int, int, int]:
+    """A launch grid along all axes."""
+    x, y, z = (*grid, 1, 1, 1)[:3]
+    return x, y, z
 
 
 class _Search:
@@ -154,7 +158,7 @@ class _Search:
         if not trips or self.longest(sizes) > longest:
             return None
         case = self.problem.case(sizes)
-        mine = self._of_first(trips, case.grid)
+        mine = self._of_first(trips, case)
         reached = {
             *self._trip_goals(mine),
             *self._instance_goals(mine),
@@ -171,24 +175,23 @@ class _Search:
             reached |= {*self._split_goals(case)}
         return SizeCandidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
 
-    def _of_first(self, trips: Trips, grid: Sequence[int]) -> Trips:
+    def _of_first(self, trips: Trips, case: Case) -> Trips:
         """Those of the instances that one CTA works on: the first of each pair in a cluster."""
-        if self.goal.cluster is None:
+        if self.goal.ctas == 1:
             return trips
+        grid = three(case.grid)
         known = dict(zip(instances(grid), trips, strict=True))
-        sizes = (*grid, 1, 1, 1)[:3]
-        member = ClusterMember(self.goal.cluster, 0, (sizes[0], sizes[1], sizes[2]))
-        return [known[member.index(pair)] for pair in instances(paired(member.grid, self.goal.cluster))]
+        return [known[index] for index, _ in self.goal.instances_of(grid, self.scalars(case))]
 
     def _pair_goals(self, case: Case) -> Iterator[Goal]:
-        if self.goal.cluster is None:
+        cluster = self.goal.program.cluster
+        if cluster is None:
             return
-        sizes = (*case.grid, 1, 1, 1)[:3]
-        grid = (sizes[0], sizes[1], sizes[2])
-        yield "pair", "half" if grid[self.goal.cluster.axis] % self.goal.ctas else "whole"
-        member, scalars = ClusterMember(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
-        for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
-            scope = EvaluationScope(scalars, grid, member.index(pair), no_element, dict(member.names(pair)))
+        grid = three(case.grid)
+        yield "pair", "half" if grid[cluster.axis] % self.goal.ctas else "whole"
+        scalars = self.scalars(case) if self.goal.same else {}
+        for index, names in self.goal.instances_of(grid, scalars) if self.goal.same else ():
+            scope = EvaluationScope(scalars, grid, index, no_element, dict(names))
             yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
 
     def _split_goals(self, case: Case) -> Iterator[Goal]:
@@ -199,11 +202,11 @@ class _Search:
                 yield "late", number, min(late, 2)
 
     def _reuse_goals(self, case: Case) -> Iterator[Goal]:
-        sizes = (*case.grid, 1, 1, 1)[:3]
-        grid, scalars = (sizes[0], sizes[1], sizes[2]), self.scalars(case) if self.goal.reuse_counters else {}
+        grid, scalars = three(case.grid), self.scalars(case) if self.goal.reuse_counters else {}
+        order = [index for index, _ in self.goal.instances_of(grid, scalars)] if self.goal.reuse_counters else []
         for counter in self.goal.reuse_counters:
             reused: set[str] = set()
-            for name, there in counter.finds(rasterized(grid, self.goal.raster_group), grid, scalars):
+            for name, there in counter.finds(order, grid, scalars):
                 if there:
                     yield "stays", counter.group, name
                 elif name in reused:
@@ -211,13 +214,12 @@ class _Search:
                 (reused.add if there else reused.discard)(name)
 
     def _guard_goals(self, case: Case) -> Iterator[Goal]:
-        sizes = (*case.grid, 1, 1, 1)[:3]
-        grid, cluster = (sizes[0], sizes[1], sizes[2]), self.goal.cluster
-        order = [*rasterized(paired(grid, cluster), self.goal.raster_group)]
-        conditions = Conditions(grid, self.scalars(case))
+        grid, scalars = three(case.grid), self.scalars(case)
+        conditions = Conditions(grid, scalars)
+        orders = [self.goal.instances_of(grid, scalars, rank) for rank in range(self.goal.ctas)]
         for number, one in enumerate(self.goal.outlines):
-            for rank in range(self.goal.ctas):
-                conditions.outline(number, one, order, ClusterMember(cluster, rank, grid))
+            for order in orders:
+                conditions.outline(number, one, order)
         yield from conditions.found
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:
