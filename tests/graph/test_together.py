@@ -33,8 +33,8 @@ def summed(count: int = 4) -> CostedGraph:
         instruction(2, ("alu", 2), latency=3), *products, instruction(last, ("alu", 6)),
     )  # fmt: skip
     ops = tuple(o.model_copy(update={"line": 7}) for o in ops)
-    edges = (edge(0, 1, 4), edge(1, 2, 5, crossing=9), edge(1, 3, 5, crossing=9), edge(2, 4, 3, crossing=9))
-    edges += (*(edge(v, v + 1, 8) for v in range(3, last - 1)), edge(last - 1, last, 11))
+    converted = (edge(0, 1, 4), edge(1, 2, 5, crossing=9), edge(1, 3, 5, crossing=9), edge(2, 4, 3, crossing=9))
+    edges = (*converted, *(edge(v, v + 1, 8) for v in range(3, last - 1)), edge(last - 1, last, 11))
     sums = tuple(value(v, (v + 1, 0), size=64).model_copy(update={"storage": 0, "spill": 20}) for v in range(3, last))
     made = (value(1, (2, 0), (3, 0), size=8), value(2, (4, 0), size=8))
     return graph(ops, edges, (*(v.model_copy(update={"spill": 4}) for v in made), *sums))
