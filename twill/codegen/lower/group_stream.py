@@ -53,6 +53,7 @@ class GroupStreamBuilder:
         regions = self.plan.wired.graph.regions
         for region in regions:
             self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
+            self.registers.sum_in_place(self.plan.of_group(self.group, region.id))
         plans: dict[int, LoopPlan] = {}
         for region in regions:
             planned = self.loops.plan_of(region.id) if region.kind == "loop" else None

@@ -71,12 +71,12 @@ class PtxLaunch:
 @dataclass(frozen=True)
 class Result:
     """The tensors as the kernel leaves them, in dtype and shape as given; what was found; how many blocks of code ran.
-    executed: share of the instructions that some lane came to."""
+    unreached: lines of the PTX with those that no lane came to."""
 
     tensors: Mapping[str, Array]
     findings: tuple[PtxFinding, ...]
     blocks: int = field(compare=False, default=0)
-    executed: float = field(compare=False, default=0.0)
+    unreached: frozenset[int] = field(compare=False, default=frozenset())
 
 
 def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
@@ -101,9 +101,9 @@ def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
             if not finished or len(findings.found) >= ENOUGH:
                 break
     tensors = {name: _back(memory, addresses[name], tensor) for name, tensor in launch.tensors.items()}
-    sizes = [len(block.instructions) + (block.last is not None) for block in code.blocks]
-    executed = sum(sizes[block] for block in visited) / sum(sizes)
-    return Result(tensors, findings.all(), blocks, executed)
+    every = [(*block.instructions, *((block.last,) if block.last is not None else ())) for block in code.blocks]
+    unreached = {one.place.line for block, inside in enumerate(every) if block not in visited for one in inside}
+    return Result(tensors, findings.all(), blocks, frozenset(unreached))
 
 
 def _back(memory: GlobalMemory, address: int, tensor: Array) -> Array:
