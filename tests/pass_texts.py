@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ def pass_cases(folder: Path) -> tuple[PassCase, ...]:
 
 
 def _cases(path: Path) -> list[PassCase]:
-    around, *parts = path.read_text(encoding="utf-8").split("== ")
+    around, *parts = re.split(r"^== ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
     for part in parts:
         head, _, text = part.partition("\n")
