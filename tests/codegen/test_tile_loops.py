@@ -1,4 +1,4 @@
-"""A persistent GEMM is emitted as the plain one is, and its machine code computes what the loop over tiles does."""
+"""Loops in loops are emitted. A persistent GEMM is the plain one, and its machine code computes what its loop does."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from twill.codegen.emission import Extracted, emit_scheduled, extract
 from twill.codegen.emit import Emission
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.inputs import launch
+from twill.codegen.verify.abstract_machine import Trial, reference, trials, verify
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import WrongArgument
 from twill.kernel.problem import Case
@@ -24,6 +25,7 @@ from twill.runtime.plan import grid_of_instances, needed_by_maps
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.tile.program import loops_of
 from twill.trial.execute import verified
 
 HEAD = """
@@ -86,3 +88,29 @@ def test_a_launch_has_its_tiles_for_instances_and_refuses_a_grid_that_leaves_som
     with pytest.raises(WrongArgument, match="beyond i32"):
         grid_of_instances(manifest, (8, 2, 1), BoundArguments({"M": 1 << 30, "N": 8}, {}))
     assert {"M", "N"} <= needed_by_maps(manifest)  # a launch with others is prepared anew
+
+
+NEST = """
+@triton.jit
+def k(a, b, c, M, N, K, B: tl.constexpr, STEP: tl.constexpr):
+    m = tl.program_id(0) * B
+    s = tl.zeros([B, B], tl.float32)
+    for n in range(0, N, B):
+        acc = tl.zeros([B, B], tl.float32)
+        for k in range(0, K, B):
+            acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
+        s = s * 0.5 + acc
+        c.store([m, n], s.to(tl.float16))
+"""
+
+
+def test_a_gemm_in_a_loop_that_carries_sums_is_one_loop_that_the_abstract_machine_consents_to(
+    kernel_file: Callable[..., str],
+) -> None:
+    kernel = extract(f"{kernel_file(NEST)}::k", sig=SIG, const=["B=64", "STEP=0"])
+    program = lower(kernel.program, solved(kernel), H100)
+    nest = kernel.program.original
+    assert nest is not None and len(list(loops_of(nest.body))) == 2
+    case = Case({}, (2,), {"a": (80, 16), "b": (16, 144), "c": (80, 144)}, {"M": 80, "N": 144, "K": 0})
+    empty = launch(kernel.program, case)  # an inner loop without iterations
+    assert verify(program, given=(*trials(program), Trial(empty, (reference(program, empty),)))) == ()

@@ -168,6 +168,14 @@ class TileProgram:
         return walk(self.body)
 
 
+def loops_of(items: tuple[Op | Loop, ...]) -> Iterator[Loop]:
+    """Every loop of a block, those in loops included, in program order."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops_of(item.body)
+
+
 def walk(items: tuple[Op | Loop, ...]) -> Iterator[Op]:
     """Every operation of a block, in program order."""
     for item in items:

@@ -34,7 +34,7 @@ TRUTH = TileType((), "i1")
 class ProgramBuilder:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
-    file: the kernel's file, for errors. strided: the loop that may have loops in it. unsigned: raw values that are
+    file: the kernel's file, for errors. strided: a loop that may be one over tiles. unsigned: raw values that are
     descriptors of unsigned integers; other types of Triton's IR do not say it, their operations do.
     """
 
@@ -170,8 +170,13 @@ class ProgramBuilder:
 
     @property
     def in_loop(self) -> bool:
-        """Whether a loop is open in which no other may be."""
+        """Whether a loop is open, but for the strided one."""
         return len(self._outer) > self._over_tiles
+
+    @property
+    def nested(self) -> bool:
+        """Whether a loop in a loop is open, in which no other may be."""
+        return len(self._outer) > 1
 
     def open_loop(self, over_tiles: bool = False) -> None:
         """Operations go to a loop's body from now on. over_tiles: it is the strided one."""

@@ -137,7 +137,7 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
     ):
         _unrolled(op, counts, emitter)
         return
-    if emitter.in_loop:
+    if emitter.nested:
         refuse_loop(file, op)
     block = op.regions[0][0]
     lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)
