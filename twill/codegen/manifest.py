@@ -67,6 +67,7 @@ def make_manifest(
         workspace=COUNTER if program.instance_ring is not None else 0,
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
+        tiles=program.program.tiles,
     )
 
 

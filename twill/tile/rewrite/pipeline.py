@@ -87,4 +87,4 @@ def rewrite(
         if step.applies(made, allowed):
             made = step.run(made)
         watch(step.name, made)
-    return made if made is program else replace(made, original=program)
+    return made if made is program else replace(made, original=program.original or program)

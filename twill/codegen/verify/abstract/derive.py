@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from twill.codegen.verify.abstract.extent import ScalarInstance
 from twill.kernel.problem import Case, ProblemTable
+from twill.manifest.evaluate import names
+from twill.manifest.tile_loop import TileLoop
 from twill.tile.interpret.sequential import descriptor_scalars, instances
-from twill.tile.program import TileProgram
+from twill.tile.program import Loop, TileProgram
 
 ROW = 1 << 14  # elements between rows whose distance is an argument
 
@@ -29,9 +31,15 @@ def derived_problem(program: TileProgram) -> ProblemTable:
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
-    return ProblemTable(
-        {name: str(unit) for name, unit in sizes.items()}, {}, scalars, (), (), ("3",), {}, program.file
-    )
+    units = {name: str(unit) for name, unit in sizes.items()}
+    return ProblemTable(units, {}, scalars, (), (), _grid(program.tiles), {}, program.file)
+
+
+def _grid(tiles: TileLoop | None) -> tuple[str, ...]:
+    """Three programs along axis 0; where they stride over tiles, as many as it takes to reach them all."""
+    if tiles is None or not isinstance(tiles.stride, int | str):
+        return ("3",)
+    return (*["1"] * tiles.axis, str(tiles.stride))
 
 
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
@@ -73,6 +81,18 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
 
 
 def _strides(program: TileProgram) -> set[int]:
-    """Values that are strides of an access."""
+    """Values that are strides of an access, and no loop counts to: those are sizes, whatever else they are."""
     axes = (axis for op in program.ops() if op.access for axis in op.access.axes)
-    return {symbol for axis in axes for symbol in axis.stride.symbols()}
+    return {symbol for axis in axes for symbol in axis.stride.symbols()} - _counted_to(program)
+
+
+def _counted_to(program: TileProgram) -> set[int]:
+    """The values that the bounds of loops, and the number of tiles, are made of."""
+    loops = [item for item in program.body if isinstance(item, Loop)]
+    tiles = set(names(program.tiles.count)) if program.tiles else set[str]()
+    found = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
+    found |= {argument.value for argument in program.arguments if argument.name in tiles}
+    for op in reversed(list(program.ops())):
+        if found.intersection(op.results):
+            found.update(op.operands)
+    return found

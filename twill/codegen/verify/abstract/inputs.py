@@ -19,6 +19,7 @@ from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import descriptor_scalars
+from twill.tile.launch_grid import of_instances
 from twill.tile.program import TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
@@ -52,7 +53,7 @@ def launches(
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
     tile = program.program
-    known = problem or sidecar_problem(tile) or derived_problem(tile)
+    known = of_instances(tile, problem or sidecar_problem(tile) or derived_problem(tile))
     chosen = choose(tile, known, wanted(program, thorough))
     if not chosen:
         raise UnknownProblem(
