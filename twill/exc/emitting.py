@@ -169,7 +169,8 @@ class NoGluon(TwillError):
 
     def __init__(self, version: str, oldest: str, name: str) -> None:
         have = f"Triton {version}" if version else "no Triton"
-        super().__init__(f"{have} is installed, which has no `{name}`", hint=f"Triton {oldest} to 3.9 (pip install triton)")
+        hint = f"Triton {oldest} to 3.9 (pip install triton)"
+        super().__init__(f"{have} is installed, which has no `{name}`", hint=hint)
 
 
 class GluonRejected(TwillError):

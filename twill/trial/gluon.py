@@ -5,12 +5,14 @@ Nothing of the warp program is asked: tensors, descriptors and numbers are what 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from twill import exc
 from twill.codegen.compile.gluon.triton import Compiled, load
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.results import compare
@@ -19,14 +21,17 @@ from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.warp.program import WarpProgram
-from twill.kernel.specialization import Specialization
+from twill.kernel.specialization import Specialization, problem_of
 from twill.manifest.document import MapEntry
 from twill.runtime.arguments import BoundArguments
 from twill.runtime.plan import map_parameters
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arrays import np
-from twill.trial.execute import Execution, as_bits, as_held
+from twill.trial.execute import Execution, as_bits, as_held, smallest
+
+if TYPE_CHECKING:
+    from twill.codegen.gluon import GluonEmission
 
 SCRATCH = "(scratch)"  # Triton's two pointers behind the kernel's own parameters; nothing is there
 LANES = 32
@@ -140,7 +145,7 @@ def execute(
         ptx.PtxLaunch(
             arguments=[*passed, *scratch],
             tensors={**bits, SCRATCH: np.zeros(16, np.uint8)},
-            grid=(*grid, 1, 1)[:3],
+            grid=(grid[0], 1, 1),
             threads=compiled.warps * LANES,
             shared=compiled.shared,
         ),
@@ -150,3 +155,16 @@ def execute(
     against = reference(program, launch)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     return replace(found, differences=tuple(violation.describe() for violation in wrong))
+
+
+def checked(emission: GluonEmission, specialization: Specialization) -> str:
+    """The module executed for its smallest launch, in words. Errors: ExecutionDiffers, UnknownProblem."""
+    program = emission.program
+    launch = smallest(program, problem_of(specialization))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / emission.name
+        path.write_text(emission.module.text, encoding="utf-8")
+        found = execute(emission.compiled, path, emission.module.entry, specialization, program, launch)
+    if found.said():
+        raise exc.ExecutionDiffers(program.program.kernel, launch.text, found.said(), file=program.program.file)
+    return f"executed on the CPU ({launch.text or 'the only size'}): equal to the tile program, nothing found"

@@ -55,6 +55,8 @@ Printer = Callable[[Elementwise], Text]
 def _sign(sign: str, level: int) -> Printer:
     def printer(op: Elementwise) -> Text:
         left, right = op.operands
+        if sign == "+" and not op.on_floats and "0" in (left.text, right.text):
+            return right if left.text == "0" else left
         return Text(f"{left.within(level)} {sign} {right.within(level - 1)}", level)
 
     return printer

@@ -33,16 +33,13 @@ def print_launcher(
     kernel = specialization.kernel
     out.call("def launch", ["grid", *given], "):")
     with out.deeper():
-        out.line(
-            f'"""{kernel}[grid](...): as many CTAs as the GPU has room for walk the launch grid of the Triton kernel."""'
-        )
+        out.line(f'"""{kernel}[grid](...): as many CTAs as the GPU has room for walk its launch grid."""')
         fixed = {name: value for name, value in constants.items() if name in names}
         if fixed:
-            out.line(f"given = ({', '.join(fixed)}{',' if len(fixed) == 1 else ''})")
-            out.line(f"if given != ({', '.join(map(repr, fixed.values()))}{',' if len(fixed) == 1 else ''}):")
-            out.line(
-                f'    raise ValueError(f"{kernel} was emitted for ({", ".join(fixed)}) = {tuple(fixed.values())}, not {{given}}")'
-            )
+            comma = "," * (len(fixed) == 1)
+            out.line(f"given = ({', '.join(fixed)}{comma})")
+            out.line(f"if given != ({', '.join(map(repr, fixed.values()))}{comma}):")
+            out.line(f'    raise ValueError(f"this {kernel} is not for ({", ".join(fixed)}) = {{given}}")')
         out.line("grid = (*grid, 1, 1)[:3]")
         out.line("instances = math.prod(grid)")
         with out.block("if not instances"):

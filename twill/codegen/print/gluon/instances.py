@@ -16,6 +16,7 @@ from twill.codegen.warp.program import INSTANCES, LongestFirst, Skip, WarpProgra
 
 AXES = 3
 PLACE = "place_of"
+PROGRAM_ID = "program_id.0"  # among the names of a role
 
 
 def used_axes(program: WarpProgram) -> list[int]:
@@ -127,7 +128,10 @@ def print_loop_head(role: Role) -> str:
         if kept in passed:
             start = f"{group} * {role.scalar(passed[kept].count).within(1)}"
         out.line(f"{role.counts[kept]} = {start}")
-    name = "pid_0" if is_flat(role.program) and used_axes(role.program) else "instance"
+    name = "instance"
+    if is_flat(role.program) and used_axes(role.program):
+        name = "pid"
+        role.locals[PROGRAM_ID] = Text(name)
     return f"for {name} in range({begin}, instances, {step})"
 
 

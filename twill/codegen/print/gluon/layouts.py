@@ -85,9 +85,10 @@ def _columns_of_rows(group: WarpGroup) -> int:
         if isinstance(stmt, Reduce) and stmt.axis == 1 and isinstance(layout := fragments[stmt.operand], Accumulator):
             return layout.columns
     for stmt in group.stmts:
-        if isinstance(stmt, Compute) and isinstance(layout := fragments[stmt.result], Accumulator):
-            if any(isinstance(o, Reg) and o.axes[:1] == (0,) and len(o.axes) == 2 for o in stmt.operands):
-                return layout.columns
+        if not isinstance(stmt, Compute) or not isinstance(layout := fragments[stmt.result], Accumulator):
+            continue
+        if any(isinstance(o, Reg) and o.axes[:1] == (0,) and len(o.axes) == 2 for o in stmt.operands):
+            return layout.columns
     return max(matrices, default=0)
 
 

@@ -106,7 +106,7 @@ def _window(window: Window, layout: Layout, transposed: bool, role: Role, line: 
     terms, masks = [], []
     for number, axis in enumerate(axes):
         spread = "" if len(axes) == 1 else "[:, None]" if number == 0 else "[None, :]"
-        index = _index(axis, _axis_layout(layout, number, len(axes), line), spread, role)
+        index = _index(axis, _axis_layout(layout, number, len(axes), line), spread, role, line)
         stride = role.scalar(axis.stride)
         terms.append(index if stride.text == "1" else Text(f"{stride.within(2)} * {index.within(1)}", 2))
         for bound, sign in ((axis.lower, ">="), (axis.upper, "<")):
@@ -117,11 +117,13 @@ def _window(window: Window, layout: Layout, transposed: bool, role: Role, line: 
     return " + ".join(part.within(SUM) for part in parts), " & ".join(f"({m})" if len(masks) > 1 else m for m in masks)
 
 
-def _index(axis: WindowAxis, layout: Layout, spread: str, role: Role) -> Text:
-    """The elements of an axis, as a vector along its axis of the tile."""
+def _index(axis: WindowAxis, layout: Layout, spread: str, role: Role, line: int) -> Text:
+    """A variable for the elements of an axis, as a vector along its axis of the tile."""
     within = f"gl.arange(0, {axis.extent}, layout={role.layout(layout)}){spread}"
     offset = role.scalar(axis.offset)
-    return Text(within) if offset.text == "0" else Text(f"{offset.within(SUM)} + {within}", SUM)
+    name = role.free_local("at")
+    role.out.line(f"{name} = {within}" if offset.text == "0" else f"{name} = {offset.within(SUM)} + {within}", line)
+    return Text(name)
 
 
 def _axis_layout(layout: Layout, axis: int, rank: int, line: int) -> Layout:

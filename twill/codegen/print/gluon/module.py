@@ -172,7 +172,7 @@ def _print_role(role: Role, printing: Printing, out: PythonWriter) -> None:
     out.line("@gluon.jit")
     out.call(f"def {role_name(role)}", [*plain, *rings, *constants], "):")
     with out.deeper():
-        out.line(f'"""{_said(role)}"""')
+        out.prose(_said(role), '"""', '"""')
     out.take(role.out)
     out.line()
     out.line()
@@ -320,15 +320,23 @@ def _print_partitions(printing: Printing, out: PythonWriter) -> None:
         with out.deeper():
             for role in printing.roles:
                 for place, group in enumerate(role.section.groups):
-                    renamed = _arguments(role, group)
-                    plain = _used(role, printing.parameters)
-                    rings = [renamed[name] for name in _used(role, tuple(renamed))]
-                    constants = [str(values[place]) for values in role.constants]
-                    given = [*plain, *rings, *constants]
-                    comma = "," if len(given) == 1 else ""
-                    out.call(f"({role_name(role)}, ", given, f"{comma})),")
+                    _print_partition(role, place, group, printing, out)
         out.line("],")
-        out.line(f"[{', '.join(str(_warps(program, g)) for g in workers)}],  # warps of the others")
+        out.line(
+            f"[{', '.join(str(_warps(program, g)) for g in workers)}],  # warps of the partitions behind the first"
+        )
         budgets = ", ".join(str(_registers(program.groups[g].registers)) for g in workers)
-        out.line(f"[{budgets}],  # registers of a thread; what is left goes to the default partition")
-    out.line(")")
+        out.line(f"[{budgets}],  # registers of their threads; the first, the default one, has what is left")
+    out.line(")  # fmt: skip")
+
+
+def _print_partition(role: Role, place: int, group: int, printing: Printing, out: PythonWriter) -> None:
+    """A role with what one of its groups has."""
+    renamed = _arguments(role, group)
+    rings = [renamed[name] for name in _used(role, tuple(renamed))]
+    given = [*_used(role, printing.parameters), *rings, *(str(values[place]) for values in role.constants)]
+    out.line(f"({role_name(role)}, (")
+    with out.deeper():
+        for line in out.filled(given):
+            out.line(line)
+    out.line(")),")

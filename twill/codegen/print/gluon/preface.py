@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.writer import WIDTH
 from twill.codegen.warp.program import WarpProgram
 
 if TYPE_CHECKING:
@@ -18,16 +21,23 @@ def docstring(program: WarpProgram, specialization: Specialization, schedule: Sc
     proven = (
         "proven optimal" if schedule.certificate.optimal else f"at least {schedule.certificate.lower_bound} is needed"
     )
-    lines = [
-        f'"""{tile.kernel} ({specialization.spec}) for {program.machine}, in Gluon. Emitted by Twill.',
-        "",
-        f"What was found: an iteration of the main loop begins every I = {schedule.ii} cycles ({proven}: {bounds.witness}).",
-        *(f"  {group.role}: {_on(schedule, group.id)}" for group in schedule.warp_groups),
-        "Rings hold what one role makes and others read; slot n of a ring is n modulo its depth, and the parity of its two",
-        "barriers is n divided by it. `# line N` of the Triton kernel: see the schedule beside this file.",
-        '"""',
-    ]
-    return "\n".join(lines)
+    interval = f"An iteration of the main loop begins every I = {schedule.ii} cycles"
+    groups = "".join(f"\n- {group.role}: {_on(schedule, group.id)}." for group in schedule.warp_groups)
+    text = (
+        f'"""{tile.kernel} ({specialization.spec}) of {Path(tile.file).name} for {program.machine}, in Gluon. '
+        f"Emitted by Twill.\n\n{interval} ({proven}: {bounds.witness}). What each warp group begins at which cycle of "
+        f"an iteration (and how many iterations later):{groups}\n\n{_RINGS}\n\n"
+        f"    {tile.kernel}[grid](...)  # as the Triton kernel is called\n\n"
+    )
+    said = [wrap(part, WIDTH, subsequent_indent="  " * part.startswith("- "), break_long_words=False) or [""]
+            for part in text.splitlines()]  # fmt: skip
+    return "\n".join(line for part in said for line in part).rstrip() + '\n"""'
+
+
+_RINGS = (
+    "A ring holds what one partition makes and others read. Its counters say how many slots were passed: the next is "
+    "the count modulo the depth, and the parity of its full and empty barrier is the count divided by the depth."
+)
 
 
 def _on(schedule: Schedule, group: int) -> str:
@@ -65,7 +75,7 @@ def imports(features: set[str], program: WarpProgram) -> list[str]:
         "import triton",
         "from triton.experimental import gluon",
         "from triton.experimental.gluon import language as gl",
-        f"from {hopper.MODULE} import {', '.join(used)}",
+        *_imported(hopper.MODULE, used),
         f"from {hopper.HOST} import TensorDescriptor",
         "",
     ]
@@ -74,3 +84,11 @@ def imports(features: set[str], program: WarpProgram) -> list[str]:
     if "store" in features:
         lines.append('tma_store = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global')
     return lines
+
+
+def _imported(module: str, names: list[str]) -> list[str]:
+    """An import as ruff breaks it."""
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"from {module} import (", *(f"    {name}," for name in names), ")"]

@@ -25,6 +25,7 @@ from twill.codegen.warp.program import (
     with_blocks,
 )
 
+NAMED = 2  # rings after which a counter is called; of more, it is called `count`
 Constants = tuple[int | float, ...]
 
 
@@ -50,6 +51,7 @@ class Role:
     descriptors: dict[tuple[int, tuple[int, ...]], str]
     counts: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    views: dict[int, str] = field(default_factory=dict)
     locals: dict[str, Text] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     constants: dict[Constants, str] = field(default_factory=dict)
@@ -152,6 +154,13 @@ class Role:
                 text += f".slice({part[0]}, {part[1] - part[0]}, dim={axis})"
         return text
 
+    def view(self, buffer: int) -> str:
+        """The variable that stands for a slot of a buffer."""
+        ring = self.buffer(buffer).removesuffix("_ring")
+        if buffer not in self.views:
+            self.views[buffer] = free(ring, self.taken)
+        return self.views[buffer]
+
     # ------------------------------------------------------------ fragments
     def fragment(self, number: int) -> Fragment:
         """The fragment of that id."""
@@ -191,8 +200,9 @@ class Role:
 
 def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int, tuple[int, ...]], str]) -> Role:
     """The role of a section, with nothing printed. descriptors: known so far; what the role needs is added."""
+    given = section.stream
     stream = replace(
-        section.stream, **{part: _own(getattr(section.stream, part)) for part in ("start", "body", "skip", "finish")}
+        given, start=_own(given.start), body=_own(given.body), skip=_own(given.skip), finish=_own(given.finish)
     )
     stream, counters = merged(stream)
     taken = {a.name for a in program.program.arguments} | {"gl", "tma", "mbarrier", "instance", "triton"}
@@ -232,7 +242,8 @@ def _counter_names(role: Role, taken: set[str]) -> dict[int, str]:
     for kept in dict.fromkeys(role.counters.values()):
         members = [c for c, k in role.counters.items() if k == kept]
         rings = list(dict.fromkeys(role.ring(aref) for aref in sorted(map(role.aref, members), key=lambda a: a.id)))
-        made[kept] = free(f"{'_'.join(rings)}_{_part(role, members)}", taken)
+        prefix = f"{'_'.join(rings)}_" if len(rings) <= NAMED else ""
+        made[kept] = free(f"{prefix}{_part(role, members)}", taken)
     return made
 
 

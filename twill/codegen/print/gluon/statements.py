@@ -13,7 +13,7 @@ from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, Slice
 from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.print.gluon.scalars import ATOM, TYPES, Text, number
+from twill.codegen.print.gluon.scalars import ATOM, SUM, TYPES, Text, number
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
@@ -43,6 +43,7 @@ from twill.codegen.warp.program import (
     Reduce,
     Reg,
     Skip,
+    SlotRef,
     Stmt,
     StoreGlobal,
     StoreShared,
@@ -52,7 +53,7 @@ from twill.codegen.warp.program import (
     WaitGroups,
 )
 
-FOLDED = 80  # characters of a value that is printed where it is read
+FOLDED = 60  # characters of a value that is printed where it is read
 
 
 def print_block(stmts: Sequence[Stmt], role: Role) -> None:
@@ -87,11 +88,11 @@ def print_boxes(stmts: Sequence[Stmt], role: Role) -> int:
     assert isinstance(first, TmaLoad | TmaStore)
     same = [first]
     for other in stmts[1:]:
-        if type(other) is not type(first) or other.map != first.map:  # type: ignore[attr-defined]
+        if type(other) is not type(first) or other.map != first.map:
             break
         if _buffer(other) != _buffer(first):
             break
-        same.append(other)  # type: ignore[arg-type]
+        same.append(other)
     if isinstance(first, TmaLoad):
         print_tma_load([stmt for stmt in same if isinstance(stmt, TmaLoad)], role)
     else:
@@ -116,11 +117,11 @@ def value_of(stmt: Stmt, role: Role) -> Value | None:
         case Range(result, start):
             (extent,), layout = shape_of(role.fragment(result).layout), role.layouts[result]
             begin = start if isinstance(start, int) else None
-            text = f"gl.arange(0, {extent}, layout={role.layout(layout)})"
+            within = f"gl.arange(0, {extent}, layout={role.layout(layout)})"
             if begin == 0:
-                return Text(text), layout
+                return Text(within), layout
             shift = number(begin).text if begin is not None else role.scalar(start).text  # type: ignore[arg-type]
-            return Text(f"{shift} + {text}", 3), layout
+            return Text(f"{shift} + {within}", SUM), layout
         case Compute():
             return computed(stmt, role)
         case Reduce(operand, _, axis, combine):
@@ -183,7 +184,7 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
     text, layout = made
     result: int = stmt.result  # type: ignore[attr-defined]
     want = role.layouts[result]
-    if folded and len(text.text) <= FOLDED:
+    if folded and len(text.text) <= FOLDED and not isinstance(stmt, Range):
         role.pending[result] = (text, layout, frozenset(role.reading))
         return
     source = ""
@@ -198,18 +199,26 @@ def print_multiply(stmt: Multiply, role: Role) -> None:
     """One product, begun and not waited for."""
     if stmt.operand not in hopper.OPERANDS:
         raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
-    left = role.value(stmt.a)[0].text if isinstance(stmt.a, int) else _shared(role.place(stmt.a), stmt.a_transposed)
-    right = _shared(role.place(stmt.b), stmt.b_transposed)
     layout = role.layouts[stmt.accumulator]
     role.layout(layout)
     name = role.name(stmt.accumulator)
     before = name if stmt.accumulate else _full(stmt.accumulator, "0.0", role, zero=True).text
-    cleared = [] if stmt.accumulate else ["use_acc=False"]
+    left = role.value(stmt.a)[0].text if isinstance(stmt.a, int) else _shared(role.place(stmt.a), stmt.a_transposed)
+    right = _shared(role.place(stmt.b), stmt.b_transposed)
+    head = f"{name} = {hopper.MMA}"
+    if not role.out.fits(head, [left, right, before, "is_async=True"]):
+        left = left if isinstance(stmt.a, int) else _viewed(left, stmt.a, stmt.line, role)
+        right = _viewed(right, stmt.b, stmt.line, role)
     role.tokens.add(stmt.accumulator)
     role.flying |= {stmt.accumulator, *([stmt.a] if isinstance(stmt.a, int) else [])}
-    if stmt.note:
-        role.out.line(f"# {stmt.note}")
-    role.out.call(f"{name} = {hopper.MMA}", [left, right, before, *cleared, "is_async=True"], kernel=stmt.line)
+    role.out.call(head, [left, right, before, "is_async=True"], kernel=stmt.line)
+
+
+def _viewed(text: str, ref: SlotRef, line: int, role: Role) -> str:
+    """A variable for the slot of an operand, called as its buffer."""
+    name = role.view(ref.buffer)
+    role.out.line(f"{name} = {text}", line)
+    return name
 
 
 def _shared(text: str, transposed: bool) -> str:
@@ -240,12 +249,12 @@ def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
 def print_acquire(stmt: Acquire, role: Role) -> None:
     """The producer waits for a slot that is empty; a fresh one is."""
     empty = role.barrier(stmt.cursor, "empty")
-    role.out.line(f"mbarrier.wait({empty}, ({role.parity(stmt.cursor)}) ^ 1)", stmt.line)
+    role.out.call("mbarrier.wait", [empty, f"({role.parity(stmt.cursor)}) ^ 1"], kernel=stmt.line)
 
 
 def print_get(stmt: Get, role: Role) -> None:
     """A consumer waits for a slot that is full."""
-    role.out.line(f"mbarrier.wait({role.barrier(stmt.cursor, 'full')}, {role.parity(stmt.cursor)})", stmt.line)
+    role.out.call("mbarrier.wait", [role.barrier(stmt.cursor, "full"), role.parity(stmt.cursor)], kernel=stmt.line)
 
 
 def print_expect(stmt: Expect, role: Role) -> None:
@@ -292,7 +301,8 @@ def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
     numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
     if max(numbers) >= hopper.BARRIERS:
         raise exc.NotInGluon(f"{len(order)} named barriers between partitions: Triton leaves 8", line=stmt.line)
-    text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, "OWN_TURN" if function.endswith("sync") else "NEXT_TURN")
+    called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"
+    text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, called)
     note = f"  # {stmt.note}" if stmt.note else ""
     role.out.line(f"{function}({text}, {role.program.barriers[barrier].threads}){note}", stmt.line)
 
