@@ -156,6 +156,8 @@ def add_emit(commands: Commands) -> None:
     rewriting(one)
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
+    text = "what to write: CUDA with its cubin (default), or a module of Gluon, which runs where Triton does"
+    one.add_argument("--as", dest="language", choices=("cuda", "gluon"), default="cuda", help=text)
     one.add_argument("--ir", action="store_true", help="print the warp program")
     one.add_argument("--execute", action="store_true", help="run the PTX on the CPU first, and refuse what is wrong")
     text = "print the tile program or the warp program behind a pass; nothing is compiled"

@@ -53,6 +53,8 @@ def emit(arguments: Namespace) -> int:
     say_promises(kernel.program)
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
+    if arguments.language == "gluon":
+        return emit_as_gluon(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
@@ -74,6 +76,36 @@ def emit(arguments: Namespace) -> int:
         changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
         said = (*kernel.rescale_report.said(), *changes, *executed)
         print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
+    return codes.SOLVED
+
+
+def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
+    """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says."""
+    from twill.cli.output import folder, write_all
+    from twill.codegen.gluon import emit_gluon
+    from twill.codegen.warp.text import text
+
+    def solve(graph: DependenceGraph, on: Machine) -> Schedule:
+        return solved(graph, on, arguments) if arguments.schedule is None else given(arguments)
+
+    emission = emit_gluon(kernel, machine, solve, say_more)
+    if arguments.execute:
+        from twill.trial.gluon import checked
+
+        say_more("executing the PTX on the CPU")
+        print(checked(emission, kernel.specialization))
+    if arguments.out is not None:
+        directory = Path(arguments.out)
+        with folder(directory):
+            write_all({directory / name: content for name, content in emission.files().items()})
+    if arguments.ir:
+        sys.stdout.write(text(emission.program))
+        return codes.SOLVED
+    lines = emission.module.text.count("\n")
+    print(
+        f"{kernel.program.kernel} ({emission.schedule.spec}) for {machine.name}, I = {emission.schedule.ii}, as Gluon"
+    )
+    print(f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it")
     return codes.SOLVED
 
 
@@ -140,7 +172,7 @@ def extracted_as(arguments: Namespace) -> Extracted:
         arguments.spec,
         tuple(arguments.sig),
         tuple(arguments.const),
-        Allowed(arguments.rewrite, conditional=not arguments.no_conditional_rescale),
+        Allowed(arguments.rewrite, conditional=not arguments.no_conditional_rescale and arguments.language == "cuda"),
         arguments.order,
         strict=arguments.strict_math,
         fp_fusion=not arguments.no_fp_fusion,

@@ -10,6 +10,7 @@ import re
 import struct
 from dataclasses import dataclass, field, replace
 
+from twill.codegen.verify.ptx.branch_tables import without_tables
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -55,7 +56,7 @@ _TOP = re.compile(r"[\[\]{},]")
 
 def parse(text: str) -> PtxModule:
     """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
-    return _Parser(_without_comments(text)).module()
+    return _Parser(without_tables(_without_comments(text))).module()
 
 
 def _without_comments(text: str) -> str:
