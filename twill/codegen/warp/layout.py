@@ -15,6 +15,9 @@
 - Blocked(shape, run): a tile without a matrix around it. Elements in row-major order are dealt in runs of
   `run` to threads 0 ... 127, round and round: register c * run + e of thread t holds element
   (c * 128 + t) * run + e. Elements past the end are padding (never stored, neutral in reductions).
+- AlongBlocked(parent, axis): the vector left of a Blocked matrix when an axis is taken away, in the threads that hold
+  the matrix: of its axis 1 (a value for each row) register c is that of the row in which run c lies, of its axis 0 (a
+  value for each column) register i is that of the column of the matrix's register i. What an address is made of.
 - Uniform: one element, in every thread.
 """
 
@@ -55,11 +58,19 @@ class Blocked:
 
 
 @dataclass(frozen=True)
+class AlongBlocked:
+    """The vector left of `parent`, a matrix, when `axis` is taken away: axis 1 leaves rows, axis 0 columns."""
+
+    parent: Blocked
+    axis: int
+
+
+@dataclass(frozen=True)
 class Uniform:
     """One element (shape ()), in every thread."""
 
 
-Layout = Accumulator | Along | Blocked | Uniform
+Layout = Accumulator | Along | Blocked | AlongBlocked | Uniform
 
 
 def runs(shape: tuple[int, ...]) -> Blocked:
@@ -79,6 +90,8 @@ def shape_of(layout: Layout) -> tuple[int, ...]:
             return (parent.rows,) if axis == 1 else (parent.columns,)
         case Blocked(shape):
             return shape
+        case AlongBlocked(parent, axis):
+            return (parent.shape[1 - axis],)
         case Uniform():
             return ()
 
@@ -94,6 +107,8 @@ def elements_of(layout: Layout) -> int:
             return parent.columns // 4
         case Blocked(shape, run):
             return -(-math.prod(shape) // (run * THREADS)) * run
+        case AlongBlocked(parent, axis):
+            return elements_of(parent) // (parent.run if axis == 1 else 1)
         case Uniform():
             return 1
 
@@ -107,5 +122,7 @@ def text(layout: Layout) -> str:
             return "parts of rows" if parts else "rows" if axis == 1 else "columns"
         case Blocked(_, run):
             return f"blocked {run}"
+        case AlongBlocked(_, axis):
+            return "rows of blocked" if axis == 1 else "columns of blocked"
         case Uniform():
             return "uniform"

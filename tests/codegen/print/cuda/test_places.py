@@ -9,13 +9,25 @@ import pytest
 
 from twill import exc
 from twill.codegen.print.cuda.places import indices, inside, owner, register
-from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
+from twill.codegen.warp.layout import (
+    THREADS,
+    Accumulator,
+    Along,
+    AlongBlocked,
+    Blocked,
+    Layout,
+    Uniform,
+    elements_of,
+    shape_of,
+)
 
 LAYOUTS: list[Layout] = [
     Accumulator(64, 8), Accumulator(128, 24), Along(Accumulator(128, 16), 1), Along(Accumulator(64, 40), 0),
     Blocked((1024,), 8), Blocked((1000,), 2), Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((3, 40), 1),
     Blocked((6, 5, 64), 4), Uniform(),
 ]  # fmt: skip
+BLOCKED = [Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((4, 2048), 4), Blocked((3, 40), 1)]
+VECTORS: list[Layout] = [AlongBlocked(blocked, axis) for blocked in BLOCKED for axis in (0, 1)]
 
 
 def c(expression: str, thread: int, i: int) -> int:
@@ -41,11 +53,13 @@ def element(layout: Layout, thread: int, i: int) -> tuple[int, ...]:
         case Blocked(shape, run):
             flat = (i // run * THREADS + thread) * run + i % run
             return tuple(flat // math.prod(shape[axis + 1 :]) % shape[axis] for axis in range(len(shape)))
+        case AlongBlocked(parent, axis):
+            return (element(parent, thread, i * (parent.run if axis == 1 else 1))[1 - axis],)
         case Uniform():
             return ()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *VECTORS], ids=str)
 def test_the_printed_index_is_the_layout_s(layout: Layout) -> None:
     places, guard = indices(layout), inside(layout)
     for thread, i in itertools.product(range(THREADS), range(elements_of(layout))):
@@ -71,6 +85,15 @@ def test_an_operand_s_register_holds_the_element_of_the_same_row_or_column(rows:
         for thread, i in itertools.product(range(THREADS), range(elements_of(matrix))):
             found = element(vector, thread, c(place, thread, i))[0]
             assert found == element(matrix, thread, i)[axes.index(0)]
+
+
+@pytest.mark.parametrize("matrix", BLOCKED, ids=str)
+@pytest.mark.parametrize(("axes", "axis"), [((0, -1), 1), ((-1, 0), 0)])
+def test_a_vector_of_a_blocked_matrix_is_where_the_matrix_is(matrix: Blocked, axes: tuple[int, ...], axis: int) -> None:
+    place = register(matrix, AlongBlocked(matrix, axis), axes)
+    for thread, i in itertools.product(range(THREADS), range(elements_of(matrix))):
+        found = element(AlongBlocked(matrix, axis), thread, c(place, thread, i))[0]
+        assert found == element(matrix, thread, i)[axes.index(0)]
 
 
 def test_an_operand_that_other_threads_hold_is_a_conflict() -> None:

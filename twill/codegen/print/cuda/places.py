@@ -10,7 +10,16 @@ import math
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, shape_of
+from twill.codegen.warp.layout import (
+    THREADS,
+    Accumulator,
+    Along,
+    AlongBlocked,
+    Blocked,
+    Layout,
+    Uniform,
+    shape_of,
+)
 from twill.codegen.warp.layout import text as layout_text
 
 
@@ -42,6 +51,10 @@ def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
             return (Index("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
         case Blocked(shape, run):
             return _blocked(shape, run, i)
+        case AlongBlocked(Blocked(shape, run), 1):
+            return (_blocked(shape, run, f"({i} * {run})")[0],)
+        case AlongBlocked(Blocked(shape, run)):
+            return (_blocked(shape, run, i)[1],)
         case Uniform():
             return ()
 
@@ -82,6 +95,8 @@ def owner(layout: Layout) -> str:
 
 def inside(layout: Layout, i: str = "i") -> str:
     """C condition that register `i` holds an element of the tile rather than padding; "" if all do."""
+    if isinstance(layout, AlongBlocked):
+        return inside(layout.parent, f"({i} * {layout.parent.run})" if layout.axis == 1 else i)
     if not isinstance(layout, Blocked):
         return ""
     total, step = math.prod(layout.shape), THREADS * layout.run
@@ -108,6 +123,10 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
         case Along(_, axis), Along(_, same) if axes in ((), (0,)) and axis == same:
             if shape_of(result) == shape_of(operand):
                 return i
+        case Blocked(_, run), AlongBlocked(parent, 1) if axes == (0, -1) and parent == result:
+            return f"({i} / {run})"
+        case Blocked(), AlongBlocked(parent, 0) if axes == (-1, 0) and parent == result:
+            return i
         case Blocked(shape, run), Blocked(other, own) if axes in ((), tuple(range(len(shape)))):
             if run == own and math.prod(shape) == math.prod(other):
                 return i

@@ -82,8 +82,10 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
 
 def _strides(program: TileProgram) -> set[int]:
     """Values that are strides of an access, and no loop counts to: those are sizes, whatever else they are."""
-    axes = (axis for op in program.ops() if op.access for axis in op.access.axes)
-    return {symbol for axis in axes for symbol in axis.stride.symbols()} - _counted_to(program)
+    accesses = [op.access for op in program.ops() if op.access]
+    scales = {symbol for access in accesses for index in access.indices for symbol in index.scale.symbols()}
+    strides = {symbol for access in accesses for axis in access.axes for symbol in axis.stride.symbols()}
+    return (scales | strides) - _counted_to(program)
 
 
 def _counted_to(program: TileProgram) -> set[int]:
