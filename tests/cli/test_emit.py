@@ -78,6 +78,7 @@ def test_a_warp_program_is_read_checked_and_printed(tmp_path: Path, capsys: pyte
     path = tmp_path / "gemm.txt"
     program = (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
     words = ["emit", GEMM.file, "--from-ir", str(path)]
+    fence = program[: program.index("fence %acc#0")].count("\n") + 1
     path.write_text(program)
     assert main([*words, *GIVEN]) == 0
     assert capsys.readouterr().out == print_cuda(lower(kernel(GEMM).program, schedule(GEMM), machine()), machine()).text
@@ -85,7 +86,7 @@ def test_a_warp_program_is_read_checked_and_printed(tmp_path: Path, capsys: pyte
     assert main([*words, *GIVEN]) == 2
     assert "the warp program is wrong:\n  line 33: [wgmma-wait]" in capsys.readouterr().err
     for wrong, said in (
-        (program.replace("fence %acc#0", "fence acc", 1), f"{path}:45: column 15: found `acc`"),
+        (program.replace("fence %acc#0", "fence acc", 1), f"{path}:{fence}: column 15: found `acc`"),
         (program.replace("for h100", "for h200", 1), "the warp program is for h200, not h100"),
         (program.replace("get a_get#0", "get a_put", 1), "which is not there"),
         ("", f"{path}:1: column 1: found an empty text"),
