@@ -174,6 +174,8 @@ def add_emit(commands: Commands) -> None:
     )
     given = one.add_mutually_exclusive_group()
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    text = "a warp program as --ir prints it: check it and print its CUDA"
+    given.add_argument("--from-ir", metavar="FILE", help=text)
     given.add_argument("--tuned", action="store_true", help="the tiles and the schedule that `twill tune` kept")
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     emission(one)

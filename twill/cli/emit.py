@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def emit(arguments: Namespace) -> int:
-    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out. With --execute
-    its machine code is run on the CPU first, and nothing is written if that goes wrong. With --why print what was
-    chosen among; without --out or --execute of lowering alone, of which nothing is compiled."""
+    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out; with --from-ir
+    the CUDA of a warp program that is given. With --execute its machine code is run on the CPU first, and nothing is
+    written if that goes wrong. With --why print what was chosen among; without --out or --execute of lowering alone, of
+    which nothing is compiled."""
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.cli.solve import say_promises
@@ -37,7 +38,10 @@ def emit(arguments: Namespace) -> int:
     from twill.tile.text import program_text
 
     shown = arguments.ir or arguments.why or arguments.dump_after is not None
-    if arguments.out is None and not shown and not arguments.execute:
+    more = arguments.out is not None or shown or arguments.execute or arguments.language != "cuda"
+    if arguments.from_ir is not None and more:
+        raise exc.PrintedFromIr()
+    if arguments.out is None and not shown and not arguments.execute and arguments.from_ir is None:
         raise exc.NothingToEmit()
     if arguments.dump_after is not None:
         refuse_unknown(arguments.dump_after)
@@ -51,6 +55,9 @@ def emit(arguments: Namespace) -> int:
         return codes.SOLVED
     target.refuse(kernel.graph)
     say_promises(kernel.program)
+    if arguments.from_ir is not None:
+        sys.stdout.write(printed(kernel, machine, Path(arguments.from_ir)))
+        return codes.SOLVED
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.language == "gluon":
@@ -107,6 +114,31 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     )
     print(f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it")
     return codes.SOLVED
+
+
+def printed(kernel: Extracted, machine: Machine, path: Path) -> str:
+    """The CUDA of the warp program in a file, once the verifier and the abstract machine have found it right. Errors:
+    ProgramNotReadable, WarpTextSyntax, ForeignWarpProgram, WrongWarpProgram, UnknownProblem, those of `print_cuda`."""
+    from twill import exc
+    from twill.codegen.print.cuda.printer import print_cuda
+    from twill.codegen.verify.abstract_machine import verify
+    from twill.codegen.warp.parse import parse
+    from twill.codegen.warp.verifier import faults
+    from twill.kernel.specialization import problem_of
+
+    try:
+        program = parse(path.read_text(encoding="utf-8"), kernel.program)
+    except (OSError, UnicodeDecodeError) as error:
+        raise exc.ProgramNotReadable(str(path), error) from None
+    except exc.WarpTextSyntax as error:
+        error.file = str(path)
+        raise
+    if program.machine != machine.name:
+        raise exc.ForeignWarpProgram(program.machine, machine.name, file=str(path))
+    found = faults(program) or [wrong.describe() for wrong in verify(program, problem_of(kernel.specialization))]
+    if found:
+        raise exc.WrongWarpProgram(found, file=str(path))
+    return print_cuda(program, machine).text
 
 
 def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
