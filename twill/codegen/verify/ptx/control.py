@@ -22,13 +22,15 @@ from twill.codegen.verify.ptx.program import (
 )
 from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.synchronize import barriers_of
-from twill.codegen.verify.ptx.threads import WARP, Array, Gang, Strand, Wait
+from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
 
 LEAST, MOST, GRANULE = 24, 256, 8  # of setmaxnreg
 ENDS = {
     "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "wgmma", "setmaxnreg", "shfl", "vote", "redux", "elect",
     "match", "ldmatrix", "stmatrix", "movmatrix", "mma", "call",
 }  # fmt: skip
+WAYS = ("bra", "brx", "ret", "exit", "trap")
+"""What lanes take without waiting for others."""
 
 
 def ends_block(instruction: PtxInstruction) -> bool:
@@ -38,6 +40,11 @@ def ends_block(instruction: PtxInstruction) -> bool:
     if instruction.name == "mbarrier":
         return instruction.modifiers[0] in ("try_wait", "test_wait")
     return instruction.name in ENDS
+
+
+def may_wait(instruction: PtxInstruction) -> bool:
+    """Whether lanes may wait at the end that it makes."""
+    return ends_block(instruction) and instruction.name not in WAYS
 
 
 def build(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
@@ -337,7 +344,18 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
     wanted, grows, place = operand.value, "inc" in instruction.modifiers, instruction.place
 
     def end(g: Gang, strand: Strand) -> None:
-        if not _met(g, strand, whole_gang=True):
+        if not _met(g, strand, whole_gang=False):
+            return
+        if g.asking is None or g.asking.granted:
+            g.asking = Budget(wanted, grows, np.zeros(g.size, bool))
+        asking = g.asking
+        if (asking.wanted, asking.grows) != (wanted, grows):
+            said = f"setmaxnreg to {wanted} and to {asking.wanted} by warps of one warp group"
+            raise Stopped("registers", said)
+        asking.lanes |= strand.lanes
+        if (g.alive & ~asking.lanes).any():
+            strand.block = following
+            strand.wait = Wait(lambda: asking.granted, "setmaxnreg by the other warps of the warp group")
             return
         cta = g.cta
         had = g.budget
@@ -354,6 +372,7 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
             return
         cta.pool -= more
         g.budget = wanted
+        asking.granted = True
         cta.world.progress += 1
         g.go(strand, following)
 

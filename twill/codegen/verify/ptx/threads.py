@@ -98,6 +98,16 @@ class Cta:
     tensor: TensorMemory | None = None
 
 
+@dataclass
+class Budget:
+    """A `setmaxnreg` that warps of a warp group execute, wherever each is. lanes: that have come; granted: all did."""
+
+    wanted: int
+    grows: bool
+    lanes: Array
+    granted: bool = False
+
+
 class Gang:
     """Up to 128 threads that run together where they can. first: number of its first thread in the CTA.
 
@@ -121,6 +131,7 @@ class Gang:
         self.tensor = tensor
         self.strand = self.strands[0]
         self.budget = 0
+        self.asking: Budget | None = None
         self.impatience = 0
 
     # ------------------------------------------------------------ what instructions use
