@@ -29,6 +29,8 @@ ENDS = {
     "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "wgmma", "setmaxnreg", "shfl", "vote", "redux", "elect",
     "match", "ldmatrix", "stmatrix", "movmatrix", "mma", "call",
 }  # fmt: skip
+WAYS = ("bra", "brx", "ret", "exit", "trap")
+"""What lanes take without waiting for others."""
 
 
 def ends_block(instruction: PtxInstruction) -> bool:
@@ -38,6 +40,11 @@ def ends_block(instruction: PtxInstruction) -> bool:
     if instruction.name == "mbarrier":
         return instruction.modifiers[0] in ("try_wait", "test_wait")
     return instruction.name in ENDS
+
+
+def may_wait(instruction: PtxInstruction) -> bool:
+    """Whether lanes may wait at the end that it makes."""
+    return ends_block(instruction) and instruction.name not in WAYS
 
 
 def build(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
