@@ -46,8 +46,7 @@ class Wait:
 class Strand:
     """Lanes at one place. block: of the code. meeting: they wait for other lanes of their warps to come here.
 
-    refused: the progress of the world when a wait of theirs last gave up. asks, granted: registers of a thread that
-    they ask for, 0 for none, and whether they have got them.
+    refused: the progress of the world when a wait of theirs last gave up.
     """
 
     block: int
@@ -56,8 +55,6 @@ class Strand:
     meeting: bool = False
     gave_up: bool = False
     refused: tuple[int, int] = (-1, -1)
-    asks: int = 0
-    granted: bool = False
 
 
 @dataclass
@@ -101,6 +98,16 @@ class Cta:
     tensor: TensorMemory | None = None
 
 
+@dataclass
+class Budget:
+    """A `setmaxnreg` that warps of a warp group execute, wherever each is. lanes: that have come; granted: all did."""
+
+    wanted: int
+    grows: bool
+    lanes: Array
+    granted: bool = False
+
+
 class Gang:
     """Up to 128 threads that run together where they can. first: number of its first thread in the CTA.
 
@@ -124,6 +131,7 @@ class Gang:
         self.tensor = tensor
         self.strand = self.strands[0]
         self.budget = 0
+        self.asking: Budget | None = None
         self.impatience = 0
 
     # ------------------------------------------------------------ what instructions use
