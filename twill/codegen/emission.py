@@ -119,25 +119,28 @@ def emit_solved(
     (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
 
     Errors: NoTarget, and UnsupportedInKernel for an MMA that the target lacks, before anything is solved; those of
-    `solve` and of `twill.codegen.emit.emit`; BuildRejected if no room helps.
+    `solve` and of `twill.codegen.emit.emit`; BuildRejected if neither room helps nor what is slower.
     """
     target_of(machine).refuse(kernel.graph)
-    reserve, refused = 0, None
+    reserve, refused = 0, False
+    first: Schedule | None = None
     for _ in range(ATTEMPTS):
         try:
             schedule = solve_with_room(kernel.graph, machine, reserve, solve)
         except (exc.Infeasible, exc.BudgetExhausted):
-            if refused is None:
+            if not refused:
                 raise
-            break  # nothing that fits was found: what the compiler said is the answer
+            break  # nothing that fits was found
+        first = first or schedule
         try:
             return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
         except exc.BuildRejected as rejected:
-            refused = rejected
+            refused = True
             reserve += slack(schedule, machine) + missing(rejected, machine)
             notify(f"{rejected.message}: solving again with {reserve} registers of each thread kept free of tiles")
-    assert refused is not None
-    raise refused
+    assert first is not None
+    notify("no room helps: what is slower than what the compiler refused")
+    return emit(kernel.wired, kernel.specialization, first, machine, notify, kernel.order, cluster, record, True)
 
 
 def emit_scheduled(

@@ -72,10 +72,11 @@ def emit(
     order: Order = "chosen",
     cluster: int = 1,
     record: Recorder = unrecorded,
+    patient: bool = False,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
-    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
+    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. patient: whether slow ones are tried, too.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
@@ -99,7 +100,7 @@ def emit(
         if became.verdict.startswith(REFUSED):
             on_step(f"{became.candidate}: {became.verdict}")
 
-    return search(candidates(wired.program, schedule, machine), attempt, notify)
+    return search(candidates(wired.program, schedule, machine), attempt, notify, patient)
 
 
 def _emitted(

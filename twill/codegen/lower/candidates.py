@@ -147,11 +147,13 @@ def search(
     every: Sequence[LoweringCandidate],
     attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder = unrecorded,
+    patient: bool = False,
 ) -> Made:
     """What the first candidate that is not refused makes; the loop of all choices of lowering.
 
     attempt: what a candidate makes, or why not; it may raise CandidateRefused. record: gets what became of each
-    candidate, in order. Raises the last CandidateRefused if every candidate is refused.
+    candidate, in order. patient: those that are slower than what the compiler refused are tried, too; otherwise the
+    caller solves again first. Raises the last CandidateRefused if every candidate is refused.
     """
     last: exc.CandidateRefused | None = None
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
@@ -160,7 +162,7 @@ def search(
         if (candidate.ctas, candidate.ping_pong) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
-        if built is not None and candidate.cost > built.cost:
+        if built is not None and candidate.cost > built.cost and not patient:
             record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))
             continue
         try:

@@ -155,6 +155,8 @@ def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
             return f"{layout.text(made)} of {parent.rows}x{parent.columns}"
         case layout.Blocked(shape, run):
             return f"blocked {_by(shape)} by {run}"
+        case layout.Slice(parent):
+            return f"{layout.text(made)} of {_by(parent.shape)} by {parent.run}"
     return layout.text(made)
 
 
@@ -162,9 +164,13 @@ def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
     if r.accept("uniform"):
         return layout.Uniform()
     if r.accept("blocked"):
+        sliced = 1 if r.accept("rows") else 0 if r.accept("columns") else None
+        if sliced is not None:
+            r.expect("of")
         shape = _read_shape(r)
         r.expect("by")
-        return layout.Blocked(shape, read_int(r))
+        blocked = layout.Blocked(shape, read_int(r))
+        return blocked if sliced is None else layout.Slice(blocked, sliced)
     if r.accept("accumulator"):
         return _read_accumulator(r)
     parts = r.accept("parts")
