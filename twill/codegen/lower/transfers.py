@@ -57,14 +57,14 @@ class Transfers:
 
     def map(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMapSpec:
         """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
-        view = self.view(part)
+        view = self.view(part, at)
         together = self.together(part, buffer, at)
-        box = (*(1 for _ in self.starts(part)), *self.box(part, buffer, together, halves))
+        box = (*(1 for _ in view.sizes[: len(view.sizes) - len(part.access.axes)]), *self.box(part, buffer, together, halves))
         return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
 
-    def view(self, part: Part) -> TensorMapSpec:
+    def view(self, part: Part, at: Iteration) -> TensorMapSpec:
         """The tensor as the part's tensor map sees it, without boxes."""
-        outer = [stride for stride, _ in self.starts(part)]
+        outer = [stride for stride, _ in self.starts(part, at)]
         sizes: list[Expr | None] = [None for _ in outer]
         strides: list[Expr] = list(outer)
         for axis, _, _ in self.axes(part):
@@ -100,7 +100,7 @@ class Transfers:
         """How many neighbours one copy takes for a wider element: as many as make a vector's copies the fewest, if
         everything in the tensor map and the coordinates is known to be a multiple of them."""
         extents = [extent for _, extent, _ in self.axes(part)]
-        size, view = element_bytes(buffer.element), self.view(part)
+        size, view = element_bytes(buffer.element), self.view(part, at)
         if len(buffer.shape) != 1 or extents[-1] <= self.longest or view.sizes[-1] is None:
             return 1
         axis, _, before = self.axes(part)[-1]
@@ -114,7 +114,7 @@ class Transfers:
         """What the arguments are known to be multiples of."""
         return {a.name: a.divisibility for a in self.tiles.wired.program.arguments}
 
-    def starts(self, part: Part) -> list[tuple[Expr, Expr]]:
+    def starts(self, part: Part, at: Iteration) -> list[tuple[Expr, Expr]]:
         """(stride, coordinate) for each term of the constant that differs between program instances."""
         found = []
         for monomial, coefficient in part.access.constant.terms:
@@ -123,7 +123,7 @@ class Transfers:
             still = tuple(f for f in monomial if self.is_fixed(f[0]))
             moving = tuple(f for f in monomial if not self.is_fixed(f[0]))
             stride = self.at_launch.polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
-            found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), OUTSIDE)))
+            found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), at)))
         return found
 
     def fixed(self, term: tuple[tuple[tuple[int, int], ...], int]) -> bool:
@@ -142,7 +142,7 @@ class Transfers:
         extents = [extent for _, extent, _ in self.axes(part)]
         box = self.box(part, buffer, self.together(part, buffer, at), halves)
         moving = [a for a, extent in enumerate(extents) if extent > 1]
-        first = [coordinate for _, coordinate in self.starts(part)]
+        first = [coordinate for _, coordinate in self.starts(part, at)]
         for corner in product(*(range(0, e, b) for e, b in zip(extents, box, strict=True))):
             coordinates = list(first)
             for (axis, _, before), c in zip(self.axes(part), corner, strict=True):
