@@ -76,7 +76,8 @@ def emit(
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
-    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. patient: whether slow ones are tried, too.
+    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
+    patient: whether slow ones are tried, too.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.

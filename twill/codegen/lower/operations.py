@@ -314,7 +314,7 @@ class LoweringScope:
     def data(self, cell: int, source: Source, transposed: bool, wanted: Layout) -> int:
         """A value that some task makes: from its ring slot, or its variable."""
         slot, line = self.slot(source), self.flat.steps[source.step].op.line
-        if slot is not None:
+        if slot is not None and not self.loads_itself(source):
             made = self.temporary(source.cell, wanted)
             self.made.append(LoadShared(slot, made, transposed, line=line))
             return made
@@ -324,6 +324,11 @@ class LoweringScope:
         made = self.temporary(source.cell, wanted)
         self.made += self.moved(found, made, transposed, line)
         return made
+
+    def loads_itself(self, source: Source) -> bool:
+        """Whether the group has a tile of straight-line code in registers, beside the slot that its MMAs read."""
+        task = self.plan.tasks[self.plan.place_of(source)]
+        return task.node.kind == "load" and task.region not in self.plan.loops and self.tools.group in task.groups
 
     def pure(self, cell: int, layout: Layout) -> int:
         """Index arithmetic, made here for the iteration at hand, in that layout."""
@@ -374,8 +379,9 @@ def outside(tools: Tools, block: int, made: list[Stmt]) -> LoweringScope:
         return tools.registers.of((source.step, source.block))
 
     def slot(source: Source) -> SlotRef | None:
-        ring = tools.rings.by_place.get(tools.plan.place_of(source))
-        if ring is None or not ring.held:
+        place = tools.plan.place_of(source)
+        ring = tools.rings.by_place.get(place)
+        if ring is None or not ring.held or source.step != tools.plan.tasks[place].steps[-1]:
             return None
         return SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
 

@@ -59,7 +59,10 @@ class Transfers:
         """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
         view = self.view(part, at)
         together = self.together(part, buffer, at)
-        box = (*(1 for _ in view.sizes[: len(view.sizes) - len(part.access.axes)]), *self.box(part, buffer, together, halves))
+        box = (
+            *(1 for _ in view.sizes[: len(view.sizes) - len(part.access.axes)]),
+            *self.box(part, buffer, together, halves),
+        )
         return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
 
     def view(self, part: Part, at: Iteration) -> TensorMapSpec:

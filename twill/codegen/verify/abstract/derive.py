@@ -16,8 +16,9 @@ LARGEST = 1 << 26  # elements of a tensor
 def derived_problem(program: TileProgram) -> ProblemTable:
     """Every integer argument is a size of its own; tensors are as large as what is accessed.
 
-    Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis 0 of the grid has three
-    program instances, the others one. Shapes of descriptors follow from what is accessed, see `shapes`.
+    Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis
+    0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
+    `shapes`.
     """
     strides = _strides(program)
     sizes = {
@@ -68,7 +69,9 @@ def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int 
                 continue
             low, high = scout.constants[op.id]
             for axis, (first, end) in zip(op.access.axes, spans, strict=True):
-                low, high = (edge + number * scout.number(axis.stride) for edge, number in ((low, first), (high, end - 1)))
+                low, high = (
+                    edge + number * scout.number(axis.stride) for edge, number in ((low, first), (high, end - 1))
+                )
             if low < 0 or (op.access.base not in case.shapes and high >= LARGEST):
                 return True
     return False
