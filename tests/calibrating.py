@@ -104,5 +104,5 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, **given: Any) -> FakeGpu:
     install(monkeypatch, fake)
     namespace = fake.namespace()
     monkeypatch.setattr(workbench, "bindings", lambda: namespace)
-    monkeypatch.setattr(workbench, "driver_version", lambda: "580.1")
+    monkeypatch.setattr("twill.calibrate.calibrate.driver_version", lambda: "580.1")
     return fake

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cuda.bindings import driver as real
 
-from twill.runtime import device, driver, launch, module, plan, tensor_map, workspace
+from twill.runtime import device, driver, interval, launch, module, plan, tensor_map, workspace
 
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
@@ -47,7 +47,9 @@ class Launch:
 class FakeDriver:
     """sizes: of the kernel's parameters, in bytes. moved: addresses that tensor maps were given; immovable: none is.
     capturing: streams that a graph is captured on. allocated: (device, bytes). mode: of captures, for this thread.
-    calls: what was asked of memory and streams."""
+    calls: what was asked of memory and streams. elapsed: microseconds that the GPU has worked; cost: of one launch of
+    an emitted kernel; behind: whether the GPU has not done yet what it was asked to; destroyed: streams that are
+    gone."""
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
@@ -63,12 +65,20 @@ class FakeDriver:
     mode: Any = real.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     pushed: list[int] = field(default_factory=list)
+    elapsed: float = 0.0
+    cost: float = 10.0
+    behind: bool = False
+    destroyed: set[int] = field(default_factory=set)
+    events: dict[int, float] = field(default_factory=dict)
 
     def namespace(self) -> Any:
         """What stands for `cuda.bindings.driver`."""
         functions = {name: getattr(self, name) for name in dir(self) if name.startswith("cu")}
         types = {name: getattr(real, name) for name in dir(real) if name.startswith("CU") or name.startswith("cuu")}
         return SimpleNamespace(**types, **functions)
+
+    def cuDriverGetVersion(self) -> tuple[Code, int]:
+        return OK, 13000
 
     def cuCtxGetDevice(self) -> tuple[Code, int]:
         return OK, self.current
@@ -155,6 +165,28 @@ class FakeDriver:
         self.calls.append(("destroy", stream))
         return (OK,)
 
+    def cuEventCreate(self, flags: int) -> tuple[Code, int]:
+        handle = len(self.calls)
+        self.calls.append(("event", handle))
+        return OK, handle
+
+    def cuEventRecord(self, event: int, stream: int) -> tuple[Code]:
+        if stream in self.destroyed:
+            return (Code(400),)
+        self.calls.append(("record", event, stream, self.mode))
+        self.events[event] = self.elapsed
+        return (OK,)
+
+    def cuEventQuery(self, event: int) -> tuple[Code]:
+        return (Code(real.CUresult.CUDA_ERROR_NOT_READY if self.behind else 0),)
+
+    def cuEventElapsedTime(self, first: int, last: int) -> tuple[Code, float]:
+        return OK, (self.events[last] - self.events[first]) / 1000
+
+    def cuEventDestroy(self, event: int) -> tuple[Code]:
+        del self.events[event]
+        return (OK,)
+
     def cuLaunchKernelEx(self, config: Any, kernel: int, parameters: int, extra: int) -> tuple[Code]:
         pointers = (ctypes.c_void_p * len(self.sizes)).from_address(parameters)
         values = tuple(ctypes.string_at(address or 0, size) for address, size in zip(pointers, self.sizes, strict=True))
@@ -164,6 +196,7 @@ class FakeDriver:
         for attribute in config.attrs if config.numAttrs else ():
             dims = attribute.value.clusterDim
             cluster = (dims.x, dims.y, dims.z)
+        self.elapsed += self.cost
         self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream), values, cluster))
         return (OK,)
 
@@ -171,7 +204,7 @@ class FakeDriver:
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Every module of the runtime talks to `fake`; nothing is remembered from another."""
     namespace = fake.namespace()
-    for user in (driver, device, module, launch, plan, tensor_map, workspace):
+    for user in (driver, device, interval, module, launch, plan, tensor_map, workspace):
         monkeypatch.setattr(user, "bindings", lambda: namespace)
     forget()
     return fake
@@ -179,8 +212,8 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
 
 def forget() -> None:
     """The runtime remembers nothing of a driver."""
-    for remembered in (device.device, module.prepare, module._attribute, tensor_map.encode, driver._primary_context,
-                       workspace.zeros):  # fmt: skip
+    kept = (device.device, device.driver_version, module.prepare, module._attribute, tensor_map.encode)
+    for remembered in (*kept, driver._primary_context, workspace.zeros):
         remembered.cache_clear()
 
 

@@ -7,20 +7,6 @@ import triton.language as tl
 
 
 @triton.jit
-def rows(a_desc, b_desc, c_desc, Bias, Sums, K, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """C = A B + bias for each row, and the sums of C's rows for each tile of columns."""
-    row = tl.program_id(0) * ROWS
-    column = tl.program_id(1) * COLUMNS
-    acc = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for k in range(0, K, 64):
-        acc = tl.dot(a_desc.load([row, k]), b_desc.load([k, column]), acc)
-    offs = row + tl.arange(0, ROWS)
-    c = acc + tl.load(Bias + offs)[:, None]
-    c_desc.store([row, column], c.to(tl.bfloat16))
-    tl.store(Sums + column * 1024 + offs, tl.sum(c, 1))
-
-
-@triton.jit
 def numbered(a_desc, b_desc, c_desc, K, ROWS: tl.constexpr, COLUMNS: tl.constexpr, HOW: tl.constexpr):
     """C = A B + something made of row numbers: HOW says of which."""
     pid = tl.program_id(0)

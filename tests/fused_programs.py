@@ -1,6 +1,6 @@
-"""Kernels whose program instances are fused: small tile programs, and examples with kept schedules.
+"""Schedules that fuse program instances: examples with kept ones, and kernels that are told apart.
 
-`python -m tests.fused_programs` solves the kept schedules anew; takes a minute.
+They are solved, drawn and compared, not emitted. `python -m tests.fused_programs` solves the kept schedules anew.
 """
 
 from __future__ import annotations
@@ -12,43 +12,23 @@ from pathlib import Path
 
 from tests.conftest import GOLDEN
 from tests.golden_schedules import machine
-from tests.kernels import H100
 from twill import exc
-from twill.codegen.emission import Extracted, emit_solved, extract, refuse_foreign
-from twill.codegen.lowering import lower
-from twill.codegen.warp.program import WarpProgram
-from twill.graph.build import dependence_graph
+from twill.codegen.emission import Extracted, extract, refuse_foreign
 from twill.graph.dependence import DependenceGraph
-from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
-from twill.tile.program import TileProgram
 
 FILE = str(Path(__file__).with_name("fused_kernels.py"))
 DESCRIPTORS = tuple(f"{name}_desc=tensordesc<bf16[64, 64]>" for name in "abc")
 TILES = ("ROWS=64", "COLUMNS=64")
 
 
-@cache
-def rows() -> TileProgram:
-    """C = A B + bias in tiles of 64 x 64, one row of tiles for each index of axis 0, and the sums of C's rows."""
-    sig = (*DESCRIPTORS, "Bias=*fp32", "Sums=*fp32", "K=i32:16")
-    return extract(f"{FILE}::rows", sig=sig, const=TILES).program
-
-
 def told(kernel: str, how: str) -> DependenceGraph:
     """Another kernel of that file, in one of its ways."""
     sig = (*DESCRIPTORS, *(("Count=*i32",) if kernel == "counting" else ()), "K=i32:16")
     return extract(f"{FILE}::{kernel}", sig=sig, const=(*TILES, f"HOW='{how}'")).graph
-
-
-def fused(program: TileProgram, count: int) -> WarpProgram:
-    """`count` instances of a program with one row block, fused, scheduled by the list scheduler."""
-    schedule = solve(dependence_graph(program), H100, SolveOptions(strategy="heuristic", blocks=count))
-    assert (schedule.cooperation.split, schedule.cooperation.fuse) == (1, count)
-    return lower(program, schedule, H100)
 
 
 @dataclass(frozen=True)
@@ -93,16 +73,11 @@ def schedule(name: str) -> Schedule:
 def main() -> int:
     """Solve all of them."""
     for name, one in KEPT.items():
-
-        def solved(graph: DependenceGraph, on: Machine, ii: int | None = one.ii) -> Schedule:
-            try:
-                return solve(graph, on, SolveOptions(budget=60.0, blocks=2, ii=ii))
-            except exc.BudgetExhausted as ended:
-                if not isinstance(ended.schedule, Schedule):
-                    raise
-                return ended.schedule
-
-        found = emit_solved(kernel(name), machine(), solved).schedule
+        try:
+            found = solve(kernel(name).graph, machine(), SolveOptions(budget=60.0, blocks=2, ii=one.ii))
+        except exc.BudgetExhausted as ended:
+            assert isinstance(ended.schedule, Schedule)
+            found = ended.schedule
         (GOLDEN / "fused" / f"{name}.json").write_text(found.canonical() + "\n", encoding="utf-8")
         print(f"{name}: I = {found.ii}, {found.cooperation.fuse} instances fused", flush=True)
     return 0

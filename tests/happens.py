@@ -99,7 +99,7 @@ class History:
     steps: dict[int, list[Step]]
     clocks: dict[Thread, Clock] = field(default_factory=dict)
     arrived: dict[Phase, int] = field(default_factory=dict)
-    scheduler_ring: dict[Phase, Clock] = field(default_factory=dict)  # what arrivals of a phase know
+    published: dict[Phase, Clock] = field(default_factory=dict)  # what arrivals of a phase know
     done: dict[Phase, Clock] = field(default_factory=dict)  # of complete phases
     loads: dict[Phase, int] = field(default_factory=dict)  # still to be issued
     arrivals: list[tuple[Phase, Thread, Clock, Clock]] = field(default_factory=list)  # with what was known, and learnt
@@ -161,8 +161,8 @@ class History:
             case TmaLoad():
                 phase = ("full", step.ring, step.slot, step.number)
                 self.access(step, elected, "tma", (("landed", step.ring, step.slot), step.number + 1))
-                self.scheduler_ring.setdefault(phase, {})
-                join(self.scheduler_ring[phase], self.clocks[elected[0]])
+                self.published.setdefault(phase, {})
+                join(self.published[phase], self.clocks[elected[0]])
                 self.loads[phase] -= 1
                 self.complete(phase)
             case TmaStore():
@@ -213,7 +213,7 @@ class History:
 
     def arrive(self, phase: Phase, count: int, threads: Iterable[Thread]) -> None:
         """Threads arrive on a barrier."""
-        listed = self.scheduler_ring.setdefault(phase, {})
+        listed = self.published.setdefault(phase, {})
         for thread in threads:
             join(listed, self.clocks[thread])
             self.arrivals.append((phase, thread, dict(self.clocks[thread]), dict(self.learnt[thread])))
@@ -226,7 +226,7 @@ class History:
         aref = self.program.arefs[ring]
         wanted = aref.full_count if side == "full" else aref.empty_count
         if self.arrived.get(phase, 0) == wanted and not (side == "full" and self.loads.get(phase, 0)):
-            self.done[phase] = {**self.scheduler_ring[phase], phase: 1}
+            self.done[phase] = {**self.published[phase], phase: 1}
             if side == "full":
                 self.done[phase]["landed", ring, slot] = number + 1
 
@@ -235,7 +235,7 @@ class History:
         number = self.named.get((group, barrier), 0)
         self.named[group, barrier] = number + 1
         phase: Phase = ("named", barrier, 0, number)
-        listed = self.scheduler_ring.setdefault(phase, {})
+        listed = self.published.setdefault(phase, {})
         for thread in self.threads(group):
             join(listed, self.clocks[thread])
             self.arrivals.append((phase, thread, dict(self.clocks[thread]), dict(self.learnt[thread])))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,6 +75,13 @@ def emitted(request: PrepareRequest) -> Prepared:
     return Prepared(request.key, "emitted", artifact=to_text(artifact(request.key, MANIFEST.text(), CODE)))
 
 
+@dataclass(eq=False)
+class Compiled:
+    """What Triton gives back, one for each variant."""
+
+    asm: dict[str, str] = field(default_factory=lambda: {"ttir": "the module"})
+
+
 @dataclass
 class World:
     """Triton and CUDA as tests have them. requests: what the helper was asked; answer: what it says (None: nothing).
@@ -91,6 +97,7 @@ class World:
     a: torch.Tensor = field(default_factory=lambda: torch.zeros(256, 64, dtype=torch.bfloat16))
     x: torch.Tensor = field(default_factory=lambda: torch.zeros(4096))
     gpu: int = 0
+    triton_cost: float = 10.0  # microseconds of one launch of Triton's
 
     @property
     def store(self) -> str:
@@ -103,7 +110,7 @@ class World:
 
     def jit(self, kernel: Any = scale, **options: Any) -> Any:
         """The kernel under twill.jit, its launches by Triton only noted."""
-        fast = twill.jit(kernel, **{"store": self.store, "budget": 10.0, **options})
+        fast = twill.jit(kernel, **{"store": self.store, "budget": 10.0, "prefer": "emitted", **options})
         inner = fast
         while not hasattr(inner, "twill_original"):
             inner = inner.fn
@@ -111,19 +118,29 @@ class World:
         return fast
 
     def note(self, original: Any) -> None:
+        compiled: dict[str, Compiled] = {}
+
         def run(*args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             if not warmup:
                 self.originals.append((grid, args, kwargs))
-            return SimpleNamespace(asm={"ttir": "the module"})
+                self.cuda.elapsed += self.triton_cost
+            *_, binder = original.device_caches[self.triton.device]
+            _, specialization, options = binder(*args, **kwargs)
+            return compiled.setdefault(f"{specialization} {options}", Compiled())
 
         original.__dict__["run"] = run
 
-    def call(self, fast: Any, grid: Any = (2,), **changed: Any) -> Any:
-        """One launch; changed: arguments that are not the usual ones."""
+    def arguments(self, **changed: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Of a call, by position and by name; changed: those that are not the usual ones."""
         given = {"a_desc": TensorDescriptor.from_tensor(self.a, [128, 64]), "x": self.x, "M": 256, "N": 64, "s": 0.5}
         given |= {"BLOCK": 128, **changed}
         first = [given.pop(name) for name in ("a_desc", "x", "M")]
-        return fast[grid](*first, **given)
+        return first, given
+
+    def call(self, fast: Any, grid: Any = (2,), **changed: Any) -> Any:
+        """One launch; changed: arguments that are not the usual ones."""
+        args, kwargs = self.arguments(**changed)
+        return fast[grid](*args, **kwargs)
 
     def key(self, **changed: Any) -> str:
         """The key of the variant that `call` is."""
@@ -163,7 +180,7 @@ def world(monkeypatch: pytest.MonkeyPatch, path: Path, log: pytest.LogCaptureFix
     monkeypatch.setattr(NOTES, "seen", set())
 
     class Helper:
-        def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None]) -> None:
+        def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None], launches: Any = None) -> None:
             made.requests.append(request)
             if made.answer is not None:
                 notify(made.answer(request))

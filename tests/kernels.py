@@ -13,7 +13,7 @@ from twill.graph.extract import extract
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.solve.pipeline import main_region
-from twill.tile.rewrite.pipeline import DEFAULT, Rewriting
+from twill.tile.rewrite.pipeline import DEFAULT, Allowed, Rewriting
 
 H100: Machine = load_machine("h100")
 B200: Machine = load_machine("b200")
@@ -22,7 +22,7 @@ B200: Machine = load_machine("b200")
 @cache
 def example(name: str, spec: str | None = None, rewriting: Rewriting = DEFAULT) -> DependenceGraph:
     """The dependence graph of `examples/<name>.py`."""
-    return extract(str(ROOT / "examples" / f"{name}.py"), spec, rewriting=rewriting)[1]
+    return extract(str(ROOT / "examples" / f"{name}.py"), spec, allowed=Allowed(rewriting))[1]
 
 
 def costed_example(

@@ -12,6 +12,7 @@ from typing import Any
 
 from tests import numeric_faults
 from tests.places import Edit, Place, block_of, edit, instead, move, other, places
+from tests.warp_programs import counting
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, add, subtract
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
@@ -253,7 +254,7 @@ def _of_the_whole(program: WarpProgram) -> Iterator[Mutant]:
         used = {n.axis for n in nodes(tuple(g.body for g in program.groups)) if isinstance(n, ProgramId)}
         for axis in used - {program.cluster.axis}:
             elsewhere = replace(program.cluster, axis=axis)
-            yield Mutant("cluster along another axis", None, f"{axis}", replace(program, cluster=elsewhere))
+            yield Mutant("cluster along another axis", None, f"{axis}", counting(replace(program, cluster=elsewhere)))
     for group in program.groups:
         for neighbour in program.groups:
             yield from _swapped(program, group, neighbour)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.printed_programs import arguments, compute, matrix, place, shared_bytes, symbol, tile_program
+from tests.warp_programs import counting
 from twill.codegen.warp.expression import Apply, Local, Number, ProgramId, multiply
 from twill.codegen.warp.layout import Accumulator, Along, Layout
 from twill.codegen.warp.program import (
@@ -75,7 +76,7 @@ def attention(groups: int = 2, keys: int = 128, masked: bool = True) -> WarpProg
     consumers = tuple(_consumer(program, g, groups, keys, trip, masked) for g in everyone)
     barriers = tuple(NamedBarrier(g, f"o_{g}", (g + 1,), 128) for g in range(groups))
     shared = shared_bytes(buffers, rings)
-    return WarpProgram(program, "h100", maps, buffers, rings, barriers, (load, *consumers), shared)
+    return counting(WarpProgram(program, "h100", maps, buffers, rings, barriers, (load, *consumers), shared))
 
 
 def _load(groups: int, keys: int, trip: Apply) -> WarpGroup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.warp_programs import counting
 from twill.codegen.print.cuda.elements import BYTES
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol, less, multiply
 from twill.codegen.warp.layout import Accumulator, Layout
@@ -100,7 +101,7 @@ def simple(kernel: str, args: Sequence[Argument], fragments: Sequence[tuple[str,
     group = WarpGroup(0, "compute", 128, 0, False, held, (), tuple(body))
     placed = place(buffers)
     program = tile_program(kernel, args)
-    return WarpProgram(program, "h100", (), placed, (), tuple(barriers), (group,), shared_bytes(placed, ()))
+    return counting(WarpProgram(program, "h100", (), placed, (), tuple(barriers), (group,), shared_bytes(placed, ())))
 
 
 def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
@@ -135,8 +136,8 @@ def gemm(groups: int = 2, columns: int = 128, depth: int = 4) -> WarpProgram:
                      (Pipeline("k", "step", trip, 0, (), loads, ()),))  # fmt: skip
     consumers = tuple(_gemm_consumer(g, groups, columns, trip) for g in everyone)
     barriers = tuple(NamedBarrier(g, f"c_{g}", (g + 1,), 128) for g in range(groups))
-    return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (load, *consumers),
-                       shared_bytes(buffers, (ring,)))  # fmt: skip
+    shared = shared_bytes(buffers, (ring,))
+    return counting(WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (load, *consumers), shared))
 
 
 def _gemm_consumer(g: int, groups: int, columns: int, trip: Expr) -> WarpGroup:

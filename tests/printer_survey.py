@@ -159,7 +159,7 @@ def can_be_passed(manifest: Manifest, launch: CheckedLaunch) -> bool:
 
 def work(program: WarpProgram, launch: CheckedLaunch) -> int:
     """Iterations of the longest loop times program instances, about."""
-    return prod(launch.grid) * (1 + most_iterations(program.program, launch, program.fused))
+    return prod(launch.grid) * (1 + most_iterations(program.program, launch))
 
 
 def ctas(launch: CheckedLaunch) -> int:

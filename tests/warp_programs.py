@@ -9,8 +9,11 @@ from itertools import count
 
 from tests.conftest import ROOT
 from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.tile_scheduler import tile_scheduler
+from twill.codegen.passes import unused_indices
 from twill.codegen.passes.cluster import clustered
 from twill.codegen.passes.dynamic_scheduler import with_tile_scheduler
+from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, Symbol, add, less, multiply, subtract
 from twill.codegen.warp.layout import Accumulator, Blocked
 from twill.codegen.warp.program import (
@@ -131,19 +134,30 @@ def gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
     made = tuple(_consumer(g, rows, wait, trip) for g in groups)
     barriers = tuple(NamedBarrier(g, f"epilogue {g}", (g,), 128) for g in groups)
     shared = DEPTH * slot + consumers * c_bytes + 1024
-    return WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (*made, producer), shared)
+    return counting(WarpProgram(program, "h100", maps, buffers, (ring,), barriers, (*made, producer), shared))
+
+
+def counting(program: WarpProgram) -> WarpProgram:
+    """The program, whose instances come in the order of the grid: of pairs in a cluster."""
+    return without_unused(tile_scheduler(cluster=program.cluster).of(program))
+
+
+def without_unused(program: WarpProgram) -> WarpProgram:
+    """The program without grid indices that no warp group asks for."""
+    return unused_indices.run(program, Choices(True, False, False, MOST_SHARED))
 
 
 def claiming(program: WarpProgram) -> WarpProgram:
     """The program with a dynamic order of its instances."""
+    program = tile_scheduler().of(program)
     memory = SharedMemoryPlan(
         program.program.file, [*program.buffers], [*program.arefs], [*program.maps], [*program.barriers]
     )
     taken = [cursor.id for group in program.groups for cursor in group.cursors]
-    groups, ring = with_tile_scheduler(program.groups, memory, count(max(taken) + 1))
+    groups, _ = with_tile_scheduler(program.groups, memory, count(max(taken) + 1))
     buffers, shared = memory.place(MOST_SHARED)
-    return replace(
-        program, buffers=buffers, arefs=tuple(memory.arefs), groups=tuple(groups), shared=shared, scheduler_ring=ring.id
+    return without_unused(
+        replace(program, buffers=buffers, arefs=tuple(memory.arefs), groups=tuple(groups), shared=shared)
     )
 
 
@@ -158,7 +172,7 @@ def clustered_gemm(consumers: int = 2, wait: int = 1) -> WarpProgram:
     together = replace(loads, steady=(acquire, expect, a, *halves, advance))
     producer = replace(alone.groups[consumers], body=tile(together))
     groups = clustered((*alone.groups[:consumers], producer), (ring,))
-    return replace(alone, arefs=(ring,), groups=tuple(groups), cluster=Cluster(0))
+    return counting(replace(alone, arefs=(ring,), groups=tuple(groups), cluster=Cluster(0)))
 
 
 def _consumer(group: int, rows: int, wait: int, trip: Expr) -> WarpGroup:
@@ -261,7 +275,7 @@ def registers() -> WarpProgram:
         WarpGroup(load, "load", 128, 40, True, (), (Cursor(3, "b", 1),), tile(loop(fetch))),
     )  # fmt: skip
     maps = (tensor_map(program, 0, "b_desc", (64, 64)),)
-    return WarpProgram(program, "h100", maps, buffers, rings, (), groups, depth * (a_bytes + b_bytes) + 1024)
+    return counting(WarpProgram(program, "h100", maps, buffers, rings, (), groups, depth * (a_bytes + b_bytes) + 1024))
 
 
 @cache

@@ -4,7 +4,7 @@
 
     fast = twill.jit(kernel)
     fast[grid](...)                     # as kernel[grid](...), emitted where there is a schedule
-    print(twill.explain_fallback(fast))
+    print(twill.explain(fast))          # what ran as what, and why
 
 Importing this loads nothing; the first use of a name does (docs/jit.md).
 """
@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twill.runtime.jit import explain_fallback, jit
+    from twill.runtime.jit import explain, explain_fallback, jit
 
-__all__ = ["explain_fallback", "jit"]
+__all__ = ["explain", "explain_fallback", "jit"]
 
 
 def __getattr__(name: str) -> Any:

@@ -51,6 +51,27 @@ def test_the_warp_program_is_printed_without_a_compiler(
     assert capsys.readouterr().out == (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
 
 
+def test_a_program_is_printed_behind_each_pass_and_an_unknown_pass_is_refused_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["emit", "--passes"])
+    listed = capsys.readouterr().out
+    full = Example("examples/attention.py", "full")
+    words = ["emit", full.file, "--spec", full.spec, *GIVEN, "--schedule", str(full.path), "--dump-after"]
+    for name, first, conditional in (
+        ("extracted", "kernel attention spec full ", False),
+        ("conditional-rescale", "kernel attention spec full ", True),
+        ("lowering", "warp program attention full for", True),
+    ):
+        assert main([*words, name]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith(first) and ("slack=8.0" in said) == conditional and name in listed
+    assert main([*words, "gather"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no pass `gather`" in told and "loop-fusion" in told and "placement" in told
+
+
 def test_why_lists_every_choice_with_its_predicted_cost_and_what_became_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -95,12 +116,11 @@ def test_the_order_of_instances_is_the_one_that_is_asked_for(capsys: pytest.Capt
     words = ["emit", GEMM.file, "--spec", GEMM.spec, *GIVEN, "--schedule", str(GEMM.path), "--ir"]
     for order in ("dynamic", "static"):
         assert main([*words, "--order", order]) == 0
-        assert ("instances are claimed one by one" in capsys.readouterr().out) == (order == "dynamic")
+        assert ("fetch instance" in capsys.readouterr().out) == (order == "dynamic")
 
 
-@pytest.mark.parametrize("words", [[], ["--fuse"]])
-def test_program_instances_are_fused_only_if_asked(
-    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_schedule_for_emission_fuses_no_program_instances(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[SolveOptions] = []
 
@@ -109,19 +129,17 @@ def test_program_instances_are_fused_only_if_asked(
         return schedule(GEMM)
 
     monkeypatch.setattr(pipeline, "solve", solve)
-    assert main(["emit", "examples/gemm.py", *GIVEN, "--ir", *words]) == 0
-    assert [options.fuse for options in asked] == [bool(words)]
+    assert main(["emit", "examples/gemm.py", *GIVEN, "--ir"]) == 0
+    assert [options.fuse for options in asked] == [False]
 
 
-def test_a_schedule_that_fuses_instances_is_emitted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_schedule_that_fuses_instances_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     one = KEPT["attention"]
     words = [part for sig in one.sig for part in ("--sig", sig)] + [part for c in one.const for part in ("--const", c)]
     path = GOLDEN / "fused" / "attention.json"
-    assert (
-        main(["emit", f"examples/{one.file}.py", *GIVEN, "--spec", one.spec, *words, "--schedule", str(path), "--ir"])
-        == 0
-    )
-    assert capsys.readouterr().out == (GOLDEN / "fused" / "attention.txt").read_text()
+    words += ["--spec", one.spec, "--schedule", str(path), "--ir"]
+    assert main(["emit", f"examples/{one.file}.py", *GIVEN, *words]) == 2
+    assert "the schedule fuses 2 program instances, which is not emitted" in capsys.readouterr().err
 
 
 def test_a_schedule_that_is_not_proven_is_emitted_all_the_same(

@@ -48,7 +48,7 @@ def softmax(strict: bool) -> WarpProgram:
         p.argument(name, f"ptr:{element}")
     arguments = (*written.arguments, *p.arguments)
     program = replace(written, arguments=arguments, values=tuple(p.values), strict=strict)
-    return lowered(program if strict else rescale_conditionally(program).program)
+    return lowered(program if strict else rescale_conditionally(program))
 
 
 def test_what_is_done_to_attention_is_listed_with_its_lines() -> None:

@@ -19,6 +19,7 @@ from twill.kernel.specialization import Specialization
 from twill.kernel.ttir import constants_of
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.interpret import sequential
+from twill.tile.launch_grid import instance_case
 from twill.tile.program import TileProgram
 from twill.tile.translate.translate import tile_program
 
@@ -86,7 +87,7 @@ def aligned(array: Array) -> Array:
 def by_twill(program: TileProgram, case: Case, data: dict[str, Array]) -> dict[str, Array]:
     """The arrays as the tile program leaves them."""
     scalars = {**case.scalars, **sequential.descriptor_scalars(program, case.shapes)}
-    sequential.run(program, case.grid, data, scalars)
+    sequential.run(program, instance_case(program, case).grid, data, scalars)
     return data
 
 

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
+from unittest import mock
 
 import torch
 import triton
@@ -31,6 +32,7 @@ from tests.gpu.jit_broken import broken
 from tests.gpu.jit_calls import ROOT, calls
 from tests.gpu.jit_services import SERVICES
 from tests.gpu.jit_watch import Watched, like_triton, new_stream, until_emitted
+from twill.runtime.plan import LaunchPlan
 
 SECONDS = 150.0  # of one scenario
 
@@ -114,6 +116,38 @@ def autotuned(store: str) -> Iterator[str]:
             yield "" if call.error() < 0.01 else f"{name} an autotuner: wrong result"
             time.sleep(0.01)
         yield "" if inner.twill_dispatch.used else f"{name} an autotuner: not emitted"
+
+
+def compared(store: str) -> Iterator[str]:
+    """Both kernels in turns, results right all the time; then one of them alone; a slow emitted kernel is left."""
+    watched = Watched("gemm_pointers", prefer="faster")
+    call = jit_calls.gemm_pointers(2048, 1024, 4096)
+    yield until_emitted(watched, call)
+    for _ in range(40):
+        yield like_triton(call, lambda: call.launch(watched.fast))
+    said = twill.explain(watched.fast)
+    print("  " + said)
+    yield "" if "µs as Triton's" in said else "no verdict after 40 launches"
+    before = watched.triton
+    stays = [watched.emitted(call) for _ in range(10)]
+    yield (
+        "" if len(set(stays)) == 1 and watched.triton - before in (0, 10) else "launches change sides after the verdict"
+    )
+    slow, small = Watched("gemm_pointers", prefer="faster"), jit_calls.gemm_pointers()
+    launch, sleep = LaunchPlan._launch, getattr(torch.cuda, "_sleep")  # noqa: B009 (it has no types)
+
+    def sleeping(plan: LaunchPlan, stream: int) -> None:
+        sleep(2_000_000)
+        launch(plan, stream)
+
+    with mock.patch.object(LaunchPlan, "_launch", sleeping):
+        yield until_emitted(slow, small)
+        who = []
+        for _ in range(30):
+            who.append(slow.emitted(small))
+            torch.cuda.synchronize()
+        yield "" if not any(who[20:]) else f"a slow kernel is still launched: {who}"
+    print("  " + twill.explain(slow.fast))
 
 
 def graphs(store: str) -> Iterator[str]:
@@ -306,6 +340,7 @@ print("right", size)
 
 SCENARIOS: dict[str, Callable[[str], Iterator[str]]] = {
     "solved here": solved_here, "results": results, "guards": guards, "autotuned": autotuned, "CUDA graphs": graphs,
+    "compared": compared,
     "streams": streams, "devices": devices, "elsewhere": elsewhere, "threads": threads, "torch.compile": compiled,
     "require": required, "unedited": unedited,
     **{f"service {kind}": broken(kind) for kind in SERVICES},
@@ -378,6 +413,7 @@ def main(words: list[str]) -> int:
     what, store, *rest = words
     with contextlib.suppress(KeyError):
         del os.environ["TWILL_SERVER"]
+    os.environ["TWILL_JIT_PREFER"] = "emitted"  # the scenarios say where both kernels may run
     if what == "prepare":
         return prepare(store)
     if what == "case":

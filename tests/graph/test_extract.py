@@ -9,12 +9,12 @@ import pytest
 from twill.exc import TwillError
 from twill.graph.canonical import canonical_shape
 from twill.graph.extract import extract
-from twill.tile.rewrite.pipeline import Rewriting
+from twill.tile.rewrite.pipeline import Allowed, Rewriting
 
 
 @pytest.mark.parametrize(("rewriting", "loops"), [("masks", 2), ("all", 1)])
 def test_a_kernel_file_gives_its_program_and_its_graph(at_root: Path, rewriting: Rewriting, loops: int) -> None:
-    program, graph = extract("examples/attention.py::attention", "causal", rewriting=rewriting)
+    program, graph = extract("examples/attention.py::attention", "causal", allowed=Allowed(rewriting))
     assert (program.kernel, program.spec) == (graph.kernel, graph.spec) == ("attention", "causal")
     assert [region.kind for region in graph.regions].count("loop") == loops
 

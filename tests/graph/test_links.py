@@ -10,11 +10,12 @@ from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.graph.extract import extract
 from twill.graph.links import carried_links
+from twill.tile.rewrite.pipeline import Allowed
 
 
 def two_loops() -> DependenceGraph:
     """Causal attention as it is written."""
-    return extract(str(ROOT / "examples/attention.py"), "causal", rewriting="masks")[1]
+    return extract(str(ROOT / "examples/attention.py"), "causal", allowed=Allowed("masks"))[1]
 
 
 def loops(graph: DependenceGraph) -> list[Region]:

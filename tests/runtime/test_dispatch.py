@@ -27,7 +27,8 @@ def test_a_shifted_tensor_goes_to_triton_every_time_and_is_told_once(stored: Wor
     for _ in range(3):
         assert stored.call(fast, x=shifted) is not None
     assert (len(stored.originals), stored.cuda.launches) == (3, [])
-    stored.call(fast)
+    for _ in range(2):
+        stored.call(fast)  # the first one finds out that it is another variant
     assert len(stored.cuda.launches) == 1
 
 
@@ -309,7 +310,8 @@ def test_a_process_without_fusion_of_products_and_sums_runs_triton_s_kernel(
     assert (len(stored.originals), len(stored.cuda.launches)) == ((1, 0) if known else (0, 1))
     if known:
         assert "TRITON_DEFAULT_FP_FUSION" in twill.explain_fallback(fast)
-    stored.call(fast, enable_fp_fusion=True)  # the call decides over the default, and the force over the call
+    for _ in range(1 + known):
+        stored.call(fast, enable_fp_fusion=True)  # the call decides over the default, and the force over the call
     forced = known and "FORCE" in name
     assert len(stored.cuda.launches) == (0 if forced else 1 if known else 2)
 
@@ -334,3 +336,66 @@ def test_a_slow_look_up_of_one_variant_does_not_hold_another(stored: World, monk
     assert first.is_alive()
     go.set()
     first.join()
+
+
+# ---------------------------------------------------------------- launches that stay with Triton
+
+
+def not_asked(*_: Any) -> Any:
+    raise AssertionError("the binder ran for Twill, too")
+
+
+@pytest.mark.parametrize("when", ["refused", "being prepared"])
+def test_a_launch_that_stays_with_triton_is_bound_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    if when == "refused":
+        world.answer = lambda request: Prepared(request.key, "unsupported", "scale.py:3: no scans")
+    fast = world.jit(policy="solve")
+    for _ in range(2):
+        world.call(fast)
+        (known,) = fast.twill_dispatch.variants.known.values()
+        assert known.inquiry.over.wait(10) and (when != "refused" or known.shelf.settled.wait(10))
+    world.call(fast)
+    monkeypatch.setattr(fast.twill_dispatch, "ask", not_asked)
+    for _ in range(3):
+        world.call(fast)
+    args, kwargs = world.arguments()
+    fast.run(*args, grid=(2,), warmup=False, **kwargs)  # as an autotuner does
+    assert (len(world.originals), world.cuda.launches) == (7, [])
+
+
+def test_a_new_variant_is_looked_into_though_all_others_stay_with_triton(stored: World) -> None:
+    fast = stored.jit()
+    for number in (1, 2):
+        for _ in range(3):
+            stored.call(fast, s=number)  # a number where the emitted kernel takes a float
+    assert (len(stored.originals), stored.cuda.launches) == (6, [])
+    launched = [stored.call(fast) for _ in range(3)]
+    assert [one is None for one in launched] == [False, True, True]
+
+
+def test_a_kernel_that_can_never_be_emitted_is_handed_over_untouched(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = world.jit(policy="off")
+    assert world.call(fast) is not None
+    for name in ("launch", "look"):
+        monkeypatch.setattr(fast.twill_dispatch, name, not_asked)
+    assert world.call(fast) is not None
+    assert len(world.originals) == 2
+
+
+def test_beside_an_emitted_variant_the_calls_of_another_are_recognized(
+    stored: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = stored.jit()
+    other = torch.zeros(4096).half()
+    for _ in range(3):
+        stored.call(fast)
+        stored.call(fast, x=other)
+        assert all(known.shelf.settled.wait(10) for known in fast.twill_dispatch.variants.known.values())
+    monkeypatch.setattr(fast.twill_dispatch, "ask", not_asked)
+    for x in (other, other.clone(), torch.zeros(4096).half()):  # wherever they lie
+        assert stored.call(fast, x=x) is not None
+    assert stored.call(fast) is None

@@ -100,17 +100,19 @@ def test_the_child_has_a_helper_of_its_own_and_leaves_the_parent_s_alone() -> No
     rest = "REST = {'state': 'missing', 'reason': 'r', 'notes': [], 'artifact': ''}\n"
     helper = Helper((sys.executable, "-c", rest + code))
     first = answered(helper)
-    process = helper.process
+    (worker,) = helper.workers
+    process = worker.process
     assert process is not None
 
     def ask() -> object:
         answer = answered(helper)
-        assert helper.process is not None and helper.process.pid != process.pid
+        (mine,) = helper.workers
+        assert mine.process is not None and mine.process.pid != process.pid
         helper.end()
         return answer
 
     assert forked(ask) == repr(first)
-    assert process.poll() is None and answered(helper) == first and helper.process is process
+    assert process.poll() is None and answered(helper) == first and worker.process is process
     helper.end()
 
 

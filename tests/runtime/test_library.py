@@ -32,7 +32,9 @@ class Played(Helper):
         self.answers = answers
         self.asked: list[PrepareRequest] = []
 
-    def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None]) -> None:
+    def ask(
+        self, request: PrepareRequest, notify: Callable[[Prepared], None], launches: Callable[[], int] = lambda: 0
+    ) -> None:
         self.asked.append(request)
         notify(self.answers[request.key])
 

@@ -14,6 +14,7 @@ from tests.tile_programs import Programs
 from twill.exc import BadPin, BudgetExhausted, Infeasible, NothingToSchedule, StrategyOption
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
+from twill.graph.extract import extract
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule, ScheduledOp
 from twill.solve.pipeline import Report, SolveOptions, main_region, schedulable, solve, solve_top
@@ -398,3 +399,14 @@ def test_the_best_few_are_as_good_as_the_best_and_different() -> None:
     assert top.all == (len(top.schedules) < 3)
     with pytest.raises(StrategyOption):
         solve_top(graph, machine, 2, SolveOptions(strategy="heuristic"))
+
+
+def test_the_least_i_of_a_product_in_parts_is_found_and_proven_at_once() -> None:
+    """Six products of two row blocks, which keep the tensor core busy all the time. Without a question about the 33
+    instructions: of these, two minutes prove nothing."""
+    graph = extract("tests/part_kernels.py", "tf32x3")[1]
+    schedule = solve(graph, H100, SolveOptions(blocks=2, fuse=False, budget=120.0))
+    assert (schedule.ii, schedule.certificate.optimal, schedule.objective.proven) == (2 * 6 * 128, True, ("ii",))
+    assert schedule.ii == schedule.certificate.bounds.best
+    assert [step.solver for step in schedule.certificate.steps][-1] == "parts of products together"
+    assert check(schedule, H100) == ()

@@ -25,6 +25,7 @@ from twill.smt.outcome import Outcome
 from twill.solve.assemble import Solved, assemble
 from twill.solve.pipeline import SolveOptions, solve
 from twill.solve.strategies import Baseline, schedule_loop
+from twill.tile.rewrite.pipeline import Allowed
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
@@ -133,7 +134,7 @@ def test_only_the_paper_normalizes_unasked() -> None:
 @pytest.mark.usefixtures("at_root")
 @pytest.mark.parametrize("strategy", BASELINES)
 def test_every_loop_of_a_kernel_gets_the_strategy_and_the_document_says_so(strategy: Strategy) -> None:
-    _, kernel = extract("examples/attention.py", "causal", rewriting="masks")
+    _, kernel = extract("examples/attention.py", "causal", allowed=Allowed("masks"))
     made = solve(kernel, load_machine("h100"), SolveOptions(strategy=strategy))
     assert made.strategy == strategy
     assert len(made.loops) == 2

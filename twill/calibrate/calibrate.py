@@ -17,10 +17,11 @@ from twill.calibrate.measure import REPEATS, measure
 from twill.calibrate.probe import Probe, Sample
 from twill.calibrate.probes import CLOCK, PROBES
 from twill.calibrate.recording import Measurement, MeasurementPlace, Recording, read_recording
-from twill.calibrate.workbench import Build, Workbench, driver_version, opened, source_digest
+from twill.calibrate.workbench import Build, Workbench, opened, source_digest
 from twill.machine.description import Figure, Machine
 from twill.machine.file import load_machine, machine_path
 from twill.machine.names import list_machines
+from twill.runtime.device import driver_version
 from twill.toml.table import read_toml
 
 CITED = "calibrate"  # the key of [sources]

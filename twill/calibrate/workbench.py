@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from twill import exc
@@ -167,13 +166,3 @@ def shapes() -> Iterator[WgmmaShape]:
         other: Operand = "f16" if dtype == "f16" else "tf32" if dtype == "tf32" else "e5m2"
         for n in COLUMNS[-2:]:
             yield WgmmaShape(other, other, n)
-
-
-def driver_version() -> str:
-    """As the kernel module says ("580.95.05"), else the CUDA version that the driver speaks."""
-    try:
-        words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
-        return next(word for word in words if word.count(".") >= 1 and word.replace(".", "").isdigit())
-    except (OSError, StopIteration):
-        version = int(call("cuDriverGetVersion"))
-        return f"for CUDA {version // 1000}.{version % 1000 // 10}"

@@ -158,10 +158,15 @@ def add_emit(commands: Commands) -> None:
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
     one.add_argument("--ir", action="store_true", help="print the warp program")
     one.add_argument("--execute", action="store_true", help="run the PTX on the CPU first, and refuse what is wrong")
-    text = "print the warp program as it is behind a pass; nothing is compiled"
+    text = "print the tile program or the warp program behind a pass; nothing is compiled"
     one.add_argument("--dump-after", metavar="PASS", help=text)
     one.add_argument("--why", action="store_true", help="print what was chosen among, and why: cooperations, lowerings")
-    one.add_argument("--passes", action=emit.ListPasses, nargs=0, help="list the passes, in order, and end")
+    one.add_argument(
+        "--passes",
+        action=emit.ListPasses,
+        nargs=0,
+        help="list the passes over tile programs and warp programs, in order, and end",
+    )
     one.add_argument(
         "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that load tiles together: 1 or 2 (1)"
     )

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
     from twill.codegen.lower.candidates import Attempt, Recorder
+    from twill.codegen.passes.pipeline import Pass
     from twill.codegen.warp.program import WarpProgram
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
+    from twill.tile.rewrite.pipeline import Rewrite
 
 
 def emit(arguments: Namespace) -> int:
@@ -30,9 +32,9 @@ def emit(arguments: Namespace) -> int:
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.cli.solve import say_promises
-    from twill.codegen.emission import extract
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
+    from twill.tile.text import program_text
 
     shown = arguments.ir or arguments.why or arguments.dump_after is not None
     if arguments.out is None and not shown and not arguments.execute:
@@ -43,10 +45,10 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     target = target_of(machine)
-    conditional = not arguments.no_conditional_rescale
-    sig, const = tuple(arguments.sig), tuple(arguments.const)
-    directed = (conditional, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
-    kernel = extract(arguments.kernel, arguments.spec, sig, const, *directed)
+    kernel = extracted_as(arguments)
+    if arguments.dump_after in kernel.behind:
+        sys.stdout.write(program_text(kernel.behind[arguments.dump_after]))
+        return codes.SOLVED
     target.refuse(kernel.graph)
     say_promises(kernel.program)
     if arguments.tuned:
@@ -119,25 +121,42 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     """The kernel with the tiles that a tuning found best; its schedule and clusters are given from now on. Errors:
     NotTuned."""
     from twill.cli import tune_store
-    from twill.codegen.emission import extract
 
     found = tune_store.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
-    conditional = not arguments.no_conditional_rescale
-    directed = (conditional, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
-    again = extract(arguments.kernel, arguments.spec, sig, const, *directed)
     cluster = max(arguments.cluster, found.won.cluster)
-    return again, Namespace(**{**vars(arguments), "schedule": found.schedule, "cluster": cluster})
+    won = {"sig": sig, "const": const, "schedule": found.schedule, "cluster": cluster}
+    again = Namespace(**{**vars(arguments), **won})
+    return extracted_as(again), again
+
+
+def extracted_as(arguments: Namespace) -> Extracted:
+    """The kernel that the arguments name, rewritten as they allow."""
+    from twill.codegen.emission import extract
+    from twill.tile.rewrite.pipeline import Allowed
+
+    return extract(
+        arguments.kernel,
+        arguments.spec,
+        tuple(arguments.sig),
+        tuple(arguments.const),
+        Allowed(arguments.rewrite, conditional=not arguments.no_conditional_rescale),
+        arguments.order,
+        strict=arguments.strict_math,
+        fp_fusion=not arguments.no_fp_fusion,
+    )
 
 
 def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     """The warp program's text, behind the pass of --dump-after or all of them, or with --why what was chosen among;
     nothing is compiled, so no compiler is needed."""
     from twill.codegen.emission import refuse_foreign
+    from twill.codegen.lowerable import refuse_unlowerable
     from twill.codegen.lowering import lower
     from twill.codegen.warp.text import text
 
     if arguments.schedule is None:
+        refuse_unlowerable(kernel.wired, machine)
         schedule = solved(kernel.graph, machine, arguments)
     else:
         schedule = given(arguments)
@@ -156,9 +175,11 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
 def refuse_unknown(name: str) -> None:
     """Raises UnknownPass unless a program can be looked at behind `name`."""
     from twill import exc
-    from twill.codegen.passes.pipeline import LOWERING, PIPELINE
+    from twill.codegen.passes import pipeline as passes
+    from twill.tile.rewrite import pipeline as rewrites
 
-    known = (LOWERING, *(step.name for step in PIPELINE))
+    steps = (*rewrites.PIPELINE, *passes.PIPELINE)
+    known = (rewrites.EXTRACTED, passes.LOWERING, *(step.name for step in steps))
     if name not in known:
         raise exc.UnknownPass(name, known)
 
@@ -168,10 +189,17 @@ class ListPasses(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *given: object, **named: object) -> None:
         """As argparse calls it."""
-        from twill.codegen.passes.pipeline import PIPELINE
+        from twill.codegen.passes import pipeline as passes
+        from twill.tile.rewrite import pipeline as rewrites
 
-        for step in PIPELINE:
-            print(f"{step.name}\n  needs: {step.needs}\n  gives: {step.promises}")
+        listed: tuple[tuple[str, str, tuple[Rewrite | Pass, ...]], ...] = (
+            ("tile programs", rewrites.EXTRACTED, rewrites.PIPELINE),
+            ("warp programs", passes.LOWERING, passes.PIPELINE),
+        )
+        for what, first, steps in listed:
+            print(f"passes over {what}, in order, behind `{first}`:")
+            for step in steps:
+                print(f"  {step.name}\n    needs: {step.needs}\n    gives: {step.promises}")
         parser.exit()
 
 
@@ -191,7 +219,7 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
     from twill.exc import BudgetExhausted
     from twill.schedule.document import Schedule
 
-    options = replace(solve.options_of(arguments), fuse=arguments.fuse)
+    options = replace(solve.options_of(arguments), fuse=False)
     with store_lookup.opened(arguments) as store:
         try:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)

@@ -7,15 +7,18 @@ user's program is run for it. The process ends with its input.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from twill.runtime.library import path_of
 from twill.runtime.request import Prepared, PrepareRequest, State, read_request
 
 if TYPE_CHECKING:
@@ -87,15 +90,58 @@ def emitted(request: PrepareRequest) -> Prepared:
 
     machine = load_machine(request.machine)
     store = opened(request.store, request.server)
+    with alone(request):
+        there = made_meanwhile(store, request)
+        if there is not None:
+            return there
+        try:
+            kernel = extracted(request)
+            emission: Emission = emit_solved(kernel, machine, solver(store, request))
+        except TwillError as error:
+            if final(error):
+                keep_artifact(store, request, refusal(request.key, error.describe().replace("\n", ";")))
+            raise
+        data = artifact(request.key, emission.manifest.text(), emission.build.cubin)
+        keep_artifact(store, request, data)
+        return Prepared(request.key, "emitted", artifact=to_text(data))
+
+
+@contextlib.contextmanager
+def alone(request: PrepareRequest) -> Iterator[None]:
+    """No other process that shares the store's file prepares the same key meanwhile: the ranks of one node. The lock is
+    the system's, so it ends with whoever holds it. Without a file everybody is alone."""
+    path = path_of(request.store)
+    if path is None:
+        yield
+        return
+    place = Path(f"{path}.preparing")
     try:
-        kernel = extracted(request)
-        emission: Emission = emit_solved(kernel, machine, solver(store, request))
-    except TwillError as error:
-        if final(error):
-            keep_artifact(store, request, refusal(request.key, error.describe().replace("\n", ";")))
-        raise
-    data = artifact(request.key, emission.manifest.text(), emission.build.cubin)
-    keep_artifact(store, request, data)
+        place.mkdir(parents=True, exist_ok=True)
+        lock = (place / request.key[:32]).open("w", encoding="utf-8")
+    except OSError:  # the store says what is wrong with its place
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        with contextlib.suppress(OSError):
+            (place / request.key[:32]).unlink()  # whoever waits for it finds what was made
+
+
+def made_meanwhile(store: LayeredStore, request: PrepareRequest) -> Prepared | None:
+    """What another process has made of the key since it was looked up; None if nothing."""
+    from twill.exc import TwillError
+    from twill.runtime.artifact import NAME, RefusedVariant, read_artifact, to_text
+
+    data = store.get_artifact(request.key, NAME)
+    if data is None:
+        return None
+    try:
+        found = read_artifact(data, request.key)
+    except TwillError:  # it is made anew
+        return None
+    if isinstance(found, RefusedVariant):
+        return Prepared(request.key, "unsupported", found.reason)
     return Prepared(request.key, "emitted", artifact=to_text(data))
 
 
@@ -176,7 +222,7 @@ def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[Dependence
 
 
 def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule | None:
-    """A stored schedule: of a solve for emission, else of any solve."""
+    """A stored schedule: of a solve for emission, else of any solve if it fuses no program instances."""
     from dataclasses import replace
 
     from twill.schedule.key import schedule_key
@@ -186,7 +232,7 @@ def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, opt
     for asked in (options.asked, replace(options, fuse=True).asked):
         entry = store.get(schedule_key(graph, machine.digest(), asked))
         schedule = None if entry is None else spelled(entry, graph, machine)
-        if schedule is not None:
+        if schedule is not None and schedule.cooperation.fuse == 1:
             return schedule
     return None
 

@@ -55,7 +55,7 @@ def bench(arguments: Namespace) -> int:
 def extracted(arguments: Namespace) -> Extracted:
     """The kernel, once it is known that it could run here."""
     from twill import exc
-    from twill.codegen.emission import extract
+    from twill.cli.emit import extracted_as
     from twill.runtime.driver import bindings
 
     try:
@@ -65,10 +65,7 @@ def extracted(arguments: Namespace) -> Extracted:
     bindings()
     if not torch.cuda.is_available():
         raise exc.TorchMissing("PyTorch has no CUDA here")
-    conditional = not arguments.no_conditional_rescale
-    sig, const = tuple(arguments.sig), tuple(arguments.const)
-    directed = (conditional, arguments.rewrite, arguments.order, arguments.strict_math, not arguments.no_fp_fusion)
-    return extract(arguments.kernel, arguments.spec, sig, const, *directed)
+    return extracted_as(arguments)
 
 
 def chosen(kernel: Extracted, arguments: Namespace, which: str) -> list[Case]:

@@ -75,7 +75,6 @@ def emission(one: argparse.ArgumentParser) -> None:
     one.add_argument("--no-conditional-rescale", action="store_true", help="running maxima move in every iteration")
     text = "products and sums of floats are rounded apart (Triton's enable_fp_fusion=False)"
     one.add_argument("--no-fp-fusion", action="store_true", help=text)
-    one.add_argument("--fuse", action="store_true", help="neighbouring program instances may be worked on at once")
     text = "program instances: every n-th to a CTA, or fetched one by one (dynamic tile scheduler)"
     text += " (default: fetched if their trip counts differ or CTAs share an SM)"
     one.add_argument("--order", choices=ORDERS, default="chosen", help=text)

@@ -35,10 +35,11 @@ def solve(arguments: Namespace) -> int:
         return solve_top(machine, outputs, arguments)
     try:
         with store_lookup.opened(arguments) as store:
-            graph = graph_of(arguments)
+            program, graph = kernel_of(arguments)
             options = options_of(arguments)
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
+                say_unlowerable(program, machine)
                 schedule = run(graph, machine, options)
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
     except BudgetExhausted as ended:
@@ -101,15 +102,21 @@ def explain(arguments: Namespace) -> int:
 
 def graph_of(arguments: Namespace) -> DependenceGraph:
     """The dependence graph of the kernel that the arguments name."""
+    return kernel_of(arguments)[1]
+
+
+def kernel_of(arguments: Namespace) -> tuple[TileProgram, DependenceGraph]:
+    """The tile program and the dependence graph of the kernel that the arguments name."""
     from twill.graph.extract import extract as extract_kernel
+    from twill.tile.rewrite.pipeline import Allowed
 
     sig, const = tuple(arguments.sig), tuple(arguments.const)
     program, graph = extract_kernel(
-        arguments.kernel, arguments.spec, sig, const, rewriting=arguments.rewrite, strict=arguments.strict_math
+        arguments.kernel, arguments.spec, sig, const, allowed=Allowed(arguments.rewrite), strict=arguments.strict_math
     )
     say_promises(program)
     say_unemittable(program)
-    return graph
+    return program, graph
 
 
 def say_unemittable(program: TileProgram) -> None:
@@ -121,6 +128,21 @@ def say_unemittable(program: TileProgram) -> None:
     try:
         refuse_unemittable(program)
     except UnsupportedInKernel as error:
+        complain(f"note: it can be solved but not emitted: {error.describe()}")
+
+
+def say_unlowerable(program: TileProgram, machine: Machine) -> None:
+    """The same, of what code cannot be made of for this machine; of a machine that none is made for, nothing."""
+    from twill.cli.complaint import complain
+    from twill.codegen.lowerable import refuse_unlowerable
+    from twill.exc import LayoutConflict, NoTarget, UnsupportedInKernel
+    from twill.graph.build import wire
+
+    try:
+        refuse_unlowerable(wire(program), machine)
+    except NoTarget:
+        return
+    except (UnsupportedInKernel, LayoutConflict) as error:
         complain(f"note: it can be solved but not emitted: {error.describe()}")
 
 

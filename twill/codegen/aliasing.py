@@ -7,7 +7,7 @@ program instances are independent, and within a loop where each iteration stores
 
 from __future__ import annotations
 
-from twill.tile.program import Access, Loop, Op, TileProgram
+from twill.tile.program import Access, Loop, TileProgram, walk
 
 WRITES = ("tile_store", "tile_reduce")
 
@@ -15,8 +15,7 @@ WRITES = ("tile_store", "tile_reduce")
 def must_be_apart(program: TileProgram) -> tuple[tuple[str, str], ...]:
     """(written argument, loaded argument), for each pair that a launch must find in different memory."""
     ops = list(program.ops())
-    bodies = [(item.id, item.body) for item in program.body if isinstance(item, Loop)]
-    loops = {op.id: number for number, body in bodies for op in body if isinstance(op, Op)}
+    loops = {op.id: item.id for item in program.body if isinstance(item, Loop) for op in walk(item.body)}
     order = {op.id: number for number, op in enumerate(ops)}
     found = {
         (store.access.base, load.access.base): None

@@ -5,7 +5,7 @@ Every step may refuse; nothing that was refused by one gets to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from twill import exc
@@ -26,6 +26,7 @@ from twill.codegen.lowering import lower_candidate
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
 from twill.codegen.print.launcher import launcher
+from twill.codegen.room import Roomier
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
@@ -72,21 +73,23 @@ def emit(
     order: Order = "chosen",
     cluster: int = 1,
     record: Recorder = unrecorded,
-    patient: bool = False,
+    roomier: Callable[[Roomier, exc.BuildRejected], Roomier | None] = lambda last, rejected: None,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
-    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate.
-    patient: whether slow ones are tried, too.
+    of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. roomier: a
+    schedule with more registers free than the last one, which the compiler refused.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
+    solved = {0: schedule}  # by the room that a schedule leaves
 
     def attempt(candidate: LoweringCandidate) -> Emission | CandidateRefusal:
-        made = lower_candidate(wired, schedule, machine, candidate, order, cluster)
+        scheduled = solved[candidate.room]
+        made = lower_candidate(wired, scheduled, machine, candidate, order, cluster)
         if isinstance(made, CandidateRefusal):
             return made
         if made in refused:
@@ -94,14 +97,21 @@ def emit(
         if refused:
             on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
-        return _emitted(made, specialization, schedule, machine, on_step)
+        return _emitted(made, specialization, scheduled, machine, on_step)
 
     def notify(became: Attempt) -> None:
         record(became)
         if became.verdict.startswith(REFUSED):
             on_step(f"{became.candidate}: {became.verdict}")
 
-    return search(candidates(wired.program, schedule, machine), attempt, notify, patient)
+    def again(rejected: exc.BuildRejected) -> Sequence[LoweringCandidate]:
+        found = roomier(Roomier(*max(solved.items(), key=lambda item: item[0])), rejected)
+        if found is None:
+            return ()
+        solved[found.room] = found.schedule
+        return candidates(wired.program, found.schedule, machine, found.room)
+
+    return search(candidates(wired.program, schedule, machine), attempt, notify, again)
 
 
 def _emitted(

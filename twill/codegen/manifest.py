@@ -64,9 +64,10 @@ def make_manifest(
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,
-        workspace=COUNTER if program.scheduler_ring is not None else 0,
+        workspace=COUNTER if program.instance_ring is not None else 0,
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
+        tiles=program.program.tiles,
     )
 
 

@@ -64,6 +64,10 @@ class UnsupportedInKernel(TwillError):
     """The kernel does something that a warp program cannot say yet."""
 
 
+class UnsupportedBySchedule(UnsupportedInKernel):
+    """What a schedule asks of the kernel, a warp program cannot say yet; with another schedule it may."""
+
+
 class LayoutConflict(TwillError):
     """Two uses of one value want it spread over the registers in two ways."""
 
@@ -103,13 +107,28 @@ class UnknownPass(TwillError):
         super().__init__(f"there is no pass `{name}`", hint=f"one of {', '.join(known)}")
 
 
-class WarpTextSyntax(TwillError):
-    """A text that is no warp program: where (line and column, from 1), what stands there, and what could instead."""
+class ProgramTextSyntax(TwillError):
+    """A text that is no program: where (line and column, from 1), what stands there, and what could instead. what: the
+    kind of program."""
+
+    what = "program"
 
     def __init__(self, found: str, wanted: Sequence[str], *, line: int, column: int) -> None:
         self.column = column
         several = wanted[0] if len(wanted) == 1 else f"one of {', '.join(wanted)}"
-        super().__init__(f"column {column}: found {found}, expected {several}", file="warp program", line=line)
+        super().__init__(f"column {column}: found {found}, expected {several}", file=self.what, line=line)
+
+
+class WarpTextSyntax(ProgramTextSyntax):
+    """A text that is no warp program."""
+
+    what = "warp program"
+
+
+class TileTextSyntax(ProgramTextSyntax):
+    """A text that is no tile program."""
+
+    what = "tile program"
 
 
 class IllFormedWarpProgram(TwillError):

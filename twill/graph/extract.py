@@ -13,7 +13,7 @@ from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.pipeline import DEFAULT, Rewriting, rewrite
+from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, rewrite
 
 
 def extract(
@@ -22,16 +22,16 @@ def extract(
     sig: Sequence[str] = (),
     const: Sequence[str] = (),
     *,
-    rewriting: Rewriting = DEFAULT,
+    allowed: Allowed = EVERYTHING,
     strict: bool = False,
 ) -> tuple[TileProgram, DependenceGraph]:
     """The tile program (with tile accesses) and the dependence graph of `FILE[::KERNEL]`.
 
     spec: a specialization of the sidecar. sig, const: ARG=TYPE and NAME=VALUE, over the sidecar's.
-    rewriting: see `twill.tile.rewrite.pipeline`. strict: see `resolve`.
+    allowed: rewrites of the tile program. strict: see `resolve`.
     Raises the errors of `twill.exc` that name the kernel file. Importing the file is all that is
     done with it; nothing is launched.
     """
     program = resolve_accesses(tile_program(resolve(target, spec=spec, sig=sig, const=const, strict=strict)))
-    program = rewrite(program, rewriting)
-    return program, dependence_graph(program)
+    rewritten = rewrite(program, allowed)
+    return rewritten, dependence_graph(rewritten)

@@ -15,10 +15,11 @@ from typing import Literal
 from twill import exc
 from twill.manifest.evaluate import Scalar
 from twill.manifest.record import Misfit, from_json, to_json
+from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/6"
+SCHEMA = "twill.manifest/7"
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
-OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 6))  # without the list of changes
+OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
@@ -106,7 +107,8 @@ class Manifest:
     ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros. cluster: CTAs
     of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid. apart:
     (written, loaded) arguments that must not share memory. changes: every change of numbers. strict: emitted with
-    --strict-math. fp_fusion: Triton's option `enable_fp_fusion`."""
+    --strict-math. fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has
+    around its work."""
 
     schema: str
     kernel: str
@@ -135,6 +137,7 @@ class Manifest:
     workspace: int = 0
     cluster: int = 1
     cluster_axis: int = 0
+    tiles: TileLoop | None = None
     digest: str = ""
 
     def text(self) -> str:
@@ -160,7 +163,7 @@ def parse_manifest(text: str, file: str = "") -> Manifest:
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:
         older = isinstance(schema, str) and schema in OLDER
-        lacks = ", which has the list of what the code changes in numbers" if older else ""
+        lacks = ", which has the list of what the code changes in numbers and loops over tiles" if older else ""
         hint = f"this version of Twill reads {SCHEMA!r}{lacks}: emit the kernel again with it"
         raise exc.MalformedManifest(f"schema is {schema!r}", file=file, hint=hint)
     try:

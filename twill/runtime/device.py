@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from twill.runtime.driver import bindings, call
 
@@ -43,6 +44,17 @@ def device(index: int) -> Device:
         grid=(read("MAX_GRID_DIM_X"), read("MAX_GRID_DIM_Y"), read("MAX_GRID_DIM_Z")),
         l2=read("L2_CACHE_SIZE"),
     )
+
+
+@cache
+def driver_version() -> str:
+    """As the kernel module says ("580.95.05"), else the CUDA version that the driver speaks."""
+    try:
+        words = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").split()
+        return next(word for word in words if word.count(".") >= 1 and word.replace(".", "").isdigit())
+    except (OSError, StopIteration):
+        version = int(call("cuDriverGetVersion"))
+        return f"for CUDA {version // 1000}.{version % 1000 // 10}"
 
 
 @cache

@@ -4,13 +4,16 @@
 2. the variant's emitted kernel is looked up, once (`twill.runtime.variants`);
 3. its launch is prepared: everything that it relies on is checked, and is part of what the next call is compared with;
 4. wherever that ends early, Triton's kernel runs as if nothing had been there, and the reason is kept.
+
+A launch of a kernel of which nothing is emitted goes to Triton before any of that, and what Triton gives back, its
+compiled kernel, says afterwards whether the variant is one that was looked into (`Dispatch.stays`).
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +21,34 @@ from triton import knobs
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
+from twill.runtime.comparison import Comparison, TritonTurn
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
-from twill.runtime.plan import LaunchPlan
-from twill.runtime.plans import REFUSED, Call, Plans, RefusedLaunch
+from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
 from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
 from twill.runtime.variants import KnownVariant, Variants
+from twill.runtime.verdict import Verdict, size_class
 
 USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
+INT32 = 1 << 31
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
+
+SETTLED = KnownVariant(0, reason="Triton's")  # stands for all of which nothing more is to be expected
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call as Triton's binder sees it. name: of its variant. index: the GPU. bound: its arguments by name. options:
+    Triton's own, as the call gives them."""
+
+    name: Any
+    index: int
+    bound: Mapping[str, Any]
+    specialization: Sequence[Any]
+    options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +63,7 @@ class Dispatch:
     """Of the Triton kernel `original`. Thread-safe.
 
     hot: None until an emitted kernel is used. never: why no launch can ever be an emitted one. launched: whether it
-    ever was.
+    ever was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far.
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -55,6 +74,7 @@ class Dispatch:
         self.used: list[EmittedKernel] = []
         self.hot: Hot | None = None
         self.launched = False
+        self.stays: dict[Any, KnownVariant] = {}
         renew_after_fork(self)
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
@@ -66,23 +86,25 @@ class Dispatch:
         KernelNotReady if the policy is "require"."""
         self.launched = True
         if self.variants is None:
-            return self.triton(self.never, "", grid, args, kwargs)
+            compiled = self.triton(self.never, "", grid, args, kwargs)
+            self.stay(compiled, SETTLED)
+            return compiled
         original = self.original
-        try:
-            index = driver.active.get_current_device()
-            *_, binder = original.device_caches[index]
-            bound, specialization, options = binder(*args, **kwargs)
-            name = (tuple(specialization), index)
-            hash(name)
-        except Exception:  # Triton says what is wrong with the call, if anything is
+        asked = self.ask(args, kwargs)
+        if asked is None:  # Triton says what is wrong with the call, if anything is
             return original.run(*args, grid=grid, warmup=False, **kwargs)
-        known = self.variants.known.get(name)
+        known = self.variants.known.get(asked.name)
         if known is not None and known.reported:  # the usual call where nothing is emitted: as soon as possible
-            return original.run(*args, grid=grid, warmup=False, **kwargs)
-        reason = self.unusual(options)
-        if reason:
-            return self.triton(reason, "", grid, args, kwargs)
-        known = self.variants.of(name, index, bound, specialization)
+            remember_refusal(hot, call, asked.bound)
+            compiled = original.run(*args, grid=grid, warmup=False, **kwargs)
+            self.stay(compiled, SETTLED)
+            return compiled
+        unusual = self.unusual(asked.options)
+        if unusual:
+            compiled = self.triton(unusual, "", grid, args, kwargs)
+            self.stay(compiled, SETTLED)
+            return compiled
+        known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
 
         def compile_it() -> Any:
             return original.run(*args, grid=grid, warmup=True, **kwargs)
@@ -90,17 +112,72 @@ class Dispatch:
         if self.chosen.policy == "require":
             self.variants.prepared(known, compile_it)
         if known.kernel is not None:
+            reason: str | TritonTurn
             try:
-                reason = self.emitted(known, known.kernel, hot, call, grid, bound, args, kwargs)
+                reason = self.emitted(known, known.kernel, hot, call, grid, asked.bound, args, kwargs)
             except AfterLaunch as after:
                 raise after.__cause__ or after from None
             except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
                 reason = refusal(error)
+            if isinstance(reason, TritonTurn):
+                return reason.run(lambda: original.run(*args, grid=grid, warmup=False, **kwargs))
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
-        known.reported = bool(known.reason)
-        self.variants.prepare(known, lambda: compiled)
+        self.after_triton(known, compiled)
         return compiled
+
+    def look(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """After a launch that went straight to Triton: see what there is of its variant, for the next one."""
+        if self.variants is None:
+            self.stay(compiled, SETTLED)
+            return
+        asked = self.ask(args, {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")})
+        if asked is None:
+            return
+        reason = self.unusual(asked.options)
+        if reason:
+            self.reasons.report(reason)
+            self.stay(compiled, SETTLED)
+            return
+        known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
+        if known.kernel is not None:
+            self.use(known.kernel)
+            self.reasons.forget(known.text())
+            return
+        if known.reason:
+            self.reasons.report(known.reason, known.text())
+        self.after_triton(known, compiled)
+
+    def ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked | None:
+        """What Triton's binder says of a call; None if it refuses it."""
+        try:
+            index = driver.active.get_current_device()
+            *_, binder = self.original.device_caches[index]
+            bound, specialization, options = binder(*args, **kwargs)
+            name = (tuple(specialization), index)
+            hash(name)
+        except Exception:
+            return None
+        return Asked(name, index, bound, specialization, options)
+
+    def after_triton(self, known: KnownVariant, compiled: Any) -> None:
+        """A variant without an emitted kernel was launched: have it prepared, and let the next launch pass."""
+        known.reported = bool(known.reason)
+        if self.variants is not None:
+            self.variants.prepare(known, lambda: compiled)
+        shelf = known.shelf
+        if known.reason:
+            self.stay(compiled, SETTLED)
+        elif shelf is not None and shelf.state == "preparing":
+            self.stay(compiled, known)
+            shelf.listen(lambda: self.stays.pop(compiled, None))
+
+    def stay(self, compiled: Any, known: KnownVariant) -> None:
+        """Launches that give back this compiled kernel are not looked into again, as long as nothing becomes of it.
+        Under the policy "require" every launch is, because it must not run."""
+        settled = compiled is not None and not hasattr(compiled, "result")  # not one that is compiled in the background
+        if settled and self.chosen.policy != "require":
+            self.stays[compiled] = known
 
     def triton(self, reason: str, variant: str, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The Triton kernel, unchanged. reason: why, "" if that may change. Errors: KernelNotReady."""
@@ -131,8 +208,8 @@ class Dispatch:
         bound: Mapping[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> str:
-        """Prepare and start the emitted kernel's launch; why it cannot be, or ""."""
+    ) -> str | TritonTurn:
+        """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn."""
         if kernel not in self.used:
             self.use(kernel)
             self.reasons.forget(known.text())
@@ -149,12 +226,18 @@ class Dispatch:
             return refusal(error)
         parameters = list(bound)
         plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names])
-        remember(hot, call, plan)
+        comparison = self.compare(known, sizes, bound)
+        remember(hot, call, plan if comparison is None else comparison.enter(plan))
+        if comparison is not None and comparison.turn(stream) == "triton":
+            return TritonTurn(comparison, stream)
         for hook in self.original.pre_run_hooks:
             hook(*args, **kwargs)
         about = enter(self.original, kernel.manifest, plan.handle, sizes, stream, bound) if hooked() else None
         try:
-            plan.launch(stream)
+            if comparison is None:
+                plan.launch(stream)
+            else:
+                comparison.timed("emitted", stream, lambda: plan.launch(stream))
         except TwillError as error:
             return refusal(error)
         if about is not None:
@@ -163,27 +246,53 @@ class Dispatch:
 
     def use(self, kernel: EmittedKernel) -> None:
         """From now on calls are matched so that this kernel's launches are found, too."""
-        original, active = self.original, driver.active
+        with self.lock:
+            if kernel not in self.used:
+                self.match([*self.used, kernel])
+
+    def leave(self, kernel: EmittedKernel) -> None:
+        """Its launches are Triton's from now on."""
         with self.lock:
             if kernel in self.used:
-                return
-            constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
-            manifests = [used.manifest for used in (*self.used, kernel)]
-            plans = Plans()
-            match = matcher(
-                original.signature,
-                kinds(manifests, original.arg_names, constexprs),
-                plans,
-                active.get_current_stream,
-                active.get_current_device,
-                original.used_global_vals,
-            )
-            self.hot = Hot(match, plans)
-            self.used.append(kernel)
+                self.match([used for used in self.used if used is not kernel])
+
+    def match(self, kernels: list[EmittedKernel]) -> None:
+        """Find the launches of these kernels, with the lock."""
+        original, active = self.original, driver.active
+        constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
+        plans = Plans()
+        match = matcher(
+            original.signature,
+            kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs),
+            plans,
+            active.get_current_stream,
+            active.get_current_device,
+            original.used_global_vals,
+        )
+        self.hot = Hot(match, plans) if kernels else None
+        self.used = kernels
+
+    def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> Comparison | None:
+        """Of the variant's emitted kernel with Triton's, for launches of this size; None if it runs in any case."""
+        if self.variants is None or not self.chosen.compares:
+            return None
+        return self.variants.compare(known, size_class(sizes, bound), lambda verdict: self.decided(known, verdict))
+
+    def decided(self, known: KnownVariant, verdict: Verdict) -> None:
+        """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""
+        verdicts = [comparison.verdict for comparison in known.comparisons.values()]
+        if verdict.side == "emitted":
+            return
+        reason = f"it is faster: {verdict.text()}"
+        self.reasons.report(reason, known.text())
+        if known.kernel is not None and all(one is not None and one.side == "triton" for one in verdicts):
+            known.reason, known.reported = reason, True
+            self.leave(known.kernel)
 
     def after_fork(self) -> None:
         """See `Renewed`."""
         self.lock = threading.Lock()
+        self.stays = {compiled: known for compiled, known in self.stays.items() if known is SETTLED}
 
     def explain(self) -> str:
         """Why launches ran as Triton's, one reason a line."""
@@ -196,6 +305,20 @@ class Dispatch:
             if one.kernel is None and not one.reason
         ]
         return "\n".join(filter(None, [self.reasons.text(), *waiting]))
+
+    def account(self) -> str:
+        """What ran as what, for people: a line for each variant and class of sizes."""
+        if self.variants is None:
+            return f"{self.original.__name__}: Triton's, as {self.never}"
+        lines = []
+        for known in list(self.variants.known.values()):
+            name = f"{self.original.__name__}({known.text()})"
+            compared = list(known.comparisons.values())
+            lines += [f"{name}, {one.sizes.example}: {one.text()}" for one in compared]
+            if not compared:
+                why = "emitted" if known.kernel is not None else f"Triton's, as {known.reason or known.waiting()}"
+                lines.append(f"{name}: {why}")
+        return "\n".join(lines or [f"{self.original.__name__}: not launched"])
 
 
 def fused(requested: Any) -> bool:
@@ -220,10 +343,17 @@ def never(original: Any, chosen: JitSettings) -> str:
     return ""
 
 
-def remember(hot: Hot | None, call: object, plan: LaunchPlan | RefusedLaunch) -> None:
+def remember(hot: Hot | None, call: object, plan: PreparedLaunch) -> None:
     """For the next call like this one."""
     if hot is not None and isinstance(call, Call):
         hot.plans.add(call, plan)
+
+
+def remember_refusal(hot: Hot | None, call: object, bound: Mapping[str, Any]) -> None:
+    """The same for a call whose variant is Triton's. A wide number is not told from others, but makes it one."""
+    wide = any(isinstance(value, int) and not -INT32 <= value < INT32 for value in bound.values())
+    if hot is not None and isinstance(call, Call) and not wide:
+        hot.plans.refuse(call)
 
 
 def refusal(error: Exception) -> str:

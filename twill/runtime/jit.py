@@ -18,7 +18,8 @@ from typing import Any
 from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel
-from twill.runtime.dispatch import Dispatch
+from twill.runtime.comparison import TritonTurn
+from twill.runtime.dispatch import SETTLED, Dispatch
 from twill.runtime.hooks import hooked
 from twill.runtime.policy import JitSettings, settings
 
@@ -43,25 +44,47 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The launch on `grid`."""
-        return partial(self.twill_launch, grid)
+        return lambda *args, **kwargs: self.twill_launch(grid, args, kwargs)
 
-    def run(self, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-        """As Triton's: what autotuners and heuristics call."""
-        if warmup:
-            return self.twill_original.run(*args, grid=grid, warmup=True, **kwargs)
-        return self.twill_launch(grid, *args, **kwargs)
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """As Triton's, with `grid` and `warmup` by name: what autotuners and heuristics call."""
+        dispatch = self.twill_dispatch
+        if dispatch.hot is None and dispatch.stays:
+            compiled = self.twill_original.run(*args, **kwargs)
+            known = dispatch.stays.get(compiled)
+            if known is None:
+                dispatch.look(compiled, args, kwargs)
+            elif known is not SETTLED:
+                known.launches += 1
+            return compiled
+        if kwargs["warmup"]:
+            return self.twill_original.run(*args, **kwargs)
+        grid = kwargs.pop("grid")
+        del kwargs["warmup"]
+        return self.twill_launch(grid, args, kwargs)
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """As Triton's, for both."""
         self.twill_original._unsafe_update_src(new_src)
         super()._unsafe_update_src(new_src)
 
-    def twill_launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def twill_launch(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One launch, by whichever kernel. Triton's gives back what Triton gives back, an emitted one None."""
         dispatch = self.twill_dispatch
         hot = dispatch.hot
+        if hot is None:
+            if not dispatch.stays:
+                return dispatch.launch(None, False, grid, args, kwargs)
+            # Nothing of this kernel is emitted: it is Triton's launch, and there is a look afterwards.
+            compiled = self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
+            known = dispatch.stays.get(compiled)
+            if known is None:
+                dispatch.look(compiled, args, kwargs)
+            elif known is not SETTLED:
+                known.launches += 1
+            return compiled
         call: Any = False
-        if hot is not None and not self.pre_run_hooks and not hooked():
+        if not self.pre_run_hooks and not hooked():
             try:
                 call = hot.match(grid, *args, **kwargs)
             except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name
@@ -70,6 +93,8 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
                 return None
             if call is None:
                 return self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
+            if isinstance(call, TritonTurn):
+                return call.run(lambda: self.twill_original.run(*args, grid=grid, warmup=False, **kwargs))
         return dispatch.launch(hot, call, grid, args, kwargs)
 
 
@@ -78,8 +103,8 @@ def jit(kernel: Any = None, **options: Any) -> Any:
 
     kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
     of others. Without it, a decorator. options: policy, budget (seconds), machine, store, server, solve_seconds,
-    strict_math, as `Settings` has them; what is not given is as the environment says (`twill.runtime.policy`). Errors:
-    NotAKernel, WrongPolicy.
+    strict_math, prefer, as `JitSettings` has them; what is not given is as the environment says
+    (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
     """
     if kernel is None:
         return partial(jit, **options)
@@ -105,9 +130,27 @@ def _wrapped(kernel: Any, chosen: JitSettings) -> Any:
 
 def explain_fallback(kernel: Any) -> str:
     """Why launches of a kernel ran as Triton's, one reason a line; "" if none did."""
+    seen = _inside(kernel)
+    return NOT_WRAPPED.format(_name(kernel)) if seen is None else seen.twill_dispatch.explain()
+
+
+def explain(kernel: Any) -> str:
+    """What launches of a kernel run as, a line for each variant and class of sizes that was launched: the times of the
+    emitted kernel and of Triton's where they were compared, the reason where there is nothing to compare."""
+    seen = _inside(kernel)
+    return NOT_WRAPPED.format(_name(kernel)) if seen is None else seen.twill_dispatch.account()
+
+
+NOT_WRAPPED = "{}: it is not under twill.jit"
+
+
+def _inside(kernel: Any) -> TwillKernel | None:
+    """The kernel in its wrappers."""
     seen = kernel
-    while not isinstance(seen, TwillKernel):
+    while seen is not None and not isinstance(seen, TwillKernel):
         seen = getattr(seen, "fn", None)
-        if seen is None:
-            return f"{getattr(kernel, '__name__', type(kernel).__name__)}: it is not under twill.jit"
-    return seen.twill_dispatch.explain()
+    return seen
+
+
+def _name(kernel: Any) -> str:
+    return getattr(kernel, "__name__", type(kernel).__name__)

@@ -22,6 +22,7 @@ from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import NOTES
 from twill.runtime.request import Prepared, PrepareRequest
 from twill.runtime.variant import Unsupported, compiler
+from twill.runtime.verdict import SizeClass, Verdict, read_verdict
 from twill.store.sqlite import SqliteStore
 
 THREADS = 4  # so that a slow look-up does not hold the others
@@ -43,6 +44,19 @@ class Shelf:
     kernel: EmittedKernel | None = None
     reason: str = "no emitted kernel is stored"
     settled: threading.Event = field(default_factory=threading.Event)
+    listeners: list[Callable[[], object]] = field(default_factory=list)
+
+    def listen(self, tell: Callable[[], object]) -> None:
+        """Tell when nothing more is to be expected; at once, if that is so already."""
+        self.listeners.append(tell)
+        if self.settled.is_set():
+            tell()
+
+    def settle(self) -> None:
+        """Nothing more is to be expected."""
+        self.settled.set()
+        for tell in list(self.listeners):
+            tell()
 
 
 @dataclass
@@ -168,6 +182,38 @@ class Library:
             NOTES.report(error.message)
             return None
 
+    def verdict(self, key: str, sizes: SizeClass, where: str, notify: Callable[[Verdict], None]) -> threading.Event:
+        """Tell what is stored of a key's kernel in a class of sizes, if anything is. The event: it is over."""
+        over = threading.Event()
+
+        def task() -> None:
+            store = self.file()
+            try:
+                data = None if store is None else store.get_artifact(key, sizes.name)
+                found = None if data is None else read_verdict(data, where)
+                if found is not None:
+                    notify(found)
+            except TwillError as error:
+                NOTES.report(error.message)
+            finally:
+                over.set()
+
+        self.later(task)
+        return over
+
+    def keep_verdict(self, key: str, sizes: SizeClass, verdict: Verdict) -> None:
+        """Store it; a store that takes nothing is no error."""
+
+        def task() -> None:
+            store = self.file()
+            try:
+                if store is not None:
+                    store.put_artifact(key, sizes.name, verdict.data())
+            except TwillError as error:
+                NOTES.report(error.message)
+
+        self.later(task)
+
     def file(self) -> SqliteStore | None:
         """The store's file, opened when first asked for."""
         with self.opening:
@@ -192,20 +238,20 @@ class Library:
 
     # -- the helper
 
-    def prepare(self, shelf: Shelf, request: PrepareRequest) -> None:
-        """Have a missing kernel prepared; returns at once."""
+    def prepare(self, shelf: Shelf, request: PrepareRequest, launches: Callable[[], int] = lambda: 0) -> None:
+        """Have a missing kernel prepared; returns at once. launches: how often its variant was launched until now."""
         with self.lock:
             if shelf.state != "missing":
                 return
             shelf.state, shelf.reason = "preparing", "it is being prepared"
-        self.later(lambda: self.ask(shelf, request))
+        self.later(lambda: self.ask(shelf, request, launches))
 
-    def ask(self, shelf: Shelf, request: PrepareRequest) -> None:
+    def ask(self, shelf: Shelf, request: PrepareRequest, launches: Callable[[], int]) -> None:
         """Ask the helper, unless it could not find anything."""
         if not request.solve and not self.promising():
             self.refuse(shelf, "no schedule is stored, and there is no service to ask")
             return
-        self.helper.ask(request, lambda answer: self.answered(shelf, answer))
+        self.helper.ask(request, lambda answer: self.answered(shelf, answer), launches)
 
     def answered(self, shelf: Shelf, answer: Prepared) -> None:
         """What the helper made of it."""
@@ -230,7 +276,7 @@ class Library:
                 shelf.state, shelf.reason = "refused", found.reason
             else:
                 shelf.kernel, shelf.state, shelf.reason = found, "ready", ""
-        shelf.settled.set()
+        shelf.settle()
 
 
 _strangers: list[SqliteStore] = []  # stores that a parent process opened

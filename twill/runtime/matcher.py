@@ -20,8 +20,8 @@ from twill.runtime.tensor import is_torch, storage_end
 
 Kind = Literal["constant", "fixed", "free", "float", "tensor", "open tensor", "descriptor", "open descriptor", "any"]
 Match = Callable[..., Any]
-"""(grid, *arguments, **arguments) -> True: launched; None: it was refused before; False: not to be matched; a `Call`
-that was not seen before."""
+"""(grid, *arguments, **arguments) -> True: launched; None: it is Triton's; False: not to be matched; a `Call` that was
+not seen before; a `TritonTurn`."""
 
 HOW = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # Triton's options that an emitted kernel does not ask for
 

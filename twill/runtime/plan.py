@@ -14,6 +14,7 @@ from typing import Any
 from twill import exc
 from twill.manifest.document import CallArgument, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
+from twill.manifest.tile_loop import instance_grid
 from twill.runtime.address import TensorAddress, addresses
 from twill.runtime.arguments import BoundArguments, check_promises, is_float, is_positive, limits, read_arguments
 from twill.runtime.device import Device
@@ -137,6 +138,8 @@ class LaunchPlan:
 
     def _launch(self, stream: int) -> None:
         """The same for one who has the lock: another thread would put its stream and its zeros in between."""
+        if 0 in self.shape.grid:
+            return
         if stream != self.stream:
             self.config.hStream = stream
             self.stream = stream
@@ -194,6 +197,7 @@ def make_plan(
     device = _device(bound)
     kernel = load(device)
     gpu = prepare(kernel, device, manifest.shared, manifest.cluster)
+    grid = grid_of_instances(manifest, grid, bound)
     shape = launch_shape(manifest, grid, gpu)
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
@@ -214,6 +218,15 @@ def make_plan(
         workspaces=workspaces,
         workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
     )
+
+
+def grid_of_instances(manifest: Manifest, grid: Grid, bound: BoundArguments) -> Grid:
+    """The grid of program instances, which are the tiles of a kernel that strides over them. Errors: WrongArgument."""
+    try:
+        x, y, z = instance_grid(manifest.tiles, grid, bound.scalars)
+    except (ValueError, ArithmeticError) as error:
+        raise exc.WrongArgument("grid", str(error), "programs that reach every tile once") from None
+    return x, y, z
 
 
 def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
@@ -268,8 +281,10 @@ def open_ended(manifest: Manifest) -> frozenset[str]:
 
 
 def needed_by_maps(manifest: Manifest) -> frozenset[str]:
-    """Scalars that some tensor map is made from."""
+    """Scalars that some tensor map is made from, or the grid of instances."""
+    tiles = manifest.tiles
     scalars = [s for m in manifest.maps for s in (*m.sizes, *m.strides, m.offset) if s is not None]
+    scalars += [] if tiles is None else [tiles.count] if tiles.stride is None else [tiles.count, tiles.stride]
     return frozenset(name for scalar in scalars for name in names(scalar))
 
 

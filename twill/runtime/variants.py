@@ -8,7 +8,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,16 @@ import triton
 
 from twill.exc import TwillError
 from twill.machine.names import list_machines
+from twill.runtime.comparison import Comparison
 from twill.runtime.device import device as gpu
+from twill.runtime.device import driver_version
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Inquiry, Library, Shelf, library
 from twill.runtime.policy import JitSettings
 from twill.runtime.request import DefaultedParameter, PrepareRequest, Typed, Valued
 from twill.runtime.variant import Unsupported, Variant, compiler, constant, machine_name, variant
+from twill.runtime.verdict import SizeClass, Verdict
 
 SLOW = "the look-up took longer than a launch may wait"
 NEXT = "it is ready for the next launch"
@@ -33,7 +36,8 @@ WHOLE = 3600.0  # seconds that "require" waits for a look-up and for the helper,
 @dataclass
 class KnownVariant:
     """A variant. kernel: the emitted one, once it is used. reason: why it is Triton's, if that is final; reported:
-    whether that was said."""
+    whether that was said. launches: of Triton's kernel, while it is being prepared. comparisons: of the emitted kernel
+    with Triton's, by class of sizes."""
 
     index: int
     variant: Variant | None = None
@@ -41,6 +45,8 @@ class KnownVariant:
     kernel: EmittedKernel | None = None
     reason: str = ""
     reported: bool = False
+    launches: int = 0
+    comparisons: dict[tuple[int, ...], Comparison] = field(default_factory=dict)
 
     @property
     def shelf(self) -> Shelf | None:
@@ -128,6 +134,27 @@ class Variants:
         elif shelf.kernel is not None:
             known.reason = "the stored kernel is of another variant"
 
+    def compare(self, known: KnownVariant, sizes: SizeClass, notify: Callable[[Verdict], None]) -> Comparison:
+        """Of a variant that has an emitted kernel, in a class of sizes. A stored verdict is waited for within the
+        budget; one that is found is stored; either is told."""
+        there = known.comparisons.get(sizes.bits)
+        if there is not None:
+            return there
+        key = known.shelf.key if known.shelf is not None else ""
+        where = f"{gpu(known.index).name}, driver {driver_version()}"
+
+        def found(verdict: Verdict) -> None:
+            self.library.keep_verdict(key, sizes, verdict)
+            notify(verdict)
+
+        def stored(verdict: Verdict) -> None:
+            comparison.settle(verdict, tell=False)
+            notify(verdict)
+
+        comparison = known.comparisons.setdefault(sizes.bits, Comparison(sizes, known.index, where, found))
+        self.library.verdict(key, sizes, where, stored).wait(self.chosen.budget)
+        return comparison
+
     def machine(self, index: int) -> str:
         """The machine of a GPU: the one that was named, or that the GPU's own name contains.
 
@@ -156,7 +183,8 @@ class Variants:
             compiled = compiled.result()
         module = getattr(compiled, "asm", {}).get("ttir")
         if module:
-            self.library.prepare(shelf, self.request(shelf, known, known.variant, module))
+            request = self.request(shelf, known, known.variant, module)
+            self.library.prepare(shelf, request, lambda: known.launches)
 
     def prepared(self, known: KnownVariant, compile_it: Callable[[], Any]) -> None:
         """The same, and wait for it."""

@@ -39,9 +39,11 @@ from twill.smt.pins import Pin
 from twill.smt.problem import Problem
 from twill.smt.questions import OutOfBudget, Questions
 from twill.smt.relaxation import Relaxation, least_possible
-from twill.smt.warm import heuristic_start, patient_start, repeated_start
+from twill.smt.warm import heuristic_start, joined_start, patient_start, repeated_start
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
+
+TOGETHER = "parts of products together"
 
 State = Literal["open", "found", "infeasible", "out of budget"]
 
@@ -85,6 +87,7 @@ class Search:
         self._undecided: dict[int, int] = {}
         self._proven: list[str] = []
         self._roomy = False  # the objectives behind the margin were minimized
+        self._joined: Assignment | None = None  # what was found with the parts of products together
         self.lower = self.ii or self.bounds.best
         pinned = sum(p.value for p in self.pins if p.key == "start")
         self._cap = self.ii or max(largest_ii(self.graph) + pinned, self.lower)
@@ -151,7 +154,10 @@ class Search:
 
     def finish(self) -> Outcome:
         """The outcome, after minimizing the objectives behind I if I was found."""
-        if self.state == "found":
+        settled = self.state == "found" and self.best is self._joined  # what is behind I is least with parts together
+        if settled:
+            self._proven.append("ii")
+        elif self.state == "found":
             try:
                 self._descend()
             except OutOfBudget:
@@ -163,7 +169,7 @@ class Search:
         if self.ii is not None and self.ii > self.bounds.best:  # smaller I were not asked about
             lower = self.bounds.best
             self._proven.clear()
-        proven = len(self._proven) == len(OBJECTIVES) or (self._roomy and bool(self._proven))
+        proven = len(self._proven) == len(OBJECTIVES) or ((self._roomy or settled) and bool(self._proven))
         certificate = Certificate(
             bounds=self.bounds,
             steps=tuple(self.steps),
@@ -312,15 +318,17 @@ class Search:
     def _warm_start(self) -> None:
         """Take the best schedule that can be had without a question as the best so far."""
         self._warmed = True
-        for name in ("iterative modulo scheduling", "unrolling"):
-            begun = time.perf_counter()
-            if name == "unrolling":
-                best = repeated_start(self._problem, self._smaller)
-            else:
-                best = heuristic_start(self._problem, self.lower)
+        starts: dict[str, Callable[[], Assignment | None]] = {
+            "iterative modulo scheduling": lambda: heuristic_start(self._problem, self.lower),
+            "unrolling": lambda: repeated_start(self._problem, self._smaller),
+            TOGETHER: lambda: joined_start(self._problem, self._smaller),
+        }
+        for name, start in starts.items():
+            begun, best = time.perf_counter(), start()
             if best is None or not self._problem.keeps_fixed(best) or (self.upper or best.ii + 1) <= best.ii:
                 continue
             self._start_from(best, name, begun)
+            self._joined = self.best if name == TOGETHER else None
 
     def _start_from(self, a: Assignment, name: str, begun: float) -> None:
         """A schedule that was had without a question is the best so far."""
@@ -330,7 +338,7 @@ class Search:
     def _smaller(self, graph: CostedGraph) -> Assignment | None:
         """A good schedule of a smaller loop, with a share of what is left of the budget."""
         limits, bounds = self.limits.share(spending.SMALLER_SHARE), lower_bounds(graph, self.machine)
-        inner = Search(graph, self.machine, bounds, limits, open_session=self.open_session)
+        inner = Search(graph, self.machine, bounds, limits, open_session=self.open_session, margin=self._makes_room)
         for _ in range(spending.SMALLER_ROUNDS):
             if inner.state == "open":
                 inner.advance()

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twill.graph.costed import CostedGraph
+from twill.graph.together import joined
 from twill.graph.unroll import folded
 from twill.smt.assignment import Assignment, repeated
 from twill.smt.problem import Problem
 from twill.zlp.grouping import proposals
 from twill.zlp.heuristic import heuristic_schedule
+from twill.zlp.memory_use import MemoryUse
 from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
 
 HEURISTIC_TRIES = 3
+PIECES = 2  # of a sum of products: while what was made of one row block's is tested, half of another's is multiplied
 
 
 def heuristic_start(problem: Problem, lower: int) -> Assignment | None:
@@ -44,3 +47,16 @@ def repeated_start(problem: Problem, solve: Callable[[CostedGraph], Assignment |
     small = folded(problem.graph) if problem.large and not problem.fixed and not problem.floors else None
     best = None if small is None else solve(small.graph)
     return None if best is None or small is None else repeated(best, problem.graph, small.times)
+
+
+def joined_start(problem: Problem, solve: Callable[[CostedGraph], Assignment | None]) -> Assignment | None:
+    """The schedule of the loop in which the parts of a product are issued together, as `solve` finds it, if there is a
+    product in parts and memories hold them."""
+    parts = None if problem.fixed or problem.floors else joined(problem.graph, PIECES)
+    best = None if parts is None else solve(parts.graph)
+    if best is None or parts is None:
+        return None
+    graph, machine, slots = problem.graph, problem.machine, best.slots
+    found = Assignment(graph, machine, slots, best.ii, parts.starts(best.start), parts.slots(best.slot))
+    memory_use = MemoryUse(graph, machine, slots, found.slot)
+    return found if memory_use.possible() and memory_use.budgets(found.start, found.ii) is not None else None

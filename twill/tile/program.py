@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
 
 
@@ -143,7 +144,8 @@ class TileProgram:
     must not change what it computes; None: it is as the kernel has it. fp_fusion: a product of floats and the sum that
     it goes into may be rounded once, as one fma (Triton's option `enable_fp_fusion`). strict: nothing that is made of
     the program may round anything otherwise or elsewhere than it says (`twill.codegen.numerics`). regrouped: lines of
-    the kernel where factors and summands were collected (`twill.tile.rewrite.uniform_factors`)."""
+    the kernel where factors and summands were collected (`twill.tile.rewrite.uniform_factors`). tiles: the loop over
+    tiles that the kernel has around it; they are the program instances here (`twill.tile.tile_instances`)."""
 
     kernel: str
     spec: str
@@ -155,6 +157,7 @@ class TileProgram:
     fp_fusion: bool = True
     strict: bool = False
     regrouped: tuple[int, ...] = ()
+    tiles: TileLoop | None = None
 
     def type_of(self, value: int) -> TileType:
         """The type of a value."""
@@ -163,6 +166,14 @@ class TileProgram:
     def ops(self) -> Iterator[Op]:
         """Every operation, loops' bodies included, in program order."""
         return walk(self.body)
+
+
+def loops_of(items: tuple[Op | Loop, ...]) -> Iterator[Loop]:
+    """Every loop of a block, those in loops included, in program order."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops_of(item.body)
 
 
 def walk(items: tuple[Op | Loop, ...]) -> Iterator[Op]:

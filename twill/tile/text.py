@@ -8,9 +8,9 @@ from twill.tile.program import Access, Argument, Axis, Loop, Op, TileProgram, Ti
 
 
 def program_text(program: TileProgram) -> str:
-    """The whole program, for people and for golden tests. Ends with a newline."""
-    fusion = "" if program.fp_fusion else ", no fp fusion"
-    head = f"kernel {program.kernel} spec {program.spec} file {program.file}{fusion}"
+    """The whole program, which `twill.tile.parse` reads again. Ends with a newline."""
+    options = (", strict" if program.strict else "") + ("" if program.fp_fusion else ", no fp fusion")
+    head = f"kernel {program.kernel} spec {program.spec} file {program.file}{options}"
     arguments = (argument_text(argument) for argument in program.arguments)
     return "\n".join([head, *arguments, *_Printer(program).block(program.body, "")]) + "\n"
 

@@ -40,14 +40,14 @@ WORKSPACE = "(workspace)"
 @dataclass(frozen=True)
 class Execution:
     """What the kernel's machine code did. arrays: tensors after it, as the launch has them. findings: what a GPU may
-    take amiss. differences: from the sequential tile program, in words. executed: share of the PTX's instructions that
-    some thread came to."""
+    take amiss. differences: from the sequential tile program, in words. unreached: lines of the PTX with instructions
+    that no thread came to."""
 
     launch: CheckedLaunch
     arrays: Mapping[str, Array]
     findings: tuple[PtxFinding, ...]
     differences: tuple[str, ...] = ()
-    executed: float = 0.0
+    unreached: frozenset[int] = frozenset()
 
     def said(self) -> list[str]:
         """All that is wrong with it."""
@@ -81,7 +81,7 @@ def execute(
     left = result.tensors.get(WORKSPACE)
     wrong = ("the workspace is not left as zeros",) if left is not None and left.any() else ()
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
-    return Execution(launch, arrays, result.findings, wrong, result.executed)
+    return Execution(launch, arrays, result.findings, wrong, result.unreached)
 
 
 def as_bits(array: Array, element: str) -> Array:
@@ -150,7 +150,7 @@ def small(program: WarpProgram, count: int, problem: ProblemTable | None = None)
     running = [one for one in made if runs_loops(program.program, one)] or made
 
     def work(launch: CheckedLaunch) -> int:
-        return math.prod(launch.grid) * (1 + most_iterations(program.program, launch, program.fused))
+        return math.prod(launch.grid) * (1 + most_iterations(program.program, launch))
 
     distinct = {launch.text: launch for launch in sorted(running, key=work, reverse=True)}
     return tuple(sorted(distinct.values(), key=work)[:count])

@@ -8,6 +8,7 @@ from twill.tile.interpret.arithmetic import HELD
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import descriptor_scalars, run
 from twill.tile.interpret.widen import wide, widened
+from twill.tile.launch_grid import instance_case
 from twill.tile.program import TileProgram
 from twill.trial.data import Data
 
@@ -26,7 +27,7 @@ def reference(program: TileProgram, data: Data) -> dict[str, Any]:
         tensor = tensor.float() if tensor.dtype.is_floating_point else tensor
         arrays[name] = tensor.cpu().numpy().astype(HELD[element])
     scalars = {**data.case.scalars, **descriptor_scalars(program, data.case.shapes)}
-    run(widened(program), data.case.grid, arrays, scalars)
+    run(widened(program), instance_case(program, data.case).grid, arrays, scalars)
     return {
         name: torch.from_numpy(np.ascontiguousarray(arrays[name])).view(tensor.shape).to(tensor.device)
         for name, tensor in data.outputs.items()

@@ -20,6 +20,7 @@ from twill.kernel.problem import Case
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.tile.interpret.sequential import descriptor_scalars
+from twill.tile.launch_grid import instance_case
 from twill.zlp.bounds import lower_bounds
 
 SAMPLES = 256  # program instances that are looked at, evenly spread over the grid
@@ -27,6 +28,7 @@ SAMPLES = 256  # program instances that are looked at, evenly spread over the gr
 
 def predicted_cycles(kernel: Extracted, schedule: Schedule, machine: Machine, case: Case) -> float:
     """Cycles of one launch at these sizes."""
+    case = instance_case(kernel.program, case)
     instances = math.prod(case.grid)
     if not instances:
         return 0.0

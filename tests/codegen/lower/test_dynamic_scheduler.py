@@ -29,6 +29,8 @@ from twill.codegen.warp.program import (
     Publish,
     PublishInstance,
     ReceiveInstance,
+    SetProgramId,
+    StopUnless,
     TmaLoad,
     WarpProgram,
     walk,
@@ -52,37 +54,36 @@ def example(file: str, spec: str, order: Order) -> WarpProgram:
 
 def test_unequal_trip_counts_are_worked_on_in_a_dynamic_order() -> None:
     assert unequal(planned(triangle()).plan) and not unequal(planned(gemm()).plan)
-    assert lowered().scheduler_ring is not None
-    assert lower(gemm(), scheduled(gemm()), H100).scheduler_ring is None
+    assert lowered().instance_ring is not None
+    assert lower(gemm(), scheduled(gemm()), H100).instance_ring is None
 
 
 @pytest.mark.usefixtures("at_root")
 def test_ctas_that_share_an_sm_claim_their_instances() -> None:
     chosen, static = (example("layer_norm", "bf16", order) for order in ORDERS)
     assert chosen.ctas == static.ctas > 1
-    assert chosen.scheduler_ring is not None and static.scheduler_ring is None
+    assert chosen.instance_ring is not None and static.instance_ring is None
 
 
 @pytest.mark.parametrize("order, dynamic", [("static", False), ("dynamic", True)])
 def test_what_is_asked_for_is_done(order: Order, dynamic: bool) -> None:
     for program in (triangle(), gemm()):
         assert is_dynamic(planned(program).plan, order) == dynamic
-        assert (lower(program, scheduled(program), H100, order=order).scheduler_ring is not None) == dynamic
+        assert (lower(program, scheduled(program), H100, order=order).instance_ring is not None) == dynamic
 
 
 def test_one_load_group_claims_and_all_others_learn() -> None:
     program = lowered()
-    assert program.scheduler_ring is not None
-    ring = program.arefs[program.scheduler_ring]
+    ring = program.instance_ring
+    assert ring is not None
     assert ring.transport == INSTANCE_RING and program.groups[ring.producer].issuer
     assert ring.consumers == tuple(g.id for g in program.groups if g.id != ring.producer)
     assert (ring.full_count, ring.empty_count) == (1, 4 * len(ring.consumers))
     for group in program.groups:
         kinds = [type(stmt) for stmt in group.next]
         first = group.id == ring.producer
-        assert kinds == (
-            [Acquire, PublishInstance, Publish, Advance] if first else [Get, ReceiveInstance, Consumed, Advance]
-        )
+        how = [Acquire, PublishInstance, Publish, Advance] if first else [Get, ReceiveInstance, Consumed, Advance]
+        assert kinds[:5] == [*how, StopUnless] and {*kinds[5:]} == {SetProgramId}
         assert sum(isinstance(stmt, FetchInstance) for stmt in group.stmts) == first
 
 
@@ -97,10 +98,10 @@ def test_the_next_instance_is_claimed_behind_all_loads() -> None:
 @pytest.mark.parametrize("file, spec", [("gemm", "bf16"), ("layer_norm", "bf16"), ("gemm_bias_gelu", "bf16")])
 def test_groups_in_turn_and_ctas_that_share_an_sm_may_claim(file: str, spec: str) -> None:
     program = example(file, spec, "dynamic")
-    assert program.scheduler_ring is not None and verify(program) == ()
+    assert program.instance_ring is not None and verify(program) == ()
     assert all(group.next for group in program.groups)
     if any(group.share[1] > 1 for group in program.groups):
-        assert program.arefs[program.scheduler_ring].empty_count == 8  # every group learns of every instance
+        assert program.instance_ring.empty_count == 8  # every group learns of every instance
         assert f"i32 {INSTANCES} = 0;" in print_cuda(program).text
 
 
@@ -111,9 +112,9 @@ def test_a_static_program_asks_for_no_zeros_and_a_dynamic_one_does() -> None:
 
 def test_the_text_says_how_instances_are_claimed() -> None:
     shown = text(lowered())
-    assert "instances are claimed one by one, and told through instance\n" in shown
-    assert "claimed" not in text(lowered("static"))
-    assert "  next\n    acquire instance_put\n    tell instance[instance_put]\n" in shown
+    assert "    stop unless told.w\n    program_id 0 = told.x\n" in shown
+    assert "fetch instance" not in text(lowered("static"))
+    assert "  next\n    acquire instance_put\n    publish instance instance[instance_put]: " in shown
 
 
 def test_claims_are_counted_so_that_each_launch_leaves_zero() -> None:

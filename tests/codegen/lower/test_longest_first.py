@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from itertools import product
-from types import SimpleNamespace
-
 import pytest
 
+from tests.instance_orders import ordered, rank
 from tests.kernels import H100
-from tests.lowered import planned, scheduled
+from tests.lowered import planned
 from tests.tile_programs import Programs, gemm
-from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.longest_first import (
+    LongestFirst,
     cached,
     growth,
     longest_first,
     terms,
 )
-from twill.codegen.lowering import lower
-from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
-from twill.codegen.warp.instance_order import evenly, ordered, rank
-from twill.codegen.warp.program import LongestFirst
+from twill.codegen.warp.scheduling import evenly
 from twill.tile.affine import Polynomial
+from twill.tile.interpret.sequential import instances
 from twill.tile.program import TileProgram
 
 GROWS = LongestFirst(0, True, Number(0), 1, 64)
@@ -60,14 +55,6 @@ def test_equal_trip_counts_keep_the_order_of_the_grid() -> None:
     assert longest_first(planned(gemm()).plan) is None
 
 
-@pytest.mark.parametrize("axis, grows", list(product(range(3), (True, False))))
-@pytest.mark.parametrize("together", [1, 2, 5, 100])
-def test_every_instance_comes_once(axis: int, grows: bool, together: int) -> None:
-    grid = (5, 3, 2)
-    found = list(ordered(grid, LongestFirst(axis, grows, Number(0), 1, 64), together))
-    assert sorted(found) == sorted(product(*map(range, grid)))
-
-
 def test_bands_are_as_wide_as_one_another() -> None:
     assert [evenly(64, most) for most in (100, 64, 56, 30, 10, 7, 3, 1, 0)] == [64, 64, 32, 22, 8, 6, 2, 1, 1]
     assert all(
@@ -75,15 +62,6 @@ def test_bands_are_as_wide_as_one_another() -> None:
         for count in range(1, 70)
         for most in (5, 10, 24)
     )
-
-
-@pytest.mark.parametrize("ctas, count", [(1, 7), (4, 16), (4, 18), (132, 100), (132, 1000)])
-def test_every_rank_is_some_cta_s(ctas: int, count: int) -> None:
-    assert sorted(rank(i, ctas, count) for i in range(count)) == list(range(count))
-
-
-def test_without_an_order_axis_0_is_the_fastest() -> None:
-    assert list(ordered((2, 2), None, 1)) == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)]
 
 
 @pytest.mark.parametrize("blocks, together", [(8, 64), (16, 32), (32, 16), (64, 8), (128, 4)])
@@ -97,41 +75,7 @@ def test_ctas_get_nearly_the_same(blocks: int, together: int) -> None:
 
     now = most(list(ordered((blocks, 64), GROWS, together)), True)
     assert now < 1.05
-    assert now < most(list(ordered((blocks, 64), None, 1)), False)
-
-
-@pytest.mark.parametrize("order", ["static", "dynamic"])
-def test_the_printed_order_is_this_one(order: Order) -> None:
-    program, dynamic = triangle(), order == "dynamic"
-    text = print_cuda(lower(program, scheduled(program), H100, order=order), H100).text
-    begin = text.index("const u32 ranked" if dynamic else "const u32 begin")
-    last = "told = " if dynamic else "const i32 program_id_1"
-    lines = text[begin : text.index(";", text.index(last, begin))].replace("\n", ";")
-    names = dict(re.findall(r"(?:const [ui]32|,) (\w+) = ((?:[^,;(]|\([^()]*\))+)", lines))
-    blocks, heads, ctas, together = 5, 6, 4, 4
-    common = {"others": heads, "grid0": blocks}
-    (retained,) = re.findall(r"store_shared4\(smem \+ walk_at, {(.*)}\)", text)
-    common["most"] = together
-    (wide,) = re.findall(r"  u32 together = (.*);  //", text)
-    common["together"] = eval(wide.replace("/", "//"), common.copy())
-    (narrow,) = re.findall(r"while \((.*)\) --together;", text)
-    while eval(narrow, common.copy()):
-        common["together"] -= 1
-    assert common["together"] == evenly(heads, together) == 3
-    walk = SimpleNamespace(**dict(zip("xyzw", eval(retained.replace("/", "//"), common), strict=True)))
-    expected = list(ordered((blocks, heads), GROWS, together))
-    for instance in range(blocks * heads):
-        known = {"grid0": blocks, "grid1": heads, "ctas": ctas, "instance": instance, "cta": instance % ctas,
-                 "instances": blocks * heads, "odd": instance // ctas % 2, "walk": walk, "place": instance}  # fmt: skip
-        for name, expr in names.items():
-            said = expr.replace("gridDim.x", "ctas").replace("blockIdx.x", "cta").replace("/", "//")
-            said = re.sub(r"^(.*) \? (.*) : (.*)$", r"(\2) if (\1) else (\3)", said)
-            known[name] = eval(said, {"min": min}, known)
-        if dynamic:
-            listed = re.findall(r"told = {(.*)}", lines)[0].replace("/", "//")
-            assert eval(f"[{listed}]", {}, known)[:2] == list(expected[instance][:2])
-            continue
-        assert (known["program_id_0"], known["program_id_1"]) == expected[rank(instance, ctas, len(expected))][:2]
+    assert now < most(list(instances((blocks, 64))), False)
 
 
 def _times(value: Expr, factor: int) -> Expr:

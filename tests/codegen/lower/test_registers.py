@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from tests.lowered import planned, registers_of
+from tests.kernels import H100
+from tests.lowered import planned, registers_of, scheduled
 from tests.streams import event
 from tests.tile_programs import Programs, attention, gemm
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.registers import Made, Overwritten, Reading, Registers, versions
 from twill.codegen.lower.stream import Stream, arrange
 from twill.codegen.lower.task import Source
+from twill.codegen.lowering import lower
 from twill.codegen.warp.layout import Accumulator, Uniform
 from twill.codegen.warp.program import Copy
+from twill.graph.extract import extract
 
 DEFINE, READ, OTHER = ("issue", 0), ("issue", 1), ("issue", 2)
 
@@ -129,3 +132,13 @@ def test_a_reader_of_what_was_overwritten_in_place_is_named() -> None:
     keys = {made.of(acc): [DEFINE, OTHER]}
     reading = Reading(READ, Source(acc[0], acc[1], 0, -1))
     assert versions(stream, made, [reading], keys, {acc: DEFINE}) == Overwritten(acc)
+
+
+def test_what_threads_make_of_a_sum_of_mmas_for_the_next_one_is_in_its_place() -> None:
+    """A test for NaN in front of the last one: the model of registers counts one matrix for all of them."""
+    program = extract("tests/part_kernels.py", "tf32x3")[0]
+    made = lower(program, scheduled(program, 2), H100)
+    matrices = [
+        sum(f.layout == Accumulator(64, 128) and f.element == "f32" for f in group.fragments) for group in made.groups
+    ]
+    assert sorted(matrices)[-2:] == [2, 2]  # the sum of the parts, and what the loop carries

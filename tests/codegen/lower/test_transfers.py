@@ -11,16 +11,16 @@ import pytest
 from tests.kernels import H100
 from tests.tile_programs import Programs
 from twill.codegen.lower.memory import SharedMemoryPlan
-from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
+from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.lower.transfers import Part, Transfers, largest_part, rows_of
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
-from twill.codegen.warp.expression import Expr, Number
+from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.program import Buffer, Window
 from twill.graph.build import wire
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis
+from twill.tile.program import Access, Axis, Loop
 
 BOX = H100.emitting.box.whole
 GRID = 3  # the program instance that expressions are evaluated for
@@ -119,6 +119,30 @@ def test_a_start_that_differs_between_instances_is_an_axis_of_its_own() -> None:
     assert number(transfers, tensor_map.offset) == 40
     (piece,) = transfers.boxes(part, held, OUTSIDE)
     assert number(transfers, piece.coordinates[0]) == GRID
+
+
+def test_a_start_that_differs_between_iterations_is_the_copys_own() -> None:
+    """`tl.load(S + k * M + offs)`: the map has an axis of rows, and each iteration its row of it."""
+    p = Programs()
+    rows = p.argument("M")
+    with p.loop(p.argument("trips"), [p.constant(0.0, (128,), "f32")]) as k:
+        s = p.load("S", (128,), "f32", name="s")
+        k.yields = [p.op("add", k.carried[0], s)]
+    p.store("Y", k.results[0])
+    wired = wire(p.done())
+    (load,) = (step for step in wired.flat.steps if step.op.kind == "tile_load")
+    assert load.op.access is not None
+    access = replace(load.op.access, constant=Polynomial.symbol(rows) * k.i)
+    tiles = TileLayouts(wired, target_of(H100), -1, 1)
+    transfers = Transfers(tiles, SharedMemoryPlan("k.py"), ScalarTable(wired), BOX)
+    part = Part(access, load.results[0], 0)
+    (loop,) = (item for item in wired.program.body if isinstance(item, Loop))
+    held, at = buffer(transfers, part, "f32"), Iteration(loop, "step", 2)
+    assert transfers.map(part, held, at).strides[0] == Apply("cast", (Symbol(rows, "M", "i32"),), "i64")
+    (piece,) = transfers.boxes(part, held, at)
+    scope = EvaluationScope({}, (1, 1, 1), (0, 0, 0), lambda fragment: 0)
+    scope.names["step"] = 7
+    assert integer(piece.coordinates[0], scope) == 5
 
 
 def test_equal_accesses_share_a_map() -> None:

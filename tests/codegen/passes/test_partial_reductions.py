@@ -19,6 +19,7 @@ from twill.codegen.warp.expression import Local, Number, less
 from twill.codegen.warp.layout import Accumulator, Along
 from twill.codegen.warp.program import Compute, Copy, Fragment, If, Pipeline, Reduce, Reg, Stmt, WarpProgram, walk
 from twill.kernel.specialization import problem_of
+from twill.tile.rewrite.pipeline import Allowed
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -129,7 +130,7 @@ def test_the_steady_state_of_attention_has_no_meeting_of_lanes_for_its_sums() ->
 
 
 def test_sums_go_from_loop_to_loop_in_parts_if_there_are_registers() -> None:
-    written = extract("examples/attention.py", "causal", rewriting="masks").program
+    written = extract("examples/attention.py", "causal", allowed=Allowed("masks")).program
     apart = scheduled(written, 2)
     program, tight = (lower(written, apart, machine(), hold) for hold in (True, False))
     assert [len([f for f in g.fragments if f.name.endswith("_parts")]) for g in program.groups] == [2, 2, 0]

@@ -1,55 +1,47 @@
-"""What single passes make of small warp programs, both as text: the statements in front of and behind each."""
+"""What every pass makes of small warp programs, both as text, and what it leaves alone."""
 
 from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
 from tests.codegen.warp.test_text import TILE_PROGRAM
+from tests.conftest import GOLDEN
+from tests.pass_texts import PassCase, pass_cases
 from twill.codegen.passes.pipeline import PIPELINE
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
-from twill.codegen.warp.verifier import faults
+from twill.codegen.warp.verifier import refuse_ill_formed
 
-CHOICES = Choices(partial_sums=True, ping_pong=False, dynamic=False, capacity=1 << 20)
-AROUND = """\
-warp program all bf16 for h100: 16416 bytes of shared memory
-buffer 0 x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
-buffer 1 scratch: 128 f32 in panels of 0 bytes, swizzle 0, 1 x 512 bytes at 16384
-aref 0 x of x: depth 2, load -> (consumer), 8192 bytes a slot by tma, arrivals 1 full, 4 empty
-barrier 0 all: (consumer), 128 threads
-
-group 0 load: 128 threads, 40 registers, one thread issues
-  body
-
-group 1 consumer: 128 threads, 240 registers
-  fragment 0 acc: f32 accumulator 64x64
-  fragment 1 p: bf16 accumulator 64x64
-  fragment 2 sum: f32 columns of 64x64
-  cursor 0 x_get in x
-  body
-"""
-
-READ = ("get x_get", "%p = load x[x_get]", "consumed x_get", "advance x_get")
-CASES = {
-    "reader-fences puts a fence between a read by threads and the release of the slot": (
-        "reader-fences", READ, (*READ[:2], "proxy fence", *READ[2:])),
-    "reader-fences leaves alone a slot that only products read": (
-        "reader-fences", ("multiply %acc = x[x_get] @ x[x_get], k 64 bf16", "consumed x_get"),
-        ("multiply %acc = x[x_get] @ x[x_get], k 64 bf16", "consumed x_get")),
-    "exchanges waits in front of a reduction that overwrites what the one before left": (
-        "exchanges", ("%sum = reduce add %acc axis 0 through scratch with all",),
-        ("sync all", "%sum = reduce add %acc axis 0 through scratch with all")),
-    "exchanges needs no wait of its own where all have met since": (
-        "exchanges", ("%sum = reduce add %acc axis 0 through scratch with all", "sync all"),
-        ("%sum = reduce add %acc axis 0 through scratch with all", "sync all")),
-}  # fmt: skip
+CASES = pass_cases(GOLDEN / "passes")
+PLAIN = Choices(partial_sums=True, ping_pong=False, dynamic=False, capacity=1 << 20)
 
 
-@pytest.mark.parametrize(("name", "before", "after"), CASES.values(), ids=CASES)
-def test_a_pass_makes_one_text_of_another(name: str, before: tuple[str, ...], after: tuple[str, ...]) -> None:
-    (step,) = (step for step in PIPELINE if step.name == name)
-    program, wanted = (AROUND + "".join(f"    {line}\n" for line in lines) for lines in (before, after))
-    made = step.run(parse(program, TILE_PROGRAM), CHOICES)
-    assert faults(made) == ()
-    assert text(made) == wanted
+def choices(case: PassCase) -> Choices:
+    """What lowering decided: the options of a case are its names that are true, or a number each."""
+    given: dict[str, str] = dict(option.partition("=")[::2] for option in case.options)
+    assert given.keys() <= {field.name for field in fields(Choices)}
+    made: dict[str, Any] = {name: int(number) if number else True for name, number in given.items()}
+    return replace(PLAIN, **made)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}: {case.title}")
+def test_a_pass_makes_one_text_of_another(case: PassCase, request: pytest.FixtureRequest) -> None:
+    (step,) = (step for step in PIPELINE if step.name == case.name)
+
+    def run(before: str) -> str:
+        program = parse(before, TILE_PROGRAM)
+        refuse_ill_formed(program, "the case")
+        made = step.run(program, choices(case))
+        refuse_ill_formed(made, f"the pass {step.name}")
+        return text(made)
+
+    case.check(run, request.config.getoption("--update-golden"))
+
+
+@pytest.mark.parametrize("name", [step.name for step in PIPELINE])
+def test_every_pass_has_a_program_that_it_changes_and_one_that_it_leaves_alone(name: str) -> None:
+    assert {case.changes for case in CASES if case.name == name} == {True, False}

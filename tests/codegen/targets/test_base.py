@@ -7,7 +7,7 @@ import pytest
 from tests.golden_schedules import Example, kernel
 from tests.kernels import H100
 from twill import exc
-from twill.codegen import emission
+from twill.codegen import emission, lowerable
 from twill.codegen.targets.base import target_of, targets
 from twill.machine.file import load_machine
 from twill.schedule.document import Schedule
@@ -55,7 +55,7 @@ def test_what_the_target_lacks_is_refused_before_anything_is_solved(
     at_root: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nothing = target_of(H100.model_copy(update={"architecture": "sm_0"}), IMAGINARY)
-    monkeypatch.setattr(emission, "target_of", lambda machine: nothing)
+    monkeypatch.setattr(lowerable, "target_of", lambda machine: nothing)
 
     def solver(graph: object, machine: object) -> Schedule:
         raise AssertionError("solved")

@@ -20,6 +20,7 @@ from tests.mutations import Mutant, mutants
 from tests.places import edit, instead, move, places
 from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.emission import extract
+from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.derive import derived_problem
@@ -48,8 +49,10 @@ from twill.codegen.warp.program import (
     Publish,
     PublishInstance,
     ReceiveInstance,
+    SetProgramId,
     SlotRef,
     Stmt,
+    StopUnless,
     StoreGlobal,
     Sync,
     TmaLoad,
@@ -57,6 +60,7 @@ from twill.codegen.warp.program import (
     WarpProgram,
     Window,
 )
+from twill.tile.rewrite.pipeline import Allowed
 
 
 @cache
@@ -235,7 +239,7 @@ FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], 
     ("an instance not told", "walk", dynamic, lambda p: of_next(p, PublishInstance, lambda s: (), group=LOAD),
         "learns of"),
     ("an instance not claimed", "walk", dynamic, lambda p: without(p, FetchInstance, LOAD),
-        "tells an instance once more"),
+        "publishes an instance once more"),
     ("two claims", "walk", dynamic, lambda p: changed(p, FetchInstance, lambda s: (s, s), LOAD),
         "not all instances that"),
     ("two who claim", "walk", dynamic, lambda p: changed(p, Fill, lambda s: (s, FetchInstance())),
@@ -243,7 +247,12 @@ FAULTS: list[tuple[str, str, Callable[[], WarpProgram], Callable[[WarpProgram], 
     ("a claim behind the last", "walk", dynamic, claims_at_the_end, "the counter is not 0"),
     ("a group that is left out", "walk", dynamic, lambda p: aref(p, which=1, consumers=(0,)), "has no part in the"),
     ("one of a share alone", "counts", dynamic, lambda p: aref(p, which=1, empty_count=4), "its warp groups make 8"),
-    ("instances through another ring", "walk", dynamic, lambda p: replace(p, scheduler_ring=0), "filled by tma"),
+    ("instances that a group counts by itself", "walk", dynamic,
+     lambda p: group(p, 0, loop=tile_scheduler().loop), "counts its instances by itself"),
+    ("the end of instances is not looked for", "deadlock", dynamic,
+     lambda p: of_next(p, StopUnless, lambda s: (), group=0), "Get: the full barrier of slot"),
+    ("the wrong row of tiles", "values", pair,
+     lambda p: of_next(p, SetProgramId, lambda s: (replace(s, axis=1 - s.axis),)), "differ"),
     ("no bound where the tensor ends", "bounds", ring,
      lambda p: changed(p, StoreGlobal, lambda s: (replace(s, window=unbounded(s.window)),)), "outside of a tensor"),
 ]  # fmt: skip
@@ -374,7 +383,7 @@ def test_groups_that_take_turns_meet_every_number_of_iterations() -> None:
 
 @pytest.mark.usefixtures("at_root")
 def test_a_second_cta_begins_where_other_loops_run_first() -> None:
-    read = extract("examples/attention.py", "causal", rewriting="masks")
+    read = extract("examples/attention.py", "causal", allowed=Allowed("masks"))
     program = lower(read.program, scheduled(read.program, 2), machine())
     made = list(launches(program))
     assert [launch.ctas for launch in made].count(2) == 1

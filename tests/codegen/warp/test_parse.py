@@ -55,16 +55,14 @@ def test_a_note_is_read_back_whatever_it_says(note: str, line: int) -> None:
 
 
 def test_what_the_whole_program_says_is_read_back() -> None:
-    one = less_than_n = Apply("compare", (Symbol(3, "N", "i32"), Number(9)), "i1", (("predicate", "lt"), *SIGNED))
+    one = Apply("compare", (Symbol(3, "N", "i32"), Number(9)), "i1", (("predicate", "lt"), *SIGNED))
     group = PROGRAM.groups[0]
     tile = aref.Fragment(7, "", "i1", Blocked((3, 5), 1))
     parts = aref.Fragment(8, "a name", "f32", Along(group.fragments[0].layout, 1, True))  # type: ignore[arg-type]
     steady = aref.Pipeline("k", "s", Number(4), 0, (), (aref.Commit(),), (), until=one, later=(aref.WaitGroups(0, ()),))
     made = replace(
         PROGRAM,
-        ctas=2, raster_group=8, scheduler_ring=0, runs=less_than_n, cluster=aref.Cluster(1, meets_first=False),
-        fused=aref.Fused(2, 3),
-        order=aref.LongestFirst(0, True, Number(16), 1000, 33),
+        ctas=2, cluster=aref.Cluster(1, meets_first=False),
         groups=(
             replace(
                 group, fragments=(*group.fragments, tile, parts), share=(1, 2), issuer=True, registers=0,
@@ -84,20 +82,20 @@ def edited(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("    commit  # empty", "    commit now", "20: column 14: found `now`, expected the end of the line"),
-        ("    publish x_read", "    publish y", "31: column 13: found `y`, expected a cursor (x_read)"),
-        ("k 64 bf16\n", "k x bf16\n", "33: column 60: found `x`, expected an integer"),
-        ("    sync scratch", "    synk scratch", "48: column 5: found `synk`, expected one of `let`, `if`"),
-        ("x_read by $N", "x_read by $M", "52: column 24: found `M`, expected an argument of the kernel"),
-        ("(row < $N)", "(row < $N", "19: column 17: found the end of the line, expected `)`"),
-        ("    proxy fence", "     proxy fence", "47: column 6: found 5 spaces, expected an indentation of at most 6"),
-        ("    let row = (program_id(0) * 64)", "    let row = ~1", "17: column 15: found `~`, expected a token"),
-        ("acc: f32 accumulator 64x64", "acc: f32 heap", "9: column 23: found `heap`, expected a layout"),
-        ("  body\n", "  bod\n", "16: column 3: found `bod`, expected `fragment`, `cursor`, `start`"),
-        ("      steady\n        consumed x_read\n", "", "21: column 5: found 0 blocks `steady`, expected one below"),
+        ("    commit  # empty", "    commit now", "28: column 14: found `now`, expected the end of the line"),
+        ("    publish x_read", "    publish y", "39: column 13: found `y`, expected one of a cursor (x_read)"),
+        ("k 64 bf16\n", "k x bf16\n", "41: column 60: found `x`, expected an integer"),
+        ("    sync scratch", "    synk scratch", "56: column 5: found `synk`, expected one of `let`, `if`"),
+        ("x_read by $N", "x_read by $M", "60: column 24: found `M`, expected an argument of the kernel"),
+        ("(row < $N)", "(row < $N", "27: column 17: found the end of the line, expected `)`"),
+        ("    proxy fence", "     proxy fence", "55: column 6: found 5 spaces, expected an indentation of at most 6"),
+        ("    let row = (program_id(0) * 64)", "    let row = ~1", "25: column 15: found `~`, expected a token"),
+        ("acc: f32 accumulator 64x64", "acc: f32 heap", "16: column 23: found `heap`, expected a layout"),
+        ("  body\n", "  bod\n", "24: column 3: found `bod`, expected `fragment`, `cursor`, `instances`, `start`"),
+        ("      steady\n        consumed x_read\n", "", "29: column 5: found 0 blocks `steady`, expected one below"),
         ("warp program all", "warp program some", "1: column 14: found `some`, expected `all`, as the tile program"),
         ("barrier 1 turn", "barier 1 turn", "5: column 1: found `barier`, expected one of `map`, `buffer`"),
-        ("    bulk commit\n", "    bulk commit\n      commit\n", "54: column 7: found a block, expected no block"),
+        ("    bulk commit\n", "    bulk commit\n      commit\n", "62: column 7: found a block, expected no block"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_shown_by_line_and_column_with_what_could_stand_there(old: str, new: str, said: str) -> None:

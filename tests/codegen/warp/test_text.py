@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from twill.codegen.warp import program as aref
 from twill.codegen.warp import text as warp_text
-from twill.codegen.warp.expression import Apply, Element, Local, Number, ProgramId, Symbol, less
+from twill.codegen.warp.expression import Apply, Cta, Element, Local, Number, NumPrograms, ProgramId, Symbol, less
 from twill.codegen.warp.layout import Accumulator, Along, Uniform
 from twill.tile.program import Argument, TileProgram, TileType
 
+UNSIGNED = (("signed", 0),)
 N = Symbol(3, "N", "i32")
 ROW = Local("row")
 TILE = Accumulator(64, 64)
 WINDOW = aref.Window("out", "f32", (aref.WindowAxis(64, Number(1), ROW, None, N),), Number(0), 0.0)
+
+PLACE = Local("place", "u32")
+REST = Apply("rem", (PLACE, NumPrograms(0, "u32")), "u32", UNSIGNED)
+BELOW = Apply("compare", (PLACE, Local("instances", "u32")), "i1", (("predicate", "lt"), *UNSIGNED))
+CHOICE = Apply("select", (BELOW, Apply("min", (PLACE, Cta("ctas")), "u32", UNSIGNED), Cta("rank")), "u32")
+
+SETUP: tuple[aref.Stmt, ...] = (
+    aref.Define(("instances",), (NumPrograms(0, "u32"),)),
+    aref.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
+)
+ONCE: tuple[aref.Stmt, ...] = (
+    aref.Define(("size",), (Apply("cast", (N,), "u32"),)),
+    aref.Evenly("together", Local("instances", "u32"), Number(33, "u32")),
+    aref.Keep((Local("together", "u32"), Cta("cta"), Number(0, "u32"), Number(1, "u32"))),
+)
 
 EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
@@ -49,7 +65,13 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.BulkCommit(),
     aref.BulkWait(0, read=True),
     aref.FetchInstance(),
-    aref.PublishInstance(aref.SlotRef(0, 10)),
+    aref.PublishInstance(
+        aref.SlotRef(0, 10), (REST, Number(0, "u32"), Local("cached", "u32")), BELOW,
+        (aref.Define(("rest", "chosen"), (REST, CHOICE), note="both"),),
+    ),
+    aref.Recall(),
+    aref.SetProgramId(1, REST),
+    aref.StopUnless(Local("told.w", "u32")),
     aref.ReceiveInstance(aref.SlotRef(0, 10)),
 )  # fmt: skip
 
@@ -73,9 +95,12 @@ PROGRAM = aref.WarpProgram(
             cursors=(aref.Cursor(10, "x_read", 0),),
             body=EVERY_STATEMENT,
             finish=(aref.BulkWait(0, read=False),),
+            loop=aref.InstanceLoop(Cta("cta"), Local("instances", "u32"), Cta("ctas")),
         ),
     ),
     shared=16416,
+    setup=SETUP,
+    once=ONCE,
 )  # fmt: skip
 
 EXPECTED = """\
@@ -85,6 +110,13 @@ buffer 0 x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
 aref 0 x of x: depth 2, consumer -> (consumer), 8192 bytes a slot by tma, arrivals 1 full, 4 empty
 barrier 1 turn: (consumer), 128 threads
 barrier 2 scratch: (consumer), 128 threads
+setup
+  define instances = num_programs(0)
+  define runs = [($N < 4)]  # of neighbours
+once
+  define size = cast([$N]):u32
+  define together = evenly instances by at most 33
+  keep together, cta(), 0, 1
 
 group 0 consumer: 128 threads, 240 registers
   fragment 0 acc: f32 accumulator 64x64
@@ -94,6 +126,7 @@ group 0 consumer: 128 threads, 240 registers
   fragment 4 mean: f32 uniform
   fragment 5 acc: f32 accumulator 64x64
   cursor 10 x_read in x
+  instances from cta() below instances by ctas()
   body
     let row = (program_id(0) * 64)  # line 7
     let same = instances just before with the same (row, $N)
@@ -133,9 +166,13 @@ group 0 consumer: 128 threads, 240 registers
     advance x_read by $N
     bulk commit
     bulk wait 0 pending read
-    claim
-    tell x[x_read]
-    learn x[x_read]
+    fetch instance
+    publish instance x[x_read]: (place % num_programs(0)), 0, cached if (place < instances)
+      define rest, chosen = (place % num_programs(0)), select((place < instances), min(place, ctas()), rank())  # both
+    recall
+    program_id 1 = (place % num_programs(0))
+    stop unless told.w
+    receive instance x[x_read]
   finish
     bulk wait 0 pending
 """
@@ -147,5 +184,5 @@ def test_every_statement_is_one_line_with_names_lines_and_notes() -> None:
 
 def test_every_kind_of_statement_has_a_form() -> None:
     kinds = {kind for kind in vars(aref).values() if isinstance(kind, type) and issubclass(kind, aref.Stmt)}
-    shown = {type(stmt) for stmt in aref.walk(EVERY_STATEMENT)}
-    assert kinds - {aref.Stmt} == shown
+    shown = {type(stmt) for stmt in aref.walk((*SETUP, *ONCE, *EVERY_STATEMENT))}
+    assert kinds - {aref.Stmt, aref.SchedulingStmt} == shown

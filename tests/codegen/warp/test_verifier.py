@@ -17,9 +17,15 @@ buffer 0 x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
 buffer 1 other: 64x64 bf16 in panels of 128 bytes, swizzle 128, 1 x 8192 bytes at 16384
 aref 0 x of x: depth 2, load -> (consumer), 8192 bytes a slot by tma, arrivals 1 full, 4 empty
 barrier 0 turn: (consumer), 128 threads
+setup
+  define instances = num_programs(0)
+once
+  define size = instances
+  keep size, size, size, size
 
 group 0 load: 128 threads, 40 registers, one thread issues
   cursor 0 x_put in x
+  instances from cta() below instances by ctas()
   body
     acquire x_put
     expect x_put 8192 bytes
@@ -31,6 +37,11 @@ group 1 consumer: 128 threads, 240 registers
   fragment 1 p: f32 accumulator 64x64
   fragment 2 rows: f32 rows of 64x64
   cursor 1 x_get in x
+  instances from cta() below instances by ctas()
+  next
+    recall
+    define row, column = (instance % walk.x), walk.y
+    program_id 0 = (row + column)
   body
     let n = ($N / 64)
     pipeline k with step step: n iterations, 1 stages
@@ -48,6 +59,7 @@ group 1 consumer: 128 threads, 240 registers
     %p = mul %p, %rows[0, *]
 """
 
+LOOP = "  instances from cta() below instances by ctas()\n"
 FAULTS = [
     ("buffer 1 other", "buffer 2 other", "ids of each buffer are not their places"),
     ("  cursor 1", "  fragment 2 rows: f32 uniform\n  cursor 1", "two fragments have one id"),
@@ -63,10 +75,29 @@ FAULTS = [
     ("[0:64, 0:64]", "[0:64, 32:128]", "takes 32:128 of 64 in a slot of `x`"),
     ("%p = %acc", "%p = %rows", "copies `rows` to `p`, which has another element type or layout"),
     ("      epilogue 0\n        sync turn\n", "", "has 1 stages, 1 blocks of prologue and 0 of epilogue"),
-    ("    advance x_put", "    tell x[x_put]", "load, body: PublishInstance: stands in `body`"),
     (
-        "  body\n    let n",
-        "  next\n    multiply %acc = x @ x, k 64 bf16\n  body\n    let n",
+        "    advance x_put",
+        "    publish instance x[x_put]: 0, 0, 0 if 1",
+        "load, body: PublishInstance: stands in `body`",
+    ),
+    ("  define size = instances", "  define size = row", "once: Define: scalar `row` is not defined here"),
+    ("    program_id 0", "    keep 0, 0, 0, 0\n    program_id 0", "consumer, next: Keep: stands in `next`"),
+    ("    recall\n", "", "Define: scalar `walk.x` is not defined here"),
+    ("row, column = (instance % walk.x), walk.y", "row, column = walk.x", "gives 2 names to 1 values"),
+    ("let n = ($N / 64)", "let n = size", "Let: scalar `size` is not defined here"),
+    (
+        "    program_id 0",
+        "    stop unless row\n    program_id 0",
+        "consumer: has a loop over its instances, and `next` stops",
+    ),
+    (
+        LOOP + "  body\n    acquire",
+        "  body\n    acquire",
+        "load: has no loop over its instances, and `next` stops none",
+    ),
+    (
+        "    program_id 0",
+        "    multiply %acc = x @ x, k 64 bf16\n    program_id 0",
         "Multiply: stands in `next`",
     ),
 ]

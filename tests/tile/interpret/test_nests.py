@@ -1,4 +1,4 @@
-"""Loops in loops that are short and known become one loop; carried values that never change are no carried values."""
+"""Loops in loops become one loop; carried values that never change are no carried values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.generated.kernels import held
 from twill.exc import NestedLoop
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
-from twill.tile.program import Loop
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.program import Loop, loops_of
 from twill.tile.translate.translate import tile_program
 
 HEAD = "@triton.jit\ndef k(x, y, n):\n    at = tl.arange(0, 32)\n    s = tl.zeros([32], tl.float32)\n"
@@ -51,8 +52,115 @@ def test_an_index_that_every_iteration_makes_again_is_not_carried(kernel_file: C
         assert one.furthest == 0, one
 
 
-def test_fail_a_nest_whose_loops_are_long_names_the_inner_one(kernel_file: Callable[..., str]) -> None:
-    text = "    for i in range(17):\n        for j in range(n):\n            s += tl.load(x + (i + j) * 32 + at)\n"
-    with pytest.raises(NestedLoop, match="a loop inside a loop") as raised:
-        tile_program(resolve(f"{kernel_file(HEAD + text + TAIL)}::k", sig=SIG))
-    assert raised.value.line == 8
+LONG = {
+    "sums of sums": """
+    for i in range(n):
+        t = s * 0
+        for j in range(m):
+            t = t * 0.5 + tl.load(x + (i + j) * 32 + at)
+        s += t
+""",
+    "a sum that goes on": """
+    for i in range(n):
+        for j in range(m):
+            s += tl.load(x + (i + j) * 32 + at)
+""",
+    "pointers that advance in both loops": """
+    p = x + at
+    for i in range(n):
+        q = p
+        for j in range(m):
+            s = s * 0.5 + tl.load(q)
+            q += 32
+        p += 64
+""",
+    "stores before, in and behind the inner loop": """
+    for i in range(0, n, 2):
+        t = tl.load(x + i * 32 + at)
+        tl.store(y + 1024 + i * 32 + at, t)
+        for j in range(1, m):
+            t += j
+            tl.store(y + 2048 + (i * 16 + j) * 32 + at, t)
+        tl.store(y + 32 + i * 32 + at, t)
+        s += t
+""",
+    "an atomic addition in each row": """
+    for i in range(n):
+        t = s * 0
+        for j in range(m):
+            t += tl.load(x + (i + j) * 32 + at)
+        tl.atomic_add(y + 32 + at, t)
+""",
+    "steps that do not divide": """
+    for i in range(1, 20, 3):
+        for j in range(-2, m, 3):
+            s = s * 0.5 + tl.load(x + (i + j + 2) * 32 + at) * j
+""",
+    "a condition on both": """
+    for i in range(n):
+        for j in range(m):
+            if i > j:
+                s += tl.load(x + (i + j) * 32 + at)
+""",
+    "a scalar that both carry": """
+    c = 0
+    for i in range(n):
+        for j in range(m):
+            c = c * 3 + j + i
+        c += 1
+    s += c
+""",
+    "loads behind a condition where the inner loop never runs": """
+    for i in range(n):
+        t = s
+        for j in range(m):
+            t += tl.load(x + j * 32 + at)
+            s = t
+        s = s * 0.5 + 1
+""",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_nests_of_any_length_are_one_loop_that_computes_what_triton_does(
+    kernel_file: Callable[..., str], name: str
+) -> None:
+    text = HEAD.replace("n):", "n, m):") + LONG[name] + TAIL
+    spec = resolve(f"{kernel_file(text)}::k", sig=[*SIG, "m=i32"])
+    flat = resolve_accesses(tile_program(spec))
+    assert not any(list(loops_of(item.body)) for item in flat.body if isinstance(item, Loop))
+    for raw in (True, False):
+        for n, m in ((0, 2), (4, 0), (1, 1), (5, 3)):
+            for one in held(spec, Case({}, (1,), {"x": (2048,), "y": (8192,)}, {"n": n, "m": m}), raw=raw):
+                assert one.furthest == 0, (n, m, raw, one)
+
+
+REFUSED = {
+    "a loop inside a loop whose bounds change": """
+    for i in range(n):
+        for j in range(i):
+            s += tl.load(x + (i + j) * 32 + at)
+""",
+    "a second loop inside a loop": """
+    for i in range(n):
+        for j in range(n):
+            s += j
+        for j in range(n):
+            s *= tl.load(x + (i + j) * 32 + at)
+""",
+    "a loop inside a loop behind a load from `x`, which is stored": """
+    for i in range(n):
+        t = tl.load(x + at)
+        for j in range(n):
+            t += j
+            tl.store(x + at, t)
+        s += t
+""",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_fail_other_nests_name_the_inner_loop(kernel_file: Callable[..., str], what: str) -> None:
+    with pytest.raises(NestedLoop, match=what) as raised:
+        resolve_accesses(tile_program(resolve(f"{kernel_file(HEAD + REFUSED[what] + TAIL)}::k", sig=SIG)))
+    assert raised.value.line >= 8

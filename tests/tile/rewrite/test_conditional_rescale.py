@@ -13,7 +13,7 @@ from tests.lazy_programs import KEYS, ROWS, Softmax
 from tests.tile_programs import Programs, attention, gemm
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Op, TileProgram
-from twill.tile.rewrite.conditional_rescale import GROWTH, RescaleReport, rescale_conditionally
+from twill.tile.rewrite.conditional_rescale import GROWTH, RescaleReport, rescale_conditionally, rescaling
 from twill.tile.vocabulary import OFTEN_ONE, SLACK
 
 TRIPS = (0, 1, 2, 5)
@@ -56,37 +56,37 @@ RIGHT = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_maximum_that_is_only_a_shift_is_lazy(name: str) -> None:
     kernel, slack = RIGHT[name]
-    found = rescale_conditionally(kernel.program())
+    found = rescaling(kernel.program())
     assert [shift.maximum.name for shift in found.conditional] == ["m_new"] and not found.immediate
     assert slacks(found.program) == [pytest.approx(slack)]
     assert marked(found.program) == ["acc"]
 
 
 def test_people_are_told_what_became_of_a_maximum() -> None:
-    (conditional,) = rescale_conditionally(Softmax().program()).said()
-    (retained,) = rescale_conditionally(Softmax(peeks=True).program()).said()
+    (conditional,) = rescaling(Softmax().program()).said()
+    (retained,) = rescaling(Softmax(peeks=True).program()).said()
     assert conditional.endswith("`m_new` moves only when it has to")
     assert "`m_new` moves at once: it is stored (line" in retained
 
 
 def test_the_shift_stands_first_whatever_the_order_was() -> None:
     for swapped in (False, True):
-        found = rescale_conditionally(Softmax(swapped=swapped).program())
+        found = rescaling(Softmax(swapped=swapped).program())
         (op,) = (op for op in found.program.ops() if op.kind == "max")
         assert op.operands[0] == found.conditional[0].carry.argument
 
 
 def test_two_loops_hand_a_lazy_maximum_on() -> None:
-    found = rescale_conditionally(Softmax(loops=2).program())
+    found = rescaling(Softmax(loops=2).program())
     assert (
         len(found.conditional) == 2 and slacks(found.program) == [GROWTH] * 2 and marked(found.program) == ["acc"] * 2
     )
-    assert len(rescale_conditionally(attention(causal=True)).conditional) == 1
+    assert len(rescaling(attention(causal=True)).conditional) == 1
 
 
 def test_it_is_done_once() -> None:
-    once = rescale_conditionally(Softmax(loops=2).program()).program
-    assert rescale_conditionally(once).program == once
+    once = rescale_conditionally(Softmax(loops=2).program())
+    assert rescale_conditionally(once) == once
 
 
 # -- where it is not ---------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ WRONG = {
 def test_a_maximum_that_is_more_than_a_shift_moves_at_once(name: str) -> None:
     kernel, reason = WRONG[name]
     program = kernel.program()
-    found = rescale_conditionally(program)
+    found = rescaling(program)
     assert not found.conditional and not slacks(found.program)
     if kernel.rescales:
         assert reason in why(found)
@@ -142,7 +142,7 @@ def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
     zero_sum = first.carried[1].init
     late = replace(second, carried=(second.carried[0], replace(second.carried[1], init=zero_sum), second.carried[2]))
     with_zero = replace(two, body=tuple(late if item is second else item for item in two.body))
-    assert len(rescale_conditionally(with_zero).conditional) == 2  # 0 follows every scale
+    assert len(rescaling(with_zero).conditional) == 2  # 0 follows every scale
     one = Programs()
     one.values, one.ops = list(two.values), 1000
     number = one.constant(1.0, (ROWS,), "f32")
@@ -151,7 +151,7 @@ def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
     with_one = replace(
         two, values=tuple(one.values), body=(constant, *(late if item is second else item for item in two.body))
     )
-    assert not rescale_conditionally(with_one).conditional
+    assert not rescaling(with_one).conditional
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ def test_a_loop_that_passes_it_on_must_correct_for_it() -> None:
 )
 def test_what_is_left_alone(kernel: Softmax) -> None:
     program = kernel.program()
-    assert rescale_conditionally(program) == RescaleReport(program)
+    assert rescaling(program) == RescaleReport(program)
 
 
 def test_a_kernel_without_a_running_maximum_is_as_it_was() -> None:
-    assert rescale_conditionally(gemm()) == RescaleReport(gemm())
+    assert rescaling(gemm()) == RescaleReport(gemm())
 
 
 # -- what it computes --------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def outputs(program: TileProgram, trips: int, given: dict[str, np.ndarray], dept
 def test_values_differ_by_rounding_alone(what: str, base: str) -> None:
     for loops in (1, 2):
         kernel = Softmax(base=base, loops=loops, depth=40, narrow="f32")
-        eager, conditional = kernel.program(), rescale_conditionally(kernel.program()).program
+        eager, conditional = kernel.program(), rescale_conditionally(kernel.program())
         assert slacks(conditional)
         for trips in TRIPS:
             given = inputs(what, trips, loops, trips)

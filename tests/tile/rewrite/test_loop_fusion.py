@@ -12,6 +12,7 @@ from tests.conftest import ROOT
 from twill.graph.extract import extract
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Loop, TileProgram, walk
+from twill.tile.rewrite.pipeline import Allowed
 
 FILE = str(ROOT / "tests" / "join_kernels.py")
 SIG = ("X=*fp32:16", "Y=*fp32:16", "scale=fp32", "split=i32", "end=i32")
@@ -21,7 +22,7 @@ SIZES = [(0, 0), (0, 1), (0, 33), (1, 16), (1, 17), (2, 40), (3, 48), (3, 49), (
 
 @cache
 def made(kernel: str) -> TileProgram:
-    return extract(f"{FILE}::{kernel}", sig=SIG, const=(f"BLOCK={BLOCK}",), rewriting="all")[0]
+    return extract(f"{FILE}::{kernel}", sig=SIG, const=(f"BLOCK={BLOCK}",))[0]
 
 
 def loops(program: TileProgram) -> list[Loop]:
@@ -95,14 +96,14 @@ def test_loops_that_are_not_alike_stay(kernel: str) -> None:
 
 
 def test_as_written_there_are_both_loops() -> None:
-    program, _ = extract(f"{FILE}::masked_last", sig=SIG, const=(f"BLOCK={BLOCK}",), rewriting="none")
+    program, _ = extract(f"{FILE}::masked_last", sig=SIG, const=(f"BLOCK={BLOCK}",), allowed=Allowed("none"))
     assert len(loops(program)) == 2
     assert program.original is None
 
 
 def test_causal_attention_is_the_graph_of_full_attention(at_root: Path) -> None:
     """The mask costs its steady state nothing."""
-    (causal, full) = (extract("examples/attention.py", spec, rewriting="all")[1] for spec in ("causal", "full"))
+    (causal, full) = (extract("examples/attention.py", spec)[1] for spec in ("causal", "full"))
     assert [region.kind for region in causal.regions] == ["straight", "loop", "straight"]
     for one, other in zip(causal.regions, full.regions, strict=True):
         assert [(n.kind, n.counts, n.mma) for n in one.nodes] == [(n.kind, n.counts, n.mma) for n in other.nodes]

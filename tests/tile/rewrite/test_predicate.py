@@ -11,6 +11,7 @@ import pytest
 from tests.tile.rewrite.test_loop_fusion import BLOCK, FILE, SIG, kinds, result
 from twill.graph.extract import extract
 from twill.tile.program import TileProgram
+from twill.tile.rewrite.pipeline import Allowed
 
 
 @cache
@@ -53,6 +54,6 @@ def test_no_steady_state_of_the_examples_masks(name: str, spec: str, at_root: Pa
 
 
 def test_as_written_they_do(at_root: Path) -> None:
-    _, graph = extract("examples/sliding_window_attention.py", rewriting="none")
+    _, graph = extract("examples/sliding_window_attention.py", allowed=Allowed("none"))
     counted = {count.operation for region in graph.regions for n in region.nodes for count in n.counts}
     assert {"select.f32", "compare.i32"} <= counted

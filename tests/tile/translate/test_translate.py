@@ -293,8 +293,9 @@ def test_unrolled_loops_have_simple_bounds(kernel_file: Callable[..., str]) -> N
 REFUSED = [
     (("while n > 3:", "    n = n // 2", "tl.store(out, n)"), DataDependentControlFlow, 6, "`while`", "for i in range"),
     (
-        ("acc = 0", "for i in range(n):", "    for j in range(i):", "        acc += j", "tl.store(out, acc)"),
-        NestedLoop, 8, "a loop inside a loop", "tl.static_range",
+        ("acc = 0", "for i in range(n):", "    for j in range(i):", "        for k in range(j):",
+         "            acc += k", "tl.store(out, acc)"),
+        NestedLoop, 9, "a loop inside a loop", "tl.static_range",
     ),
     ((LOAD, "x = tl.gather(x, offs, 0)", STORE), UnsupportedOperation, 7, "tl.gather", "affine"),
     ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),

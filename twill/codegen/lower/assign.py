@@ -22,7 +22,6 @@ from twill.codegen.lower.register_operands import choose_register_operands
 from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tiles import TileLayouts
-from twill.codegen.warp.program import Fused
 from twill.graph.build import Wired
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -34,9 +33,8 @@ def assign(
     schedule: Schedule,
     machine: Machine,
     candidate: LoweringCandidate,
-    fused: Fused | None = None,
 ) -> LoweringPlan | CandidateRefusal:
-    """The plan of a candidate. fused: the program instances whose row blocks `tiles` has, if a CTA works on several.
+    """The plan of a candidate.
 
     Refused is ping-pong where loops do more than multiply tiles that load groups bring, and where there is no room for
     a second computing warp group. Raises ScheduleMismatch, UnsupportedInKernel.
@@ -48,7 +46,7 @@ def assign(
             return CandidateRefusal("the register file has no room for a second computing warp group")
         number = dict(zip((g.id for g in groups), (g.id for g in made if g.like < 0), strict=True))
         groups, group_of = made, {old: number[new] for old, new in group_of.items()}
-    plan = LoweringPlan(wired, schedule, machine, tiles, candidate, fused, groups)
+    plan = LoweringPlan(wired, schedule, machine, tiles, candidate, groups)
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
     plan = with_straight(with_budgets(plan))

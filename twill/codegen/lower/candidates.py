@@ -7,8 +7,8 @@ order and records what became of each (`twill emit --why` prints that).
 
 A candidate is refused where its tiles exceed shared memory or the register file (`SharedMemoryFull`, or a `Refusal`
 that lowering returns), and where the compiler has no room for it (`BuildRejected`). What the compiler refused is tried
-again with less asked of it as long as that is predicted to be as fast; for more, the caller solves again with registers
-kept free (`twill.codegen.emission`).
+again with less asked of it as long as that is predicted to be as fast, and then with schedules that keep registers free
+of tiles (`twill.codegen.room`), each with candidates of its own.
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ class Cost:
 class LoweringCandidate:
     """One way to lower a schedule. ctas: that share an SM. ping_pong: whether two computing warp groups take program
     instances alternately. registers: whether tiles may stay in registers as operands of products, and sums in parts
-    from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined."""
+    from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined. room:
+    registers of each computing thread that the schedule keeps free of tiles."""
 
     cost: Cost
     ctas: int = 1
     ping_pong: bool = False
     registers: bool = True
     switches: bool = True
+    room: int = 0
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
         words += ["ping-pong"] * self.ping_pong
+        words += [f"{self.room} registers of a thread kept free"] * bool(self.room)
         return ", ".join((*words, self.asked))
 
     @property
@@ -94,13 +97,16 @@ def unrecorded(attempt: Attempt) -> None:
     """The recorder of a caller who does not ask why."""
 
 
-def candidates(program: TileProgram, schedule: Schedule, machine: Machine) -> tuple[LoweringCandidate, ...]:
+def candidates(
+    program: TileProgram, schedule: Schedule, machine: Machine, room: int = 0
+) -> tuple[LoweringCandidate, ...]:
     """Every candidate of a schedule, the least predicted cost first; of equal cost, what repeats least work first:
-    operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again."""
+    operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again.
+    room: of the schedule."""
     taking_turns = BOTH if may_take_turns(schedule) else (False,)
     switching = BOTH if is_joined(program) else (False,)
     found = [
-        LoweringCandidate(predicted(schedule, ctas, ping_pong), ctas, ping_pong, registers, switches)
+        LoweringCandidate(predicted(schedule, ctas, ping_pong), ctas, ping_pong, registers, switches, room)
         for ping_pong, ctas, switches, registers in product(
             taking_turns, range(most_ctas(schedule, machine), 0, -1), switching, BOTH
         )
@@ -147,22 +153,49 @@ def search(
     every: Sequence[LoweringCandidate],
     attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder = unrecorded,
-    patient: bool = False,
+    roomier: Callable[[exc.BuildRejected], Sequence[LoweringCandidate]] = lambda rejected: (),
 ) -> Made:
     """What the first candidate that is not refused makes; the loop of all choices of lowering.
 
     attempt: what a candidate makes, or why not; it may raise CandidateRefused. record: gets what became of each
-    candidate, in order. patient: those that are slower than what the compiler refused are tried, too; otherwise the
-    caller solves again first. Raises the last CandidateRefused if every candidate is refused.
+    candidate, in order. roomier: the candidates of a schedule with more registers free, where the compiler refused the
+    last one; () if there is none. Those that are slower than what the compiler refused come last. Raises the last
+    CandidateRefused if every candidate is refused.
     """
     last: exc.CandidateRefused | None = None
+    slower: list[LoweringCandidate] = []
+    while every:
+        made = _first(every, attempt, record, slower)
+        if not isinstance(made, CandidateRefusal):
+            return made
+        last = made.error or last
+        every = roomier(last) if isinstance(last, exc.BuildRejected) else ()
+    for candidate in slower:
+        made = _first((candidate,), attempt, record, [])
+        if not isinstance(made, CandidateRefusal):
+            return made
+        last = made.error or last
+    assert last is not None, "a candidate without ping-pong is refused by an error only"
+    raise last
+
+
+def _first(
+    every: Sequence[LoweringCandidate],
+    attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
+    record: Recorder,
+    slower: list[LoweringCandidate],
+) -> Made | CandidateRefusal:
+    """Of the candidates of one schedule; the last refusal that is an error if there is none. slower: gets those that
+    are left out because the compiler refused what is predicted to be faster."""
+    last = CandidateRefusal("there is no candidate")
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
     full: set[tuple[int, bool]] = set()  # those of which shared memory is too small, by what decides on it
     for number, candidate in enumerate(every):
         if (candidate.ctas, candidate.ping_pong) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
-        if built is not None and candidate.cost > built.cost and not patient:
+        if built is not None and candidate.cost > built.cost:
+            slower.append(candidate)
             record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))
             continue
         try:
@@ -174,10 +207,9 @@ def search(
             for other in every[number + 1 :]:
                 record(Attempt(other, "not tried: predicted no faster"))
             return made
-        last = made.error or last
+        last = made if made.error is not None else last
         built = candidate if isinstance(made.error, exc.BuildRejected) else built
         if isinstance(made.error, exc.SharedMemoryFull):
             full.add((candidate.ctas, candidate.ping_pong))
         record(Attempt(candidate, REFUSED + made.why))
-    assert last is not None, "a candidate without ping-pong is refused by an error only"
-    raise last
+    return last

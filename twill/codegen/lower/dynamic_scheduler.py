@@ -15,12 +15,11 @@ Order = Literal["chosen", "static", "dynamic"]
 
 
 def is_dynamic(plan: LoweringPlan, asked: Order) -> bool:
-    """Whether instances are fetched. Only a thread that issues loads can do it without holding others up. Fused ones
-    never are: a launch may have more CTAs than groups of them, and the counter counts on one for each at least.
+    """Whether instances are fetched. Only a thread that issues loads can do it without holding others up.
 
     Of its own, where trip counts are unequal, and where CTAs share an SM, for how fast one is depends on the others.
     Where neither is so, fetching gained nothing (docs/performance-log.md).
     """
-    if asked == "static" or plan.fused is not None or not any(group.issuer for group in plan.groups):
+    if asked == "static" or not any(group.issuer for group in plan.groups):
         return False
     return asked == "dynamic" or unequal(plan) or plan.candidate.ctas > 1

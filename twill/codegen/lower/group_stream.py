@@ -53,6 +53,7 @@ class GroupStreamBuilder:
         regions = self.plan.wired.graph.regions
         for region in regions:
             self.registers.accumulate_in_place(self.plan.of_group(self.group, region.id))
+            self.registers.sum_in_place(self.plan.of_group(self.group, region.id))
         plans: dict[int, LoopPlan] = {}
         for region in regions:
             planned = self.loops.plan_of(region.id) if region.kind == "loop" else None
@@ -172,7 +173,7 @@ def emit_group(
 ) -> WarpGroup:
     """The warp group of a plan; MMAs whose results would be overwritten too early get registers of their own.
 
-    Raises UnsupportedInKernel.
+    Raises UnsupportedBySchedule.
     """
     apart: frozenset[Made] = frozenset()
     while True:
@@ -182,7 +183,7 @@ def emit_group(
         plan = rings.plan
         op = plan.flat.steps[found.made[0]].op
         if op.kind != "dot" or found.made in apart:
-            raise exc.UnsupportedInKernel(
+            raise exc.UnsupportedBySchedule(
                 f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
             )
         apart |= {found.made}

@@ -13,17 +13,29 @@ shortest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import InlinedScalars
 from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
-from twill.codegen.warp.instance_order import AXES
-from twill.codegen.warp.program import LongestFirst
 from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
+
+AXES = 3
+
+
+@dataclass(frozen=True)
+class LongestFirst:
+    """An order of program instances. axis: of the launch grid, along which they grow or fall; as many along the other
+    axes are walked together, no more than `most`, as read, `bytes` each, no more than `cached` bytes."""
+
+    axis: int
+    grows: bool
+    bytes: Expr
+    cached: int
+    most: int
 
 
 def longest_first(plan: LoweringPlan) -> LongestFirst | None:

@@ -287,7 +287,7 @@ class Loops:
                 if ring.held:
                     continue
                 if source.distance:
-                    raise exc.UnsupportedInKernel(
+                    raise exc.UnsupportedBySchedule(
                         f"`{task.node.name}` reads a tile of an earlier iteration from shared memory",
                         file=self.plan.wired.program.file, line=task.node.line, hint="carry it in registers",
                     )  # fmt: skip
@@ -366,7 +366,7 @@ class Loops:
         return self.tools.group in self.plan.tasks[place].groups or place in self.received[plan.region]
 
     def initial_value(self, carry: FlatCarry, plan: LoopPlan) -> list[Stmt]:
-        """The start of one carried value, in every row block that this group has. Raises UnsupportedInKernel."""
+        """The start of one carried value, in every row block that this group has. Raises UnsupportedBySchedule."""
         made: list[Stmt] = []
         blocks = range(self.plan.tiles.split) if self.plan.tiles.is_split(carry.argument) else (-1,)
         for block in blocks:
@@ -388,13 +388,13 @@ class Loops:
         return made
 
     def refuse_elsewhere(self, carry: FlatCarry, block: int) -> None:
-        """Raises UnsupportedInKernel if what a carried value begins with is in the registers of another group only."""
+        """Raises UnsupportedBySchedule if a carried value begins with what only another group has in its registers."""
         begin = self.plan.source(carry.init, block)
         if begin is None or self.plan.place_of(begin) in self.rings:
             return
         task = self.plan.tasks[self.plan.place_of(begin)]
         if self.tools.group not in task.groups:
-            raise exc.UnsupportedInKernel(
+            raise exc.UnsupportedBySchedule(
                 f"`{task.node.name}` of an earlier loop is in the registers of another warp group",
                 file=self.plan.wired.program.file, line=task.node.line,
                 hint="solve with one row block (`--blocks 1`)",

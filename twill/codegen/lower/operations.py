@@ -207,7 +207,7 @@ class LoweringScope:
         if guarded:
             condition = self.scalars.value(step.op.operands[0], self.at)
             loaded = If(condition, (loaded,), (nothing,), line=step.op.line)
-        self.made += self.plan.if_exists(self.block, (loaded,), (nothing,))
+        self.made.append(loaded)
 
     # -- operands -----------------------------------------------------------------------------
 

@@ -11,12 +11,9 @@ from functools import cached_property
 
 from twill.codegen.lower.candidates import LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import ReuseGroup
-from twill.codegen.lower.fused_instances import exists
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.lower.tiles import TileLayouts
-from twill.codegen.warp.expression import Expr
-from twill.codegen.warp.program import Fused, If, Stmt
 from twill.graph.build import Wired
 from twill.graph.dependence import Node
 from twill.machine.description import Machine
@@ -38,7 +35,7 @@ def predicated_updates(tiles: TileLayouts) -> dict[int, tuple[Step, ...]]:
 @dataclass(frozen=True)
 class LoweringPlan:
     """Tasks by place, and the groups that have them: what `twill.codegen.lower.assign` makes. candidate: the choices
-    that it follows. fused: whose row blocks these are, of several instances. reuse_groups: loads of several loops that
+    that it follows. reuse_groups: loads of several loops that
     one ring holds the tiles of (`cross_loop_reuse`). register_operands: tiles that stay in registers
     (`register_operands`)."""
 
@@ -47,7 +44,6 @@ class LoweringPlan:
     machine: Machine
     tiles: TileLayouts
     candidate: LoweringCandidate
-    fused: Fused | None
     groups: tuple[Group, ...]
     tasks: Mapping[Place, Task] = field(default_factory=dict)
     reuse_groups: tuple[ReuseGroup, ...] = ()
@@ -103,17 +99,6 @@ class LoweringPlan:
         joins = node.mma is not None and node.mma.k_dim == dim
         touched = dim in node.dims or (node.result is not None and dim in node.result.dims)
         return tuple(range(self.tiles.split)) if touched and not joins and self.tiles.split > 1 else (-1,)
-
-    def exists(self, block: int) -> Expr | None:
-        """Whether the program instance that a row block belongs to is one of the launch grid; None: it always is."""
-        if self.fused is None or block < 0:
-            return None
-        return exists(self.fused, block // (self.tiles.split // self.fused.count))
-
-    def if_exists(self, block: int, made: tuple[Stmt, ...], otherwise: tuple[Stmt, ...] = ()) -> tuple[Stmt, ...]:
-        """Accesses to memory for a row block, which are left out if its program instance does not exist."""
-        condition = self.exists(block)
-        return made if condition is None else (If(condition, made, otherwise, line=made[0].line),)
 
     def makers(self, task: Task) -> set[int]:
         """The groups that make what a task reads in its loop."""

@@ -15,13 +15,12 @@ from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.scalars import Iteration
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part, largest_part, rows_of
-from twill.codegen.warp.expression import Expr, Local, Number
+from twill.codegen.warp.expression import Expr, Local
 from twill.codegen.warp.layout import runs
 from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Expect,
-    Fill,
     If,
     Let,
     LoadGlobal,
@@ -104,7 +103,8 @@ class Puts:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
         rows at a time."""
         if step.operands:
-            raise exc.UnsupportedInKernel(
+            error = exc.UnsupportedInKernel if ring.multiplied else exc.UnsupportedBySchedule
+            raise error(
                 "a load whose mask is more than bounds on its indices feeds a ring",
                 file=self.plan.wired.program.file, line=step.op.line, hint="mask by comparing indices with bounds",
             )  # fmt: skip
@@ -114,9 +114,7 @@ class Puts:
         fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
         for first in range(0, shape[0], each):
             rows = (first, first + each) if each < shape[0] else None
-            loaded = LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
-            nothing = Fill(fragment, Number(0, ring.buffer.element))
-            yield from self.plan.if_exists(part.block, (loaded,), (nothing,))
+            yield LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
             yield StoreShared(fragment, SlotRef(ring.buffer.id, cursor, rows), line=step.op.line)
         if ring.multiplied:
             yield ProxyFence()

@@ -15,6 +15,7 @@ from twill.codegen.lower.stream import Stream
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.warp.layout import Layout
 from twill.codegen.warp.program import Copy, Fragment, Stmt
+from twill.graph.accumulator import accumulators
 
 Made = tuple[int, int]  # step, row block
 EventKey = tuple[str, int]
@@ -101,6 +102,19 @@ class Registers:
                 continue  # a vector that is spread over the matrix
             if self.may_overwrite(source, task):
                 self.unite((task.steps[-1], task.block), (source.step, source.block))
+
+    def sum_in_place(self, tasks: list[Task]) -> None:
+        """Unites what threads make of the sum of MMAs so far, for the next MMA to add to, with that sum, where the
+        schedule has both in one place (`twill.graph.accumulator`) and nothing else reads it."""
+        regions = {region.id: region for region in self.plan.wired.graph.regions}
+        for task in (task for task in tasks if task.node.kind == "elementwise"):
+            nodes = next((n for n in accumulators(regions[task.region]) if task.node.id in n), [])
+            before = [self.plan.wired.steps[task.region, node][-1] for node in nodes if node < task.node.id]
+            for source in self.plan.register_sources(task):
+                readers = self.plan.readers(self.plan.place_of(source))
+                alone = all(reader.place == task.place for reader in readers)
+                if source.step in before[-1:] and not source.distance and alone:
+                    self.unite((task.steps[-1], task.block), (source.step, source.block))
 
     def may_overwrite(self, source: Source, task: Task) -> bool:
         """Whether the MMA is the last that needs its addend: carried ones, and those read only by it."""

@@ -60,7 +60,7 @@ class Stores:
         stored: Stmt = StoreGlobal(window, operand, mask, combine, line=step.op.line)
         if condition is not None:
             stored = If(condition, (stored,), line=step.op.line)
-        scope.made += self.tools.plan.if_exists(task.block, (stored,))
+        scope.made.append(stored)
 
     def mask(self, step: Step, scope: LoweringScope, layout: Layout | None = None) -> tuple[int | None, Expr | None]:
         """The elements to store, in the layout of what is stored, and whether any are, if one scalar says so for all of
@@ -114,7 +114,7 @@ class Stores:
                 stored.append(TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
             if condition is not None:
                 stored = [If(condition, tuple(stored), line=step.op.line)]
-            yield from self.tools.plan.if_exists(task.block, tuple(stored))
+            yield from stored
             yield BulkCommit()
 
     def younger(self, buffer: int, scope: LoweringScope) -> int:

@@ -10,19 +10,19 @@ from twill.codegen.lower.assign import assign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_tile_reuse import runs
 from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
-from twill.codegen.lower.fused_instances import fuse
 from twill.codegen.lower.group_stream import emit_group
 from twill.codegen.lower.grouped_rasterization import raster_group_of
 from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import SharedMemoryPlan
-from twill.codegen.lower.multicast import CTAS, Sharing, sharing
+from twill.codegen.lower.multicast import CTAS, sharing
 from twill.codegen.lower.place import place
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.targets.base import target_of
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import Cluster, LongestFirst, WarpGroup, WarpProgram
+from twill.codegen.warp.program import Cluster, WarpGroup, WarpProgram
 from twill.graph.build import Wired
 from twill.graph.by_columns import by_columns
 from twill.machine.description import Machine
@@ -46,14 +46,10 @@ def streams(
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict.
     """
-    fused = None
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)
-    if schedule.cooperation.fuse > 1:
-        refuse_cluster(cluster, wired.program)
-        wired, fused = fuse(wired, dim, schedule.cooperation.fuse)
     tiles = TileLayouts(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
-    plan = assign(wired, tiles, schedule, machine, candidate, fused)
+    plan = assign(wired, tiles, schedule, machine, candidate)
     return plan if isinstance(plan, CandidateRefusal) else of_plan(plan, asked, cluster)
 
 
@@ -70,15 +66,19 @@ def of_plan(plan: LoweringPlan, asked: Order, cluster: int) -> Lowered:
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
     dynamic = rings.sharing is None and is_dynamic(plan, asked)
-    raster_group, pair, order = instance_order(plan, rings.sharing)
-    in_runs = None if dynamic or order is not None or pair is not None else runs(plan, rings)
+    cluster_of, order = (Cluster(rings.sharing.axis, CTAS), None) if rings.sharing else (None, longest_first(plan))
+    raster_group = raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
+    in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)
+    scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs)
     made = WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
-        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers), groups=tuple(groups), shared=0,
-        ctas=plan.candidate.ctas, raster_group=raster_group, order=order, cluster=pair, fused=plan.fused, runs=in_runs,
+        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers),
+        groups=tuple(groups), shared=0, ctas=plan.candidate.ctas, cluster=cluster_of,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
-    return Lowered(made, Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict))
+    return Lowered(
+        scheduler.of(made), Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict)
+    )
 
 
 def of_groups(plan: LoweringPlan, rings: Placement) -> tuple[list[WarpGroup], SharedMemoryPlan]:
@@ -86,16 +86,6 @@ def of_groups(plan: LoweringPlan, rings: Placement) -> tuple[list[WarpGroup], Sh
     memory = SharedMemoryPlan(plan.wired.program.file, [*rings.buffers], [*rings.arefs])
     fragments, cursors = count(), count()
     return [emit_group(rings, memory, group, fragments, cursors) for group in plan.groups], memory
-
-
-def refuse_cluster(cluster: int, program: TileProgram) -> None:
-    """Raises if two CTAs were to load tiles together of which each has a group of fused instances."""
-    if cluster > 1:
-        raise exc.UnsupportedInKernel(
-            "clusters have no fused program instances",
-            file=program.file,
-            hint="emit without `--cluster`, or a schedule that fuses none",
-        )
 
 
 def refuse_dynamic(asked: Order, program: TileProgram) -> None:
@@ -108,18 +98,15 @@ def refuse_dynamic(asked: Order, program: TileProgram) -> None:
         )
 
 
-def instance_order(plan: LoweringPlan, shared: Sharing | None) -> tuple[int, Cluster | None, LongestFirst | None]:
-    """In which order instances are worked on. Pairs of instances are walked in the order of the grid or in raster
-    groups: tiles are shared along an axis that trip counts do not depend on, and the longest ones come first along
-    another one."""
-    if shared is None:
-        return raster_group_of(plan), None, longest_first(plan)
-    return raster_group_of(plan) // (CTAS if shared.axis == 0 else 1), Cluster(shared.axis, CTAS), None
-
-
 def refuse_mismatch(wired: Wired, schedule: Schedule, machine: Machine) -> None:
-    """Raises unless the schedule is of this kernel, specialization and machine."""
+    """Raises unless the schedule is of this kernel, specialization and machine, and fuses no program instances."""
     program = wired.program
+    if schedule.cooperation.fuse > 1:
+        raise exc.UnsupportedInKernel(
+            f"the schedule fuses {schedule.cooperation.fuse} program instances, which is not emitted",
+            file=program.file,
+            hint="solve it for emission: `twill emit` without --schedule",
+        )
     theirs = (schedule.kernel, schedule.spec, schedule.machine_digest)
     ours = (program.kernel, program.spec, machine.digest())
     for what, their, our in zip(("kernel", "specialization", "machine"), theirs, ours, strict=True):

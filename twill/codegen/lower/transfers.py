@@ -59,10 +59,7 @@ class Transfers:
         """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
         view = self.view(part, at)
         together = self.together(part, buffer, at)
-        box = (
-            *(1 for _ in view.sizes[: len(view.sizes) - len(part.access.axes)]),
-            *self.box(part, buffer, together, halves),
-        )
+        box = (*(1 for _ in self.starts(part, at)), *self.box(part, buffer, together, halves))
         return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
 
     def view(self, part: Part, at: Iteration) -> TensorMapSpec:
@@ -118,7 +115,7 @@ class Transfers:
         return {a.name: a.divisibility for a in self.tiles.wired.program.arguments}
 
     def starts(self, part: Part, at: Iteration) -> list[tuple[Expr, Expr]]:
-        """(stride, coordinate) for each term of the constant that differs between program instances."""
+        """(stride, coordinate) for each term of the constant that differs between program instances or iterations."""
         found = []
         for monomial, coefficient in part.access.constant.terms:
             if self.fixed((monomial, coefficient)):

@@ -17,21 +17,30 @@ from dataclasses import replace
 from itertools import count
 
 from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.tile_scheduler import RANKED
 from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.expression import Apply, Local, Number
 from twill.codegen.warp.program import (
+    INSTANCE,
     INSTANCE_RING,
+    PLACE,
+    RECEIVED,
     Acquire,
     Advance,
     Aref,
     Consumed,
     Cursor,
+    Define,
     FetchInstance,
     Get,
     Publish,
     PublishInstance,
+    Recall,
     ReceiveInstance,
+    SetProgramId,
     SlotRef,
     Stmt,
+    StopUnless,
     WarpGroup,
     WarpProgram,
 )
@@ -57,14 +66,38 @@ def with_tile_scheduler(
 def _fetching(group: WarpGroup, number: int, ring: Aref, first: bool) -> WarpGroup:
     """The group with how it comes by its next instance."""
     slot = SlotRef(ring.buffers[0], number)
-    publish: tuple[Stmt, ...] = (Acquire(number), PublishInstance(slot), Publish(number), Advance(number))
-    learnt: tuple[Stmt, ...] = (Get(number), ReceiveInstance(slot), Consumed(number), Advance(number))
+    index = {stmt.axis: stmt.value for stmt in group.next if isinstance(stmt, SetProgramId)}
+    place, count = Local(PLACE, "u32"), Local("instances", "u32")
+    exists = Apply("compare", (place, count), "i1", (("predicate", "lt"), ("signed", 0)))
+    published = PublishInstance(slot, (index[0], index[1], index[2]), exists, tuple(at_place(group.next)))
+    how: tuple[Stmt, ...] = (Get(number), ReceiveInstance(slot), Consumed(number), Advance(number))
+    if first:
+        how = (Acquire(number), published, Publish(number), Advance(number))
+    x, y, z, there = (Local(name, "u32") for name in RECEIVED)
+    indices = (SetProgramId(axis, index) for axis, index in enumerate((x, y, z)))
     return replace(
         group,
         cursors=(*group.cursors, Cursor(number, f"instance_{'put' if first else 'get'}", ring.id)),
-        next=publish if first else learnt,
+        loop=None,
+        next=(*how, StopUnless(there), *indices),
         body=(*group.body, FetchInstance(note="the instance after this one")) if first else group.body,
     )
+
+
+def at_place(static: Sequence[Stmt]) -> Iterator[Stmt]:
+    """What the statements of a static order compute of an instance, of the one at the place that was fetched; of the
+    last one if there is none there. CTAs have no rounds: an order of its own is not walked backwards in between."""
+    count = Local("instances", "u32")
+    last = Apply("sub", (count, Number(1, "u32")), "u32")
+    place = Apply("min", (Local(PLACE, "u32"), last), "u32", (("signed", 0),))
+    ranked = next((i for i, stmt in enumerate(static) if isinstance(stmt, Define) and RANKED in stmt.names), None)
+    if ranked is None:
+        yield Define((INSTANCE,), (place,))
+    for number, stmt in enumerate(static):
+        if number == ranked:
+            yield Define((RANKED,), (place,))
+        elif not isinstance(stmt, SetProgramId) and (ranked is None or number > ranked or isinstance(stmt, Recall)):
+            yield stmt
 
 
 def arrivals(group: WarpGroup) -> int:
@@ -78,6 +111,6 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
         return program
     memory = SharedMemoryPlan.of(program)
     cursors = count(1 + max((c.id for group in program.groups for c in group.cursors), default=-1))
-    groups, ring = with_tile_scheduler(program.groups, memory, cursors)
+    groups, _ = with_tile_scheduler(program.groups, memory, cursors)
     buffers, arefs = tuple(memory.buffers), tuple(memory.arefs)
-    return replace(program, groups=tuple(groups), buffers=buffers, arefs=arefs, scheduler_ring=ring.id)
+    return replace(program, groups=tuple(groups), buffers=buffers, arefs=arefs)

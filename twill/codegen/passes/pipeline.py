@@ -23,6 +23,7 @@ from twill.codegen.passes import (
     ping_pong,
     placement,
     reader_fences,
+    unused_indices,
     warp_votes,
 )
 from twill.codegen.warp.choices import Choices
@@ -64,6 +65,8 @@ PIPELINE = (
          "slots go back to both CTAs; an instance that only repeats its neighbour's stores nothing", cluster.run),
     Pass("dynamic-scheduler", "one load group, that issues loads by one thread",
          "instances are fetched from a counter and published to all groups through a ring", dynamic_scheduler.run),
+    Pass("unused-indices", "every warp group sets all grid indices of its instances",
+         "those that it asks for, and what they are made of", unused_indices.run),
     Pass("placement", "all buffers, rings and barriers are known",
          "every buffer has an offset; the bytes fit into one CTA's share", placement.run),
 )  # fmt: skip

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import ORDER_BYTES, WarpProgram
+from twill.codegen.warp.program import WarpProgram
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises SharedMemoryFull."""
-    order = ORDER_BYTES if program.order is not None else 0
-    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, order)
+    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, program.kept)
     return replace(program, buffers=buffers, shared=shared)

@@ -16,6 +16,7 @@ from typing import Any
 
 from twill.codegen.warp.expression import (
     Apply,
+    Cta,
     Element,
     Expr,
     Local,
@@ -28,7 +29,7 @@ from twill.codegen.warp.expression import (
 )
 from twill.codegen.warp.program import Arrive, If, Range, Stmt, Sync, WarpGroup, WarpProgram
 
-_EXPRESSIONS = (Number, Symbol, ProgramId, NumPrograms, Local, Element, Apply, PerGroup)
+_EXPRESSIONS = (Number, Symbol, ProgramId, NumPrograms, Local, Cta, Element, Apply, PerGroup)
 _NUMBERED = {
     "accumulator": "fragment", "result": "fragment", "operand": "fragment", "source": "fragment", "mask": "fragment",
     "fragment": "fragment", "fragments": "fragment", "ready": "fragment", "a": "fragment", "cursor": "cursor",
@@ -78,7 +79,7 @@ def sections(program: WarpProgram) -> tuple[Section, ...]:
 def together(program: WarpProgram, groups: tuple[int, ...]) -> Section | None:
     """The groups as one section; None if they are not alike."""
     members = tuple(program.groups[number] for number in groups)
-    if len({(m.threads, m.registers, m.issuer, m.share[1]) for m in members}) > 1 or members[0].issuer:
+    if len({(m.threads, m.registers, m.issuer, m.share[1], m.loop) for m in members}) > 1 or members[0].issuer:
         return None
     try:
         section = _Merge(program, members).section()

@@ -28,11 +28,8 @@ from twill.codegen.verify.abstract.instance_assignment import WAYS, Way, assignm
 from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.results import Reference, compare
 from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
-from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
-from twill.codegen.warp.instance_order import ordered, rank, rasterized
-from twill.codegen.warp.pairs import paired
 from twill.codegen.warp.program import Stmt, WarpProgram
 from twill.kernel.problem import ProblemTable
 from twill.tile.interpret.arithmetic import Array
@@ -44,7 +41,6 @@ from twill.tile.rewrite.precision import INSTEAD, changed_mmas
 
 __all__ = ["RULES", "CheckedLaunch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
-TOGETHER = 3  # instances that an order from the longest to the shortest walks together
 CTAS = 2  # among which fetched instances are dealt in several ways
 ENOUGH = 20  # violations after which a run is not continued
 
@@ -69,44 +65,21 @@ def run(
     """The launch on that many persistent CTAs (or clusters), one after the other, on copies of the launch's arrays.
 
     enough: violations after which it ends. watch: is told of every statement before it is executed. way: in which
-    instances are dealt to the CTAs; a static order knows one.
+    instances that CTAs fetch are dealt to them.
     """
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
     grid = (rows, columns, layers)
-    indices = in_order(program, grid, ctas)
-    steps = 0
-    for assigned in assignments(
-        len(indices), ctas, way if program.scheduler_ring is not None else fixed_way(program, launch, grid)
-    ):
-        if program.scheduler_ring is not None and not assigned:
+    dynamic, steps = program.instance_ring is not None, 0
+    for number, places in enumerate(assignments(math.prod(grid), ctas, way)):
+        if dynamic and not places:
             continue  # no more CTAs are launched than there are instances
-        given = [indices[place] for place in assigned]
-        machines = cluster_of(program, launch.scalars, grid, GlobalTensors(arrays), findings, given, watch)
+        tensors = GlobalTensors(arrays)
+        machines = cluster_of(program, launch.scalars, grid, tensors, findings, places, (number, ctas), watch)
         with np.errstate(all="ignore"):  # infinities are values like others
             steps += _run_cluster(machines, enough)
     return Trace(arrays, findings.all(), steps)
-
-
-def fixed_way(program: WarpProgram, launch: CheckedLaunch, grid: tuple[int, int, int]) -> Way:
-    """How a static order deals the instances of a launch."""
-    scope = EvaluationScope(launch.scalars, grid, (0, 0, 0), no_element)
-    return "in runs" if program.runs is not None and evaluate(program.runs, scope) else "in turn"
-
-
-def in_order(program: WarpProgram, grid: tuple[int, int, int], ctas: int) -> list[tuple[int, int, int]]:
-    """All instances in the order in which CTAs get them; pairs of instances in a cluster, of fused ones the
-    first of each group."""
-    if program.fused is not None:
-        groups = in_order(replace(program, fused=None), program.fused.groups(grid), ctas)
-        return [program.fused.first(group) for group in groups]
-    if program.order is None:
-        return list(rasterized(paired(grid, program.cluster), program.raster_group))
-    ranked = list(ordered(grid, program.order, TOGETHER))
-    if program.scheduler_ring is not None:
-        return ranked
-    return [ranked[rank(i, ctas, len(ranked))] for i in range(len(ranked))]
 
 
 def _run_cluster(machines: Sequence[CtaState], enough: int) -> int:
@@ -158,9 +131,9 @@ def _deadlock(machine: CtaState, waiting: Mapping[Actor, Waiting]) -> None:
 def _end(machine: CtaState, actors: Sequence[Actor]) -> None:
     """What may not be left over, and what completes by itself."""
     assignment = machine.assignment
-    if machine.program.scheduler_ring is not None and assignment.claims != len(assignment.given):
+    if machine.program.instance_ring is not None and assignment.fetches != len(assignment.places):
         text = (
-            f"{assignment.claims} claims of a CTA that has {len(assignment.given)} instances: one after its last "
+            f"{assignment.fetches} fetches of a CTA that has {len(assignment.places)} instances: one after its last "
             "must find none"
         )
         machine.findings.add("walk", f"{text}, so that the counter is 0 at the end of the launch")
@@ -278,7 +251,7 @@ def verify(
         _found_by(found, program, trial, trial.launch.ctas, "in turn", enough)
         if len(found) >= enough:
             return tuple(found)
-    if program.scheduler_ring is not None:
+    if program.instance_ring is not None:
         several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
         for way, trial in zip(WAYS, itertools.cycle(several), strict=False):
             _found_by(found, program, trial, CTAS, way, enough)

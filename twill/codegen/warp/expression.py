@@ -5,15 +5,16 @@ Grammar::
     Expr ::= Number value                 (a literal)
            | Symbol value                 (a scalar argument of the tile program, by value id)
            | ProgramId axis | NumPrograms axis
-           | Local name                   (what a Let or a Pipeline around defines)
+           | Local name                   (what a Let or a Pipeline around, or the tile scheduler, defines)
+           | Cta of                       (which CTA this is; of the tile scheduler alone, as all of element u32)
            | Element fragment             (a fragment of layout Uniform: one scalar, in every thread)
            | Apply kind Expr* attribute*  (a scalar operation of `twill.tile.vocabulary`)
            | PerGroup number*             (a literal of each warp group of a section, see
            `twill.codegen.print.sections`;
                                            in no warp program)
 
-Every expression has an element type as in `TileType.element` (i1 i32 i64 f32 ...). Integer division
-truncates towards zero and the remainder has the sign of the dividend, as in C and in Triton.
+Every expression has an element type as in `TileType.element` (i1 i32 i64 f32 ...), or u32: a number modulo 2^32.
+Division of integers truncates towards zero and the remainder has the sign of the dividend, as in C and in Triton.
 """
 
 from __future__ import annotations
@@ -63,6 +64,14 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Cta:
+    """of: "cta", the number of the CTA in its launch; "ctas", how many there are; "rank", its number in its cluster."""
+
+    of: str
+    element: str = "u32"
+
+
+@dataclass(frozen=True)
 class Element:
     """The one number that a fragment of layout Uniform holds (in the warp group that evaluates it)."""
 
@@ -88,7 +97,12 @@ class PerGroup:
     element: str = "i32"
 
 
-Expr = Number | Symbol | ProgramId | NumPrograms | Local | Element | Apply | PerGroup
+Expr = Number | Symbol | ProgramId | NumPrograms | Local | Cta | Element | Apply | PerGroup
+
+
+def is_unsigned(expr: Expr) -> bool:
+    """Whether an expression is arithmetic with unsigned numbers: of the tile scheduler."""
+    return expr.element == "u32" or (isinstance(expr, Apply) and any(map(is_unsigned, expr.operands)))
 
 
 def add(left: Expr, right: Expr) -> Expr:

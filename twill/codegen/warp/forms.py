@@ -19,9 +19,6 @@ from twill.codegen.warp.tokens import Mismatch, Reader, remark
 _DECLARED = {
     aref.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
                   "meet first {meets_first:bool}, last {meets_last:bool}",
-    aref.Fused: "fused: {count:int} instances along axis {axis:int} of the grid",
-    aref.LongestFirst: "order: axis {axis:int} of the grid, grows {grows:bool}, {bytes:expr} bytes each "
-                       "of {cached:int} together, {most:int} at most",
     aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
                     "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>",
     aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
@@ -34,6 +31,7 @@ _DECLARED = {
                     "<<, one thread issues{issuer:flag}>><<, takes turn {share:share}>>",
     aref.Fragment: "fragment {id:int} {name:word}: {element:word} {layout:layout}",
     aref.Cursor: "cursor {id:int} {name:word} in {aref:aref}",
+    aref.InstanceLoop: "instances from {first:count} below {end:count} by {step:count}",
 }  # fmt: skip
 
 _STATEMENTS = {
@@ -69,9 +67,15 @@ _STATEMENTS = {
                       " -> {window:window}<< where {mask:fragment}>>",
     aref.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
                       " -> {target:slot}",
-    aref.FetchInstance: "claim",
-    aref.PublishInstance: "tell {target:slot}",
-    aref.ReceiveInstance: "learn {source:slot}",
+    aref.Define: "define {names:words} = {values:counts}",
+    aref.Evenly: "define {name:word} = evenly {count:count} by at most {most:count}",
+    aref.Keep: "keep {values:counts}",
+    aref.Recall: "recall",
+    aref.SetProgramId: "program_id {axis:int} = {value:count}",
+    aref.StopUnless: "stop unless {condition:count}",
+    aref.FetchInstance: "fetch instance",
+    aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",
+    aref.ReceiveInstance: "receive instance {source:slot}",
     aref.ProxyFence: "proxy fence",
     aref.Sync: "sync {barrier:barrier}",
     aref.Arrive: "arrive {barrier:barrier}",

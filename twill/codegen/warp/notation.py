@@ -15,11 +15,13 @@ from twill.codegen.warp.resources import Reg, SlotRef, Window, WindowAxis
 from twill.codegen.warp.scalars import (
     ScalarNames,
     read_attribute,
+    read_count,
     read_expr,
     read_int,
     read_list,
     read_number,
     read_word,
+    write_count,
     write_expr,
     write_value,
 )
@@ -246,15 +248,22 @@ _EXPR = Kind(write_expr, read_expr)
 _FRAGMENT = Kind(lambda v, n: f"%{n.fragment.write(v)}", _read_fragment)
 _SIZE = Kind(_write_size, lambda r, n: None if r.accept("?") else read_expr(r, n))
 
+_WORD = Kind(lambda v, n: quoted(v), lambda r, n: read_word(r))
+_COUNT = Kind(write_count, read_count)
+
+
 KINDS: dict[str, Kind] = {
     "int": Kind(lambda v, n: str(v), lambda r, n: read_int(r)),
     "number": _NUMBER,
-    "word": Kind(lambda v, n: quoted(v), lambda r, n: read_word(r)),
+    "word": _WORD,
     "flag": Kind(lambda v, n: "", lambda r, n: True),
     "bool": Kind(lambda v, n: "yes" if v else "no", lambda r, n: _yes(r)),
     "gains": Kind(lambda v, n: "+=" if v else "=", _sign),
     "expr": _EXPR,
     "exprs": _several(_EXPR),
+    "count": _COUNT,
+    "counts": _several(_COUNT),
+    "words": _several(_WORD),
     "sizes": _several(_SIZE),
     "shape": Kind(lambda v, n: _by(v), lambda r, n: _read_shape(r)),
     "layout": Kind(_write_layout, _read_layout),

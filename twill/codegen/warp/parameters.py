@@ -33,9 +33,8 @@ class PrintedParameter:
 def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
-    for node in nodes(
-        (program.runs, *((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups))
-    ):
+    blocks = ((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups)
+    for node in nodes((program.setup, program.once, *blocks)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
         elif isinstance(node, Window):
@@ -44,7 +43,7 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
         *(PrintedParameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
         *_arguments(program.program, symbols, windows),
         *(PrintedParameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
-        *([PrintedParameter("workspace", "claims", "u32", 0)] if program.scheduler_ring is not None else []),
+        *([PrintedParameter("workspace", "claims", "u32", 0)] if program.instance_ring is not None else []),
     )
 
 

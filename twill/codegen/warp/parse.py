@@ -13,15 +13,14 @@ from twill.codegen.warp import program as aref
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.forms import FORMS, read_statement
 from twill.codegen.warp.scalars import ScalarNames, read_expr, read_int, read_word, table
-from twill.codegen.warp.text import BLOCKS
+from twill.codegen.warp.text import BLOCKS, COMMON
 from twill.codegen.warp.tokens import Mismatch, Reader, TextLine, lines
 from twill.exc import WarpTextSyntax
 from twill.tile.program import TileProgram
 
 T = TypeVar("T")
 _ORDERED = (aref.TensorMapSpec, aref.Buffer, aref.Aref, aref.NamedBarrier)
-_SINGLE = (aref.Cluster, aref.Fused, aref.LongestFirst)
-_FIRST = {FORMS[made].parts[0].text.split()[0].strip(":"): made for made in (*_ORDERED, *_SINGLE)}
+_FIRST = {FORMS[made].parts[0].text.split()[0].strip(":"): made for made in (*_ORDERED, aref.Cluster)}
 
 
 def parse(text: str, program: TileProgram) -> aref.WarpProgram:
@@ -38,19 +37,21 @@ def parse(text: str, program: TileProgram) -> aref.WarpProgram:
     entries: list[Any] = []
     for line in declared:
         kind = _FIRST.get(line.reader.peek().text)
-        if kind is None:
-            said |= _only(line, lambda r: _setting(r, names))
+        if (block := line.reader.peek().text) in COMMON:
+            _only(line, lambda r, block=block: r.expect(block), below=True)  # type: ignore[misc]
+            said[block] = _block(line.below, names)
+        elif kind is None:
+            said |= _only(line, _setting)
         else:
             entries.append(_declared(kind, line, names))
     made_groups = tuple(_group(line, names) for line in groups)
     of: dict[type[Any], tuple[Any, ...]] = {}
-    for made in (*_ORDERED, *_SINGLE):
+    for made in (*_ORDERED, aref.Cluster):
         of[made] = tuple(entry for entry in entries if isinstance(entry, made))
-    cluster, fused, order = (next(iter(of[made]), None) for made in _SINGLE)
     maps, buffers, arefs, barriers = (of[made] for made in _ORDERED)
     return aref.WarpProgram(
         program, maps=maps, buffers=buffers, arefs=arefs, barriers=barriers, groups=made_groups,
-        cluster=cluster, fused=fused, order=order, **said,
+        cluster=next(iter(of[aref.Cluster]), None), **said,
     )  # fmt: skip
 
 
@@ -85,29 +86,14 @@ def _head(r: Reader, program: TileProgram) -> tuple[str, int]:
     return machine, shared
 
 
-def _setting(r: Reader, names: ScalarNames) -> dict[str, Any]:
+def _setting(r: Reader) -> dict[str, Any]:
     """A line of the program that is no declaration."""
-
-    def words(text: str) -> None:
-        for word in text.split():
-            r.expect(word)
-
-    if r.accept("grid"):
-        words("in bands of")
-        raster_group = read_int(r)
-        words("rows")
-        return {"raster_group": raster_group}
-    if r.accept("instances"):
-        words("are claimed one by one , and told through")
-        return {"scheduler_ring": names.aref.read(r)}
-    if r.accept("CTAs"):
-        words("have runs of neighbours if")
-        return {"runs": read_expr(r, names)}
     if r.peek().kind != "number":
-        for known in (*_FIRST, "group", "grid", "instances", "CTAs"):
+        for known in (*_FIRST, "group", *COMMON):
             r.attempt(lambda r, known=known: r.expect(known))  # type: ignore[misc]
     ctas = read_int(r)
-    words("CTAs share an SM")
+    for word in ("CTAs", "share", "an", "SM"):
+        r.expect(word)
     return {"ctas": ctas}
 
 
@@ -157,6 +143,8 @@ def _group(line: TextLine, names: ScalarNames) -> aref.WarpGroup:
             fragments.append(_declared(aref.Fragment, inner, names))
         elif word == "cursor":
             cursors.append(_declared(aref.Cursor, inner, names))
+        elif word == "instances":
+            blocks["loop"] = _declared(aref.InstanceLoop, inner, names)
         else:
             name = _only(inner, _block_name, below=True)
             blocks[name] = _block(inner.below, names)
@@ -167,7 +155,7 @@ def _block_name(r: Reader) -> str:
     for name in BLOCKS:
         if r.accept(name):
             return name
-    r.fail(", ".join(f"`{name}`" for name in ("fragment", "cursor", *BLOCKS)))
+    r.fail(", ".join(f"`{name}`" for name in ("fragment", "cursor", "instances", *BLOCKS)))
 
 
 # ---------------------------------------------------------------- statements
@@ -188,6 +176,8 @@ def _statement(line: TextLine, names: ScalarNames) -> aref.Stmt:
     said |= {"line": line.reader.line, "note": line.reader.note}
     if form.made is aref.If:
         return aref.If(**said, body=_block(line.below, names))
+    if form.made is aref.PublishInstance:
+        return aref.PublishInstance(**said, body=_block(line.below, names))
     if form.made is aref.Pipeline:
         return _pipeline(line, said, names)
     _only(line, lambda r: None)

@@ -2,10 +2,11 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* WarpGroup* raster group LongestFirst? told Cluster? Fused?
-                    runs?
-    WarpGroup   ::= role threads registers Fragment* Cursor* start next body skip finish share
-    next        ::= Stmt*            (where instances are fetched: run in front of each to learn which it is)
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once WarpGroup*
+    setup       ::= Define*          (scalars of the whole CTA, known to all warp groups)
+    once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
+    WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share
+    next        ::= Stmt*            (run in front of each program instance: says which it is, or that there is none)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
     skip        ::= Stmt*            (run instead for instances that another group of the same share has)
     start, finish ::= Stmt*          (run once, before the first and after the last instance)
@@ -15,7 +16,8 @@ Grammar::
     Stmt ::= Let | Alike | If | Pipeline                                      control
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
            | Advance | Skip                                                   cursors
-           | Claim | Tell | Learn                                             which program instance is next
+           | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
+           | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           wgmma
            | Fill | Range | Compute | Reduce | Copy                           registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
@@ -47,31 +49,27 @@ With a `Cluster`, two CTAs on neighbouring SMs work on program instances that ar
 launch grid, and go through the pairs of such instances together. A `shared` aref has a slot in each of them, which both
 fill: a TmaLoad with a `sender` is issued by that CTA alone and writes the slots of both, Expect announces all bytes
 that land in the CTA's own slot whoever sends them, and a Consumed `everywhere` gives the slot back to both producers.
-`PRESENT` is a Local: whether the CTA's instance exists, or repeats that of the other CTA because the grid ends with
-half a pair: such an instance does everything but store. `NEIGHBOUR` is a Local: the grid index of the other CTA's
-instance along the axis.
+`PRESENT` and `NEIGHBOUR` are what `next` calls whether the CTA's instance exists, or repeats that of the other CTA
+because the grid ends with half a pair (such an instance does everything but store), and the grid index of the other
+CTA's instance along the axis.
 
-Program instances are independent of one another. In a static order CTA t of G has instances t, t + G, ... of the launch
-grid, in the order that `raster group` and the LongestFirst say (`twill.codegen.verify.grid_walk`); in launches for
-which `runs` holds,
-each CTA has a run of neighbours in that order, all as long as one another but for one instance. In a dynamic one
-(`scheduler_ring` is a ring) it begins with instance t of that order, and then takes the first that nobody has taken:
-one group, the producer of the ring, claims it when it has issued its part of the one before, and tells the others
-through the ring. Every group comes by each instance of its CTA, and by the message that there is none left, which ends
-it. A program that is `Fused` works on neighbours in the launch grid at once: what is said here of instances then holds
-for groups of neighbours, and the grid indices of a group are those of its first one. The last group of a row may have
-fewer: a program asks (ProgramId + i < NumPrograms) before it touches memory for the i-th, but for loads by the TMA,
-which are harmless.
+Program instances are independent of one another. Which of them a CTA works on, and in which order, is what the
+statements of `setup`, `once` and `next` compute (`twill.codegen.lower.tile_scheduler`): `next` sets the grid indices
+that a warp group asks for (SetProgramId). In a static order each warp group counts by itself (InstanceLoop). In a
+dynamic one a CTA begins with the instance of its own number, and then takes the first that nobody has taken: one group
+fetches its place in the order when it has issued its part of the one before (FetchInstance), and publishes the indices
+to the others through a ring of transport `instance`; every group comes by each instance of its CTA, and by the message
+that there is none left, which ends it (StopUnless).
 
 Nothing here knows a kernel; everything was decided by the lowering (`twill.codegen.lower.lower`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.resources import (
     Aref,
     Buffer,
@@ -84,6 +82,23 @@ from twill.codegen.warp.resources import (
     TensorMapSpec,
     Window,
     WindowAxis,
+)
+from twill.codegen.warp.scheduling import (
+    INSTANCE,
+    PLACE,
+    RECALLED,
+    RECEIVED,
+    Define,
+    Evenly,
+    FetchInstance,
+    InstanceLoop,
+    Keep,
+    PublishInstance,
+    Recall,
+    ReceiveInstance,
+    SchedulingStmt,
+    SetProgramId,
+    StopUnless,
 )
 from twill.codegen.warp.statements import (
     DIGITS,
@@ -107,7 +122,6 @@ from twill.codegen.warp.statements import (
     CountReuse,
     Expect,
     Fence,
-    FetchInstance,
     Fill,
     Get,
     If,
@@ -118,9 +132,7 @@ from twill.codegen.warp.statements import (
     Pipeline,
     ProxyFence,
     Publish,
-    PublishInstance,
     Range,
-    ReceiveInstance,
     Reduce,
     Skip,
     Stmt,
@@ -134,23 +146,21 @@ from twill.codegen.warp.statements import (
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "CountReuse", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait",
-    "FetchInstance",
-    "Cluster", "Commit", "Compute", "Consumed", "Copy", "Cursor", "DIGITS", "Expect", "FACTOR", "Fence", "Fill",
-    "Fragment", "Fused", "Get", "INSTANCES", "If", "ReceiveInstance", "Let", "LoadGlobal", "LoadShared", "LongestFirst",
-    "Multiply",
-    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PRESENT", "Pipeline", "ProxyFence", "Publish",
-    "Range", "Reduce", "Reg", "SUBNORMAL", "Skip", "SlotRef", "Stmt", "StoreGlobal", "StoreShared", "Sync",
-    "INSTANCE_RING",
-    "PublishInstance", "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram",
-    "Window",
-    "WindowAxis", "walk", "with_blocks",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "Commit",
+    "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect", "FACTOR", "Fence",
+    "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep",
+    "Let", "LoadGlobal", "LoadShared", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
+    "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range",
+    "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef",
+    "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE",
+    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class WarpGroup:
-    """One warp group. registers: per thread, by setmaxnreg (0: as compiled). share: (i, n), as said above."""
+    """One warp group. registers: per thread, by setmaxnreg (0: as compiled). share: (i, n), as said above. loop:
+    over the program instances of a static order; None where they are fetched."""
 
     id: int
     role: str
@@ -165,6 +175,7 @@ class WarpGroup:
     skip: tuple[Stmt, ...] = ()
     next: tuple[Stmt, ...] = ()
     share: tuple[int, int] = (0, 1)
+    loop: InstanceLoop | None = None
 
     @property
     def stmts(self) -> Iterator[Stmt]:
@@ -187,41 +198,8 @@ class WarpGroup:
         raise KeyError(number)
 
 
-@dataclass(frozen=True)
-class Fused:
-    """`count` neighbours along `axis` of the launch grid are worked on at once
-    (`twill.codegen.lower.fused_instances`)."""
-
-    axis: int
-    count: int
-
-    def groups(self, grid: Sequence[int]) -> tuple[int, int, int]:
-        """The grid of groups."""
-        extents = [-(-extent // self.count) if a == self.axis else extent for a, extent in enumerate((*grid, 1, 1)[:3])]
-        return extents[0], extents[1], extents[2]
-
-    def first(self, group: Sequence[int]) -> tuple[int, int, int]:
-        """The grid indices of a group's first instance."""
-        index = [i * self.count if a == self.axis else i for a, i in enumerate(group)]
-        return index[0], index[1], index[2]
-
-
 INSTANCE_RING = "instance"  # the transport of a ring through which program instances are told
-ORDER_BYTES = 16  # of shared memory, for what all instances of an order have in common
-
-
-@dataclass(frozen=True)
-class LongestFirst:
-    """An order of program instances (`twill.codegen.lower.longest_first`). axis: of the launch grid, along which they
-    grow
-    or fall; as many along the other axes are walked together, no more than `most`, as read, `bytes` each, no more than
-    `cached` bytes."""
-
-    axis: int
-    grows: bool
-    bytes: Expr
-    cached: int
-    most: int
+ORDER_BYTES = 16  # of shared memory, for what `once` keeps
 
 
 @dataclass(frozen=True)
@@ -240,12 +218,7 @@ class Cluster:
 class WarpProgram:
     """See the top of this file. Ids index their tuples: buffers[i].id == i, and so on for all of them;
     fragment and cursor ids are unique in the whole program. shared: bytes of dynamic shared memory with barriers.
-    ctas: that share an SM. raster group: rows of the launch grid that are walked together (0: instances in its order).
-    order: of program instances, in place of all that (None: there is none). scheduler_ring: the ring through which
-    groups learn which instance is next (None: each CTA knows its own). cluster: None if every CTA is alone; with one
-    along axis 0, a raster group is of rows of pairs, and there is neither an order nor told. fused: instances that are
-    worked on at once (None: each alone). runs: says nothing of instances; no order, told or cluster besides it (None:
-    never)."""
+    ctas: that share an SM. cluster: None if every CTA is alone."""
 
     program: TileProgram
     machine: str
@@ -256,17 +229,26 @@ class WarpProgram:
     groups: tuple[WarpGroup, ...]
     shared: int
     ctas: int = 1
-    raster_group: int = 0
-    order: LongestFirst | None = None
-    scheduler_ring: int | None = None
     cluster: Cluster | None = None
-    fused: Fused | None = None
-    runs: Expr | None = None
+    setup: tuple[Stmt, ...] = ()
+    once: tuple[Stmt, ...] = ()
+
+    @cached_property
+    def instance_ring(self) -> Aref | None:
+        """The ring through which warp groups learn which instance is next; None in a static order."""
+        return next((ring for ring in self.arefs if ring.transport == INSTANCE_RING), None)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of shared memory that `once` writes."""
+        return ORDER_BYTES if any(isinstance(stmt, Keep) for stmt in self.once) else 0
 
 
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:
     """The statement with each of its own blocks made anew; as it is if it has none."""
     match stmt:
+        case PublishInstance():
+            return replace(stmt, body=tuple(made(stmt.body)))
         case If():
             return replace(stmt, body=tuple(made(stmt.body)), otherwise=tuple(made(stmt.otherwise)))
         case Pipeline():
@@ -287,6 +269,8 @@ def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if isinstance(stmt, If):
             yield from walk(stmt.body)
             yield from walk(stmt.otherwise)
+        elif isinstance(stmt, PublishInstance):
+            yield from walk(stmt.body)
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, *stmt.steadies, *stmt.epilogue):
                 yield from walk(block)

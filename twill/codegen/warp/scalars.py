@@ -6,12 +6,17 @@ that are no words stand in quotes.
 Expressions::
 
     Expr  ::= number | "$" argument | local | "%" fragment | program_id "(" axis ")" | num_programs "(" axis ")"
+            | cta "(" ")" | ctas "(" ")" | rank "(" ")"
             | "(" Expr sign Expr ")" | "(" Expr ")" | kind "(" (Expr | attribute "=" value)* ")"
     any of them with (":" element)? behind it
 
 The element is written where it is not the usual one: i32 of integers, f32 of other numbers, that of the argument or
 the fragment, i1 of comparisons, that of the first operand (of a `select`, the second). Between signs stand operations
 with the attributes that they have on signed integers (`_SIGNED`).
+
+Unsigned arithmetic of the tile scheduler (`twill.codegen.warp.expression.is_unsigned`) is written in the same way where
+it is expected (`write_count`): u32 is then the usual element of integers and names, operations are those of unsigned
+numbers, and any other expression stands in brackets.
 """
 
 from __future__ import annotations
@@ -19,19 +24,42 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
+from twill.codegen.warp.expression import (
+    Apply,
+    Cta,
+    Element,
+    Expr,
+    Local,
+    Number,
+    NumPrograms,
+    ProgramId,
+    Symbol,
+    is_unsigned,
+)
 from twill.codegen.warp.tokens import Reader, quoted
 from twill.tile.program import TileProgram
 
-_SIGNED: tuple[tuple[str, int], ...] = (("signed", 1),)
-_SIGNS: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
-    "+": ("add", ()), "-": ("sub", ()), "*": ("mul", ()), "/": ("div", _SIGNED), "%": ("rem", _SIGNED),
-    **{sign: ("compare", (("predicate", predicate), *_SIGNED)) for sign, predicate in
-       (("<", "lt"), ("<=", "le"), (">", "gt"), (">=", "ge"), ("==", "eq"), ("!=", "ne"))},
-}  # fmt: skip
-_SIGN_OF = {meaning: sign for sign, meaning in _SIGNS.items()}
+_Attributes = tuple[tuple[str, Any], ...]
+
+
+def _signs(signed: int) -> dict[str, tuple[str, _Attributes]]:
+    """What stands between operands, as kind and attributes."""
+    how = ("signed", signed)
+    comparisons = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+    return {
+        "+": ("add", ()), "-": ("sub", ()), "*": ("mul", ()), "/": ("div", (how,)), "%": ("rem", (how,)),
+        **{sign: ("compare", (("predicate", predicate), how)) for sign, predicate in comparisons.items()},
+    }  # fmt: skip
+
+
+_SIGNED, _UNSIGNED = _signs(1), _signs(0)
+_SIGN_OF = {counts: {meaning: sign for sign, meaning in table.items()}
+            for counts, table in ((False, _SIGNED), (True, _UNSIGNED))}  # fmt: skip
+_LEAST_OR_MOST: dict[str, _Attributes] = {"min": (("signed", 0),), "max": (("signed", 0),)}  # of unsigned numbers
+_CTA = ("cta", "ctas", "rank")
 _GRID: dict[str, type[ProgramId | NumPrograms]] = {"program_id": ProgramId, "num_programs": NumPrograms}
 
 
@@ -95,6 +123,17 @@ class ScalarNames:
     group: SymbolTable
     fragment: SymbolTable
     cursor: SymbolTable
+    counts: bool = False  # whether unsigned arithmetic is expected
+
+    @cached_property
+    def unsigned(self) -> ScalarNames:
+        """The same where unsigned arithmetic is expected."""
+        return replace(self, counts=True)
+
+    @cached_property
+    def ordinary(self) -> ScalarNames:
+        """The same where it is not."""
+        return replace(self, counts=False)
 
 
 def table(what: str, entries: Iterable[tuple[int, str]], elements: Mapping[int, str] | None = None) -> SymbolTable:
@@ -121,7 +160,9 @@ def usual(expr: Expr, names: ScalarNames) -> str:
     """The element that an expression has unless its text says otherwise."""
     match expr:
         case Number(value):
-            return "i32" if isinstance(value, int) else "f32"
+            return ("u32" if names.counts else "i32") if isinstance(value, int) else "f32"
+        case Cta():
+            return "u32"
         case Symbol(_, name):
             return next((a.type.element for a in names.program.arguments if a.name == name), "i32")
         case Element(fragment):
@@ -130,7 +171,21 @@ def usual(expr: Expr, names: ScalarNames) -> str:
             return "i1"
         case Apply(kind, operands) if operands:
             return operands[1 if kind == "select" and len(operands) > 1 else 0].element
-    return "i32"
+    return "u32" if names.counts else "i32"
+
+
+def write_count(expr: Expr, names: ScalarNames) -> str:
+    """An expression where unsigned arithmetic is expected."""
+    return write_expr(expr, names.unsigned) if is_unsigned(expr) else f"[{write_expr(expr, names.ordinary)}]"
+
+
+def read_count(r: Reader, names: ScalarNames) -> Expr:
+    """The same, read. Raises Mismatch."""
+    if not r.accept("["):
+        return read_expr(r, names.unsigned)
+    made = read_expr(r, names.ordinary)
+    r.expect("]")
+    return made
 
 
 def write_expr(expr: Expr, names: ScalarNames) -> str:
@@ -152,11 +207,16 @@ def _bare(expr: Expr, names: ScalarNames) -> str:
             return f"num_programs({axis})"
         case Local(name):
             return quoted(name)
+        case Cta(of):
+            return f"{of}()"
         case Element(fragment):
             return f"%{names.fragment.write(fragment)}"
         case Apply(kind, operands, _, attributes):
-            written = [write_expr(operand, names) for operand in operands]
-            sign = _SIGN_OF.get((kind, attributes))
+            one = write_count if names.counts else write_expr
+            written = [one(operand, names) for operand in operands]
+            sign = _SIGN_OF[names.counts].get((kind, attributes))
+            if names.counts and attributes == _LEAST_OR_MOST.get(kind):
+                attributes = ()
             if sign and len(written) == 2:
                 return f"({written[0]} {sign} {written[1]})"
             return f"{kind}({', '.join((*written, *(f'{name}={write_value(value)}' for name, value in attributes)))})"
@@ -165,6 +225,8 @@ def _bare(expr: Expr, names: ScalarNames) -> str:
 
 def read_expr(r: Reader, names: ScalarNames) -> Expr:
     """A scalar expression. Raises Mismatch."""
+    if names.counts and r.peek().text == "[":
+        return read_count(r, names)
     made = _read_bare(r, names)
     if r.accept(":"):
         return replace(made, element=read_word(r))
@@ -192,6 +254,8 @@ def _read_bare(r: Reader, names: ScalarNames) -> Expr:
         axis = read_int(r)
         r.expect(")")
         return _GRID[kind](axis, "")
+    if kind in _CTA and r.accept(")"):
+        return Cta(kind, "")
     return _read_call(kind, r, names)
 
 
@@ -208,14 +272,14 @@ def _read_symbol(r: Reader, names: ScalarNames) -> Expr:
 def _read_binary(r: Reader, names: ScalarNames) -> Expr:
     left = read_expr(r, names)
     sign = r.peek().text
-    if sign not in _SIGNS:
+    if sign not in _SIGNED:
         if not r.accept(")"):
             r.fail("an operator or `)`")
         return left
     r.expect(sign)
     right = read_expr(r, names)
     r.expect(")")
-    kind, attributes = _SIGNS[sign]
+    kind, attributes = (_UNSIGNED if names.counts else _SIGNED)[sign]
     return Apply(kind, (left, right), "", attributes)
 
 
@@ -229,7 +293,8 @@ def _read_call(kind: str, r: Reader, names: ScalarNames) -> Expr:
             attributes.append(read_attribute(r))
         else:
             operands.append(read_expr(r, names))
-    return Apply(kind, tuple(operands), "", tuple(attributes))
+    implied = _LEAST_OR_MOST.get(kind, ()) if names.counts and not attributes else ()
+    return Apply(kind, tuple(operands), "", (*attributes, *implied))
 
 
 # ---------------------------------------------------------------- attributes

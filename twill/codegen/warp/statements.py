@@ -293,28 +293,6 @@ class StoreGlobal(Stmt):
 
 
 @dataclass(frozen=True)
-class FetchInstance(Stmt):
-    """Take the next place in the order of program instances: asynchronous, one atomic operation on a counter in global
-    memory. `Tell` waits for it. The CTA that finds no place left has its last Claim behind it."""
-
-
-@dataclass(frozen=True)
-class PublishInstance(Stmt):
-    """The instance at the place that was claimed last (at first: that of the CTA's own number), or that there is none:
-    written to `target` for the other groups, and what this group works on from here on."""
-
-    target: SlotRef
-
-
-@dataclass(frozen=True)
-class ReceiveInstance(Stmt):
-    """What `source` says is what this group works on from here on, or that there is nothing left. Waiting (Get) comes
-    before."""
-
-    source: SlotRef
-
-
-@dataclass(frozen=True)
 class ProxyFence(Stmt):
     """fence.proxy.async: this thread's writes of shared memory before later asynchronous reads."""
 

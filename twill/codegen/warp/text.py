@@ -13,8 +13,8 @@ from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.scalars import ScalarNames, table, write_expr
 from twill.codegen.warp.tokens import INDENT, quoted
 
-CLAIMED = "instances are claimed one by one, and told through"
 BLOCKS = ("start", "next", "body", "skip", "finish")  # of a warp group, in this order
+COMMON = ("setup", "once")  # blocks of the program
 
 
 def text(program: aref.WarpProgram) -> str:
@@ -23,12 +23,12 @@ def text(program: aref.WarpProgram) -> str:
     kernel = f"{quoted(tile.kernel)} {quoted(tile.spec)} for {quoted(program.machine)}"
     lines = [f"warp program {kernel}: {program.shared} bytes of shared memory"]
     lines += [f"{program.ctas} CTAs share an SM"] if program.ctas > 1 else []
-    lines += [f"grid in bands of {program.raster_group} rows"] if program.raster_group else []
-    listed = [] if program.scheduler_ring is None else [f"{CLAIMED} {names.aref.write(program.scheduler_ring)}"]
-    runs = [] if program.runs is None else [f"CTAs have runs of neighbours if {write_expr(program.runs, names)}"]
-    single = [entry for entry in (program.cluster, program.fused, program.order) if entry is not None]
+    single = [] if program.cluster is None else [program.cluster]
     declared = (*single, *program.maps, *program.buffers, *program.arefs, *program.barriers)
-    lines += [*(FORMS[type(entry)].write(entry, names) for entry in declared), *listed, *runs]
+    lines += [*(FORMS[type(entry)].write(entry, names) for entry in declared)]
+    for name in COMMON:
+        if block := getattr(program, name):
+            lines += [name, *_block(block, names, INDENT)]
     for group in program.groups:
         lines += ["", *_group(group, names)]
     return "\n".join(lines) + "\n"
@@ -54,6 +54,8 @@ def _group(group: aref.WarpGroup, names: ScalarNames) -> Iterator[str]:
     yield FORMS[aref.WarpGroup].write(group, names)
     for entry in (*group.fragments, *group.cursors):
         yield INDENT + FORMS[type(entry)].write(entry, names)
+    if group.loop is not None:
+        yield INDENT + FORMS[aref.InstanceLoop].write(group.loop, names)
     for name in BLOCKS:
         block = getattr(group, name)
         if block or name == "body":
@@ -69,6 +71,8 @@ def _block(stmts: Iterable[aref.Stmt], names: ScalarNames, indent: str) -> Itera
             if stmt.otherwise:
                 yield f"{indent}else"
                 yield from _block(stmt.otherwise, names, indent + INDENT)
+        elif isinstance(stmt, aref.PublishInstance):
+            yield from _block(stmt.body, names, indent + INDENT)
         elif isinstance(stmt, aref.Pipeline):
             for name, block in _phases(stmt, names):
                 yield f"{indent}{INDENT}{name}"

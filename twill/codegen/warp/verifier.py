@@ -11,7 +11,9 @@ rules:
 - a ring is no deeper than its buffers; both sides of a `%x = %y` have one element type and layout;
 - a pipeline has as many blocks of prologue and of epilogue as stages, and a second steady state only behind a
   condition;
-- `tell` and `learn` stand in `next`, `claim` there or in the body; nothing multiplies in `next`;
+- statements of the tile scheduler stand in `next`, fetching in the body, too; what `once` keeps is kept there; nothing
+  multiplies in `next`;
+- a warp group without a loop over its instances is stopped by `next`, and no other is;
 - nothing has a note of several lines.
 """
 
@@ -26,16 +28,20 @@ from twill.codegen.warp.expression import Element, Local
 from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.resources import Reg, SlotRef
-from twill.codegen.warp.text import BLOCKS
-
-ALWAYS = frozenset((aref.INSTANCES, aref.PRESENT, aref.NEIGHBOUR))  # scalars that no statement defines
+from twill.codegen.warp.text import BLOCKS, COMMON
 
 PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.PublishInstance: ("next",),
     aref.ReceiveInstance: ("next",),
     aref.FetchInstance: ("next", "body"),
+    aref.Define: ("setup", "once", "next"),
+    aref.Evenly: ("once",),
+    aref.Keep: ("once",),
+    aref.Recall: ("next",),
+    aref.SetProgramId: ("next",),
+    aref.StopUnless: ("next",),
     aref.Multiply: ("start", "body", "skip", "finish"),
-}  # the blocks of a warp group where a statement may stand, if not everywhere
+}  # the blocks of a program or warp group where a statement may stand, if not everywhere
 
 
 def refuse_ill_formed(program: aref.WarpProgram, after: str) -> None:
@@ -75,31 +81,75 @@ def _rings(program: aref.WarpProgram) -> Iterator[str]:
             yield f"{where} names a buffer that is not there"
         elif any(program.buffers[number].slots < ring.depth for number in ring.buffers):
             yield f"{where} is deeper than its buffer"
-    if program.scheduler_ring is not None and program.scheduler_ring >= len(program.arefs):
-        yield "instances are told through a ring that is not there"
 
 
 def _groups(program: aref.WarpProgram) -> Iterator[str]:
+    of_all = {
+        "buffer": {entry.id for entry in program.buffers},
+        "map": {entry.id for entry in program.maps},
+        "barrier": {entry.id for entry in program.barriers},
+    }
+    common = frozenset[str]()
+    for name in COMMON:
+        block = getattr(program, name)
+        verifier = _Block(program, (), (), of_all | {"fragment": set(), "cursor": set()}, name)
+        yield from (f"{name}: {text}" for text in verifier.faults(block, common))
+        if name == "setup":
+            common |= scalars(block)
     for group in program.groups:
-        known = {
+        known = of_all | {
             "fragment": {entry.id for entry in group.fragments},
             "cursor": {entry.id for entry in group.cursors if entry.aref < len(program.arefs)},
-            "buffer": {entry.id for entry in program.buffers},
-            "map": {entry.id for entry in program.maps},
-            "barrier": {entry.id for entry in program.barriers},
         }
+        if (group.loop is None) != any(isinstance(stmt, aref.StopUnless) for stmt in group.next):
+            yield f"{group.role}: has {'no' if group.loop is None else 'a'} loop over its instances, and `next` " + (
+                "stops none" if group.loop is None else "stops"
+            )
+        fetches = any(isinstance(stmt, aref.FetchInstance) for stmt in group.stmts)
+        counted = common | {aref.INSTANCES} | ({aref.PLACE} if fetches else set())
+        counted |= {aref.INSTANCE} if group.loop is not None else set()
         for name in BLOCKS:
-            verifier = _Block(program, group, known, name)
-            yield from (f"{group.role}, {name}: {text}" for text in verifier.faults(getattr(group, name), ALWAYS))
+            verifier = _Block(program, group.fragments, group.cursors, known, name)
+            defined = {"start": common, "finish": common | {aref.INSTANCES}, "next": counted}.get(name)
+            if defined is None:
+                defined = counted | scalars(group.next)
+            yield from (f"{group.role}, {name}: {text}" for text in verifier.faults(getattr(group, name), defined))
+
+
+def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:
+    """What the statements of a block define for the blocks behind it."""
+    names = (defined_by(stmt) for stmt in block)
+    return frozenset().union(*names)
+
+
+def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
+    """The scalars that a statement defines for those behind it."""
+    match stmt:
+        case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name):
+            return (name,)
+        case aref.Define(names):
+            return names
+        case aref.Recall():
+            return aref.RECALLED
+        case aref.PublishInstance() | aref.ReceiveInstance():
+            return aref.RECEIVED
+    return ()
 
 
 class _Block:
-    """The rules for the statements of one block of a warp group. known: the ids of each kind that it may name."""
+    """The rules for the statements of one block. known: the ids of each kind that it may name."""
 
-    def __init__(self, program: aref.WarpProgram, group: aref.WarpGroup, known: dict[str, set[int]], name: str) -> None:
+    def __init__(
+        self,
+        program: aref.WarpProgram,
+        fragments: Iterable[aref.Fragment],
+        cursors: Iterable[aref.Cursor],
+        known: dict[str, set[int]],
+        name: str,
+    ) -> None:
         self.program, self.known, self.name = program, known, name
-        self.fragments = {entry.id: entry for entry in group.fragments}
-        self.rings = {entry.id: entry.aref for entry in group.cursors}
+        self.fragments = {entry.id: entry for entry in fragments}
+        self.rings = {entry.id: entry.aref for entry in cursors}
 
     def faults(self, stmts: Iterable[aref.Stmt], defined: frozenset[str]) -> Iterator[str]:
         """Of a block in which the scalars `defined` are known from outside."""
@@ -107,14 +157,15 @@ class _Block:
             where = f"{type(stmt).__name__} (line {stmt.line})" if stmt.line else type(stmt).__name__
             yield from (f"{where}: {text}" for text in self.of(stmt, defined))
             match stmt:
-                case aref.Let(name) | aref.CountReuse(name):
-                    defined |= {name}
+                case aref.PublishInstance():
+                    yield from self.faults(stmt.body, defined)
                 case aref.If():
                     yield from self.faults(stmt.body, defined)
                     yield from self.faults(stmt.otherwise, defined)
                 case aref.Pipeline():
                     for block in (*stmt.prologue, stmt.steady, stmt.later, *stmt.epilogue):
                         yield from self.faults(block, defined | {stmt.step})
+            defined |= {*defined_by(stmt)}
 
     def of(self, stmt: aref.Stmt, defined: frozenset[str]) -> Iterator[str]:
         """Of a statement, without those inside of it."""
@@ -126,6 +177,12 @@ class _Block:
         if self.name not in PLACES.get(type(stmt), BLOCKS):
             yield f"stands in `{self.name}`"
         inside = defined | {stmt.step} if isinstance(stmt, aref.Pipeline) else defined
+        if isinstance(stmt, aref.Define):
+            inside |= {*stmt.names}
+            if len(stmt.names) != len(stmt.values):
+                yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
+        elif isinstance(stmt, aref.PublishInstance):
+            inside |= scalars(stmt.body)
         for node in own_nodes(stmt):
             match node:
                 case Local(name) if name not in inside:

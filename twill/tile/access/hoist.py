@@ -11,27 +11,33 @@ from dataclasses import replace
 from twill.tile.program import Loop, Op, TileProgram
 from twill.tile.vocabulary import ELEMENTWISE, SOURCES
 
+Items = tuple[Op | Loop, ...]
 PURE = frozenset({*SOURCES, *ELEMENTWISE})
 
 
 def hoist_scalars(program: TileProgram) -> TileProgram:
     """The same program; what is moved is free of effects and of divisions that could be by zero."""
-    body: list[Op | Loop] = []
     constants = {op.results[0]: dict(op.attributes)["value"] for op in program.ops() if op.kind == "constant"}
-    for item in program.body:
+    return replace(program, body=_block(program, program.body, constants))
+
+
+def _block(program: TileProgram, items: Items, constants: Mapping[int, object]) -> Items:
+    """The items, and in front of each loop what is moved out of it."""
+    body: list[Op | Loop] = []
+    for item in items:
         if isinstance(item, Op):
             body.append(item)
             continue
         inside = {item.induction, *(carry.argument for carry in item.carried)}
         retained: list[Op | Loop] = []
-        for inner in item.body:
+        for inner in _block(program, item.body, constants):
             if isinstance(inner, Op) and _fixed(program, inner, inside, constants):
                 body.append(inner)
                 continue
             retained.append(inner)
             inside.update(inner.results if isinstance(inner, Op) else _results(inner))
         body.append(replace(item, body=tuple(retained)))
-    return replace(program, body=tuple(body))
+    return tuple(body)
 
 
 def _results(loop: Loop) -> set[int]:

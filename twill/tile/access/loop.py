@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from twill.exc import NestedLoop
 from twill.tile.access.scalar import Fact
 from twill.tile.access.value import UNKNOWN_MASK, ZERO, AffineTile, NotAffine, Symbolic, scalar
 from twill.tile.affine import Polynomial
-from twill.tile.program import Carry, Loop, Op, TileType, walk
+from twill.tile.program import Carry, Loop, Op, TileType, loops_of, walk
 
 if TYPE_CHECKING:
     from twill.tile.access.analysis import Analysis
@@ -24,11 +23,7 @@ Increment = tuple[Polynomial, ...]  # what an iteration adds to the origin and t
 
 
 def analyse_loop(analysis: Analysis, loop: Loop) -> None:
-    """Gives every value of the loop, and every result of it, its symbolic form. Raises `NestedLoop`."""
-    if any(isinstance(item, Loop) for item in loop.body):
-        raise NestedLoop(
-            "a loop inside a loop", file=analysis.program.file, line=loop.line, hint="one loop over all iterations"
-        )
+    """Gives every value of the loop, and every result of it, its symbolic form."""
     lower, step = analysis.integer(loop.lower), analysis.integer(loop.step)
     divisors = analysis.scalars.divisors()
     divisor = math.gcd(lower.divisor(divisors), step.divisor(divisors)) or 1
@@ -49,8 +44,10 @@ def inductions(analysis: Analysis, loop: Loop) -> dict[int, Increment]:
     """The increment of each induction variable, by its argument: all carried integers and addresses
     are taken to be induction variables, and those refuted by the loop's body withdrawn, until none is.
     """
-    inside = {loop.induction, *(carry.argument for carry in loop.carried)}
+    loops = (loop, *loops_of(loop.body))
+    inside = {value for one in loops for value in (one.induction, *(carry.argument for carry in one.carried))}
     inside |= {result for op in walk(loop.body) for result in op.results}
+    inside |= {carry.result for one in loops[1:] for carry in one.carried}
     assumed = {carry.argument for carry in loop.carried if may_advance(analysis, carry)}
     while True:
         trial = analysis.trial()

@@ -29,9 +29,9 @@ from twill.tile.access.layout import MemoryLayout, layout_of
 from twill.tile.access.rules import not_affine
 from twill.tile.access.transport import Movement, choose
 from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, DescriptorWindow, IndexBound, Mask, NotAffine
-from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
-from twill.tile.program import Access, Loop, Op, TileProgram, TileType
+from twill.tile.nests import flatten_nests, nowhere_unless
+from twill.tile.program import Access, Loop, Op, TileProgram, TileType, loops_of
 
 POINTER_KINDS = {"load": "tile_load", "store": "tile_store", "atomic_add": "tile_reduce"}
 DESCRIPTOR_KINDS = {
@@ -40,20 +40,19 @@ DESCRIPTOR_KINDS = {
 
 
 def resolve_accesses(program: TileProgram) -> TileProgram:
-    """The program with tile accesses only. Raises `AddressNotAffine`, `AtomicResultUsed`, `NestedLoop`."""
+    """The program with tile accesses only. Raises `AddressNotAffine`, `AtomicResultUsed`, `NestedLoop`.
+
+    A loop in a loop is one loop then (`twill.tile.nests`), and `original` has them both."""
     program = hoist_scalars(program)
     rewriter = _Rewriter(Analysis(program).run())
     rewriter.refuse_garbage()
     body = tuple(rewriter.block(program.body))
-    return compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values)))
+    return flatten_nests(compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values))))
 
 
 def unguarded(op: Op) -> tuple[tuple[int, ...], int | None]:
     """The operands of a raw access but for its guard, and that."""
     return (op.operands[:-1], op.operands[-1]) if dict(op.attributes).get("guarded") else (op.operands, None)
-
-
-BEHIND = 1 << 30  # elements: no axis of a tensor is as long, and an index behind it is still an i32
 
 
 class _Rewriter:
@@ -62,10 +61,10 @@ class _Rewriter:
         self.program = analysis.program
         self.makers = {result: op for op in self.program.ops() for result in op.results}
         self.uses = {operand for op in self.program.ops() for operand in op.operands}
-        for loop in (item for item in self.program.body if isinstance(item, Loop)):
+        loops = list(loops_of(self.program.body))
+        for loop in loops:
             self.uses |= {loop.lower, loop.upper, loop.step}
             self.uses |= {value for carry in loop.carried for value in (carry.init, carry.yielded)}
-        loops = [item for item in self.program.body if isinstance(item, Loop)]
         self.carried = {value for loop in loops for carry in loop.carried for value in (carry.argument, carry.result)}
         self.arguments = {argument.name: argument for argument in self.program.arguments}
         self.names = {value.id: value.name or f"[line {value.line}]" for value in analysis.numbering.values}
@@ -223,8 +222,7 @@ class _Rewriter:
         return [numbering.op("splat", (guard,), spread, op), numbering.op("and", (masks[0], spread), mask, op)], (mask,)
 
     def out_of_bounds(self, op: Op, access: Access, guard: int) -> tuple[list[Op], Access]:
-        """The access with no element inside its bounds where the guard does not hold: a tile of a tensor map lies far
-        behind an end of its tensor then; elsewhere the upper bound of the first axis is its lower end."""
+        """The access with no element inside its bounds where the guard does not hold (`nowhere_unless`)."""
         numbering, kind = self.analysis.numbering, TileType((), "i32")
         one, zero, holds = (numbering.value(kind, op) for _ in range(3))
         made = [
@@ -232,21 +230,7 @@ class _Rewriter:
             numbering.op("constant", (), zero, op, value=0),
             numbering.op("select", (guard, one, zero), holds, op),
         ]
-        taken = self.analysis.scalars.declare(holds)
-        axes = list(access.axes)
-        ended = next((n for n, axis in enumerate(axes) if axis.upper is not None and axis.extent > 1), None)
-        if access.transport == "tma" and ended is not None:
-            axis = axes[ended]
-            away = (Polynomial.constant_of(1) - taken) * BEHIND
-            axes[ended] = replace(axis, offset=axis.offset + away)
-            return made, replace(access, axes=tuple(axes))
-        first = axes[0]
-        upper = first.upper if first.upper is not None else first.offset + first.extent
-        axes[0] = replace(first, upper=first.offset + taken * (upper - first.offset))
-        if access.transport == "tma":
-            why = "it is under a condition, and nothing says where its tensor ends"
-            access = replace(access, transport="plain", transport_reason=why)
-        return made, replace(access, axes=tuple(axes))
+        return made, nowhere_unless(access, self.analysis.scalars.declare(holds))
 
     def take(self, op: Op, access: Access, masks: tuple[int, ...], layout: MemoryLayout, result: int) -> Iterator[Op]:
         """A load as memory has the tile, then views to `result`, the tile as the kernel sees it."""

@@ -50,8 +50,13 @@ def name_of(shift: Shift) -> str:
     return f"`{shift.maximum.name or shift.carry.name or 'the running maximum'}`"
 
 
-def rescale_conditionally(program: TileProgram) -> RescaleReport:
-    """The program with conditional rescaling, where it is proven right and saves instructions."""
+def rescale_conditionally(program: TileProgram) -> TileProgram:
+    """The program with conditional rescaling, where it is proven right and saves instructions; else the same one."""
+    return rescaling(program).program
+
+
+def rescaling(program: TileProgram) -> RescaleReport:
+    """What conditional rescaling makes of a program, and why it leaves a running maximum as it is."""
     shifts = tuple(running_maxima(program))
     done = RescaleReport(program)
     tried: set[Shift] = set()

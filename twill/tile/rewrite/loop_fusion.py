@@ -10,8 +10,6 @@ update) does so in that loop's iterations alone::
     %scaled = mul %x %scale                      (only needed where %first holds)
     %masked = select %visible %scaled -1e6
     %y = amend %x %masked %first                 (%masked where %first holds, else %x)
-
-`TileProgram.original` keeps the loops as the kernel has them: what emitted code is compared with.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ def fuse_loops(program: TileProgram) -> TileProgram:
     fused = program
     while (shorter := _fused_once(fused)) is not None:
         fused = shorter
-    return fused if fused is program else replace(compact(fused), original=program)
+    return fused if fused is program else compact(fused)
 
 
 def _fused_once(program: TileProgram) -> TileProgram | None:

@@ -1,38 +1,90 @@
-"""The rewrites of a tile program before its dependence graph is made, in order."""
+"""The rewrites that a tile program goes through before its dependence graph is made, in order.
+
+A rewrite takes a tile program and gives one that computes the same: in real numbers, and in floating point as closely
+as `twill.codegen.numerics` lists. What a rewrite needs is what an earlier one, or `twill.tile.access.resolve`,
+promises; the order below is the only one that is run. Each is a function of a file of this room.
+
+`twill emit --passes` prints this table, `--dump-after PASS` the program behind one of them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from twill.tile.program import TileProgram
+from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.loop_fusion import fuse_loops
 from twill.tile.rewrite.precision import split_mmas
 from twill.tile.rewrite.predicate import predicate_masks
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.vector_sides import separate_sides
 
+EXTRACTED = "extracted"  # what the program is called in front of the first rewrite
+Watcher = Callable[[str, TileProgram], None]
 Rewriting = Literal["none", "masks", "all"]
-"""What is done besides `twill.tile.rewrite.precision`. none: nothing. masks: `twill.tile.rewrite.uniform_factors`,
-`twill.tile.rewrite.predicate`. all: `twill.tile.rewrite.loop_fusion` before."""
+"""How much is rewritten that need not be. all: everything below; masks: everything but loop-fusion; none: neither of
+loop-fusion, uniform-factors and predicated-masks."""
 DEFAULT: Rewriting = "all"
 
 
-def rewrite(program: TileProgram, rewriting: Rewriting = DEFAULT) -> TileProgram:
-    """The program rewritten; `original` is the one given, where that changed anything. A strict program, and one whose
-    products and sums must not be rounded together, keeps its factors and summands where they are. Raises `NestedLoop`,
-    `UnsupportedProduct`."""
-    if rewriting != "none":
-        fused = fuse_loops(program) if rewriting == "all" else program
-        retained = program.strict or not program.fp_fusion
-        program = predicate_masks(fused if retained else regrouped(fused))
-    return separate_sides(split_mmas(program))
+@dataclass(frozen=True)
+class Allowed:
+    """What a user allows. conditional: running maxima may be left behind (`conditional-rescale`)."""
+
+    rewriting: Rewriting = DEFAULT
+    conditional: bool = True
 
 
-def regrouped(program: TileProgram) -> TileProgram:
-    """The program with its factors and summands collected, and the lines where that changed something."""
-    made = collect_factors(program)
-    before, after = (Counter((op.kind, op.line) for op in one.ops() if op.line) for one in (program, made))
-    lines = sorted({line for _, line in ((before - after) + (after - before))})
-    return replace(made, regrouped=tuple(lines)) if lines else made
+EVERYTHING = Allowed()
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """needs: what must hold of the program it gets. promises: what holds of the one it gives, beside its meaning; it
+    gives the program itself where it finds nothing to do. applies: whether it is run."""
+
+    name: str
+    needs: str
+    promises: str
+    run: Callable[[TileProgram], TileProgram]
+    applies: Callable[[TileProgram, Allowed], bool] = lambda program, allowed: True
+
+
+PIPELINE = (
+    Rewrite("loop-fusion", "accesses are resolved to tiles",
+            "consecutive loops of which each goes on with the last are one; what some iterations need alone is guarded",
+            fuse_loops, lambda program, allowed: allowed.rewriting == "all"),
+    Rewrite("uniform-factors", "rounding of products and sums may move (neither strict nor without fp fusion)",
+            "factors and summands that a tile has in common are applied once, where that saves instructions",
+            collect_factors,
+            lambda program, allowed: allowed.rewriting != "none" and program.fp_fusion and not program.strict),
+    Rewrite("predicated-masks", "loops that go on with one another are fused",
+            "masks that only the first or last iterations need are computed in those alone",
+            predicate_masks, lambda program, allowed: allowed.rewriting != "none"),
+    Rewrite("mma-precision", "MMAs of any type and precision that Triton has",
+            "only MMAs of types and operands that tensor cores multiply, with accumulators of f32", split_mmas),
+    Rewrite("vector-sides", "MMAs are those of the tensor core",
+            "no vector that is cheap to make twice is used along both rows and columns", separate_sides),
+    Rewrite("conditional-rescale", "elementwise work is where it stays; rounding may move (not strict)",
+            "running maxima that are only shifts move only when they must; factors that are often 1 are marked",
+            rescale_conditionally, lambda program, allowed: allowed.conditional and not program.strict),
+)  # fmt: skip
+
+
+def rewrite(
+    program: TileProgram, allowed: Allowed = EVERYTHING, watch: Watcher = lambda name, made: None
+) -> TileProgram:
+    """The program behind the last rewrite; its `original` is the one given, where a rewrite changed anything. watch:
+    gets the program given (as "extracted"), then each rewrite's name and the program behind it.
+
+    Raises NestedLoop, UnsupportedMma.
+    """
+    watch(EXTRACTED, program)
+    made = program
+    for step in PIPELINE:
+        if step.applies(made, allowed):
+            made = step.run(made)
+        watch(step.name, made)
+    return made if made is program else replace(made, original=program.original or program)

@@ -54,13 +54,12 @@ TRUTH = "i1"
 
 
 def split_mmas(program: TileProgram) -> TileProgram:
-    """The program with such products made of others; the same one if there are none. Raises `UnsupportedProduct`."""
+    """The program with such products made of others; the same one if there are none. Raises `UnsupportedMma`."""
     splitter = _MmaSplitter(program)
     body = splitter.block(program.body)
     if not splitter.changed:
         return program
-    made = compact(replace(program, body=splitter.placed(body), values=tuple(splitter.write.values)))
-    return replace(made, original=program.original or program)
+    return compact(replace(program, body=splitter.placed(body), values=tuple(splitter.write.values)))
 
 
 @dataclass
@@ -320,7 +319,7 @@ class _MmaSplitter:
         return tuple(map(self.turned, parts)) if turned else parts
 
     def refuse(self, op: Op, what: str, hint: str) -> None:
-        """Raises UnsupportedProduct at the product's line."""
+        """Raises UnsupportedMma at the product's line."""
         raise exc.UnsupportedMma(what, hint=hint, file=self.program.file, line=op.line)
 
 

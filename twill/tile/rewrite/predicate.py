@@ -51,8 +51,7 @@ def predicate_masks(program: TileProgram) -> TileProgram:
     body = tuple(rewriter.loop(item) if isinstance(item, Loop) else item for item in program.body)
     if body == program.body:
         return program
-    made = compact(replace(program, body=body, values=tuple(rewriter.write.values)))
-    return replace(made, original=program.original or program)
+    return compact(replace(program, body=body, values=tuple(rewriter.write.values)))
 
 
 class _Rewriter:

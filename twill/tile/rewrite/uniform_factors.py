@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -78,7 +79,8 @@ class Line:
 
 
 def collect_factors(program: TileProgram) -> TileProgram:
-    """The program with factors and summands of its loops collected; the same one if nothing is saved.
+    """The program with factors and summands of its loops collected, and the lines where that changed something
+    (`regrouped`); the same one if nothing is saved.
 
     Raises `NestedLoop`."""
     made = program
@@ -88,7 +90,9 @@ def collect_factors(program: TileProgram) -> TileProgram:
             made = changed
     if made is program:
         return program
-    return replace(compact(made), original=program.original or program)
+    made = compact(made)
+    before, after = (Counter((op.kind, op.line) for op in one.ops() if op.line) for one in (program, made))
+    return replace(made, regrouped=tuple(sorted({line for _, line in ((before - after) + (after - before))})))
 
 
 def work(program: TileProgram) -> int:

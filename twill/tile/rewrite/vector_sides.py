@@ -30,8 +30,7 @@ def separate_sides(program: TileProgram) -> TileProgram:
     write = OpWriter(program)
     copies = {value: write.value_like(value) for value in sorted(twice)}
     body = _block(program.body, sides, copies, write)
-    made = replace(program, body=body, values=tuple(write.values))
-    return replace(made, original=program.original or program)
+    return replace(program, body=body, values=tuple(write.values))
 
 
 @dataclass

@@ -34,25 +34,24 @@ TRUTH = TileType((), "i1")
 class ProgramBuilder:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
-    file: the kernel's file, for errors. in_loop: whether a loop is open. unsigned: raw values that are descriptors of
-    unsigned integers; other types of Triton's IR do not say it, their operations do.
+    file: the kernel's file, for errors. strided: a loop that may be one over tiles. unsigned: raw values that are
+    descriptors of unsigned integers; other types of Triton's IR do not say it, their operations do.
     """
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    def __init__(self, file: str, strided: RawOp | None = None) -> None:
+        self.file, self.strided = file, strided
         self.line = 0
-        self.in_loop = False
+        self._over_tiles = False
         self.unsigned: set[int] = set()
         self._values: list[Value] = []
         self._made: dict[int, Made] = {}
         self._constants: dict[tuple[str, TileType], int] = {}
         self._constant_ops: list[Op] = []
         self._body: list[Op | Loop] = []
-        self._outer: list[Op | Loop] = []
+        self._outer: list[tuple[list[Op | Loop], Condition, dict[Condition, int]]] = []
         self._ids = 0
         self._moved: dict[int, tuple[int, int]] = {}  # scalar pointer -> the one it was made from, and by how much
         self._condition: Condition = ()
-        self._around: tuple[Condition, dict[Condition, int]] = ((), {})
         self._conditions: dict[Condition, int] = {}  # those that were made in the open block
 
     def literal(self, raw: int) -> Literal | None:
@@ -169,16 +168,27 @@ class ProgramBuilder:
         """Appends to the open loop, or to the kernel."""
         self._body.append(item)
 
-    def open_loop(self) -> None:
-        """Operations go to a loop's body from now on. Loops do not nest."""
-        self.in_loop = True
-        self._outer, self._body = self._body, []
-        self._around, self._condition = (self._condition, dict(self._conditions)), ()
+    @property
+    def in_loop(self) -> bool:
+        """Whether a loop is open, but for the strided one."""
+        return len(self._outer) > self._over_tiles
+
+    @property
+    def nested(self) -> bool:
+        """Whether a loop in a loop is open, in which no other may be."""
+        return len(self._outer) > 1
+
+    def open_loop(self, over_tiles: bool = False) -> None:
+        """Operations go to a loop's body from now on. over_tiles: it is the strided one."""
+        self._over_tiles |= over_tiles
+        self._outer.append((self._body, self._condition, dict(self._conditions)))
+        self._body, self._condition = [], ()
 
     def close_loop(self) -> tuple[Op | Loop, ...]:
         """The body of the loop that was open."""
-        body, self._body, self.in_loop = tuple(self._body), self._outer, False
-        self._condition, self._conditions = self._around
+        body = tuple(self._body)
+        self._body, self._condition, self._conditions = self._outer.pop()
+        self._over_tiles &= bool(self._outer)
         return body
 
     def program(self, spec: Specialization, arguments: tuple[Argument, ...]) -> TileProgram:

@@ -8,6 +8,7 @@ entry is refused by `twill.tile.translate.refusals` with the kernel line and wha
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from twill.exc import KernelDoesNotCompile
@@ -15,6 +16,7 @@ from twill.kernel.specialization import Specialization
 from twill.kernel.ttir import ttir
 from twill.tile.mlir import RawBlock, RawOp, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
+from twill.tile.tile_instances import of_tiles
 from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
@@ -45,10 +47,33 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     if kernel is None:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
     blocks = kernel.regions[0]
-    emitter = ProgramBuilder(spec.file)
+    strided = _strided(blocks)
+    program = of_tiles(_program(spec, blocks, strided)) if strided else None
+    return program or _program(spec, blocks, None)
+
+
+def _program(spec: Specialization, blocks: tuple[RawBlock, ...], strided: RawOp | None) -> TileProgram:
+    """The program of a function's blocks. strided: a loop that may have loops in it."""
+    emitter = ProgramBuilder(spec.file, strided)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
+
+
+def _strided(blocks: Sequence[RawBlock]) -> RawOp | None:
+    """The first loop of a kernel that begins with a grid index and has loops in it."""
+    made = {op.results[0].id: op for block in blocks for op in block.operations if op.results}
+    for op in (op for block in blocks for op in block.operations if op.name == "scf.for"):
+        begin = made.get(op.operands[0])
+        if begin is not None and begin.name == "tt.get_program_id" and _has_loop(op):
+            return op
+    return None
+
+
+def _has_loop(op: RawOp) -> bool:
+    """Whether a loop is in an operation."""
+    inner = [one for region in op.regions for block in region for one in block.operations]
+    return any(one.name == "scf.for" or _has_loop(one) for one in inner)
 
 
 def _arguments(spec: Specialization, block: RawBlock, emitter: ProgramBuilder) -> tuple[Argument, ...]:
@@ -105,13 +130,14 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
     """`scf.for lower upper step inits` with a block of (induction, carried values)."""
     if unread(op):
         refuse_attribute(file, op, unread(op))
-    counts = _counts(op, emitter)
+    over_tiles = op is emitter.strided
+    counts = None if over_tiles else _counts(op, emitter)
     if counts is not None and (
         emitter.in_loop or any(inner.name == "scf.for" for inner in op.regions[0][0].operations)
     ):
         _unrolled(op, counts, emitter)
         return
-    if emitter.in_loop:
+    if emitter.nested:
         refuse_loop(file, op)
     block = op.regions[0][0]
     lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)
@@ -120,7 +146,7 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
         upper = emitter.emit(op, "select", (guard, upper, lower), [emitter.type_of(op.operands[1])])[0]
     induction = emitter.define(block.arguments[0], block.arguments[0].name)
     arguments = [emitter.define(raw, raw.name) for raw in block.arguments[1:]]
-    emitter.open_loop()
+    emitter.open_loop(over_tiles)
     for inner in block.operations:
         _translate(inner, emitter)
     yielded = [emitter.value(operand) for operand in block.operations[-1].operands]

@@ -13,7 +13,7 @@ from tests.codegen.verify.test_abstract_machine import changed
 from tests.effects import effects
 from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.mutations import Mutant, mutants
-from tests.warp_programs import clustered_gemm
+from tests.warp_programs import clustered_gemm, counting
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.verify.abstract_machine import Trial, run, trials, verify
@@ -78,7 +78,7 @@ FAULTS: list[tuple[str, str, Callable[[WarpProgram], WarpProgram], str]] = [
     ("no meeting at the end", "cluster",
      lambda p: replace(p, cluster=Cluster(0, meets_last=False)), "may come after CTA"),
     ("tiles that differ", "values",
-     lambda p: replace(p, cluster=Cluster(1)), "c_desc differ"),
+     lambda p: counting(replace(p, cluster=Cluster(1))), "c_desc differ"),
     ("a shared ring and no cluster", "side",
      lambda p: replace(p, cluster=None), "no cluster fills it"),
     ("a ring of one CTA filled for all", "side",
@@ -110,6 +110,6 @@ def test_seeded_faults_of_clusters_are_found() -> None:
 def test_the_second_of_half_a_pair_reads_and_waits_but_does_not_store() -> None:
     trial = next(trial for trial in launched() if trial.launch.grid[0] == 1 and trial.launch.scalars["K"])
     did: list[tuple[int, str]] = []
-    run(pair(), trial.launch, watch=lambda actor, stmt: did.append((actor.machine.member.rank, type(stmt).__name__)))
+    run(pair(), trial.launch, watch=lambda actor, stmt: did.append((actor.machine.cta.rank, type(stmt).__name__)))
     assert (1, "TmaLoad") in did and (1, "Multiply") in did
     assert (0, "TmaStore") in did and (1, "TmaStore") not in did

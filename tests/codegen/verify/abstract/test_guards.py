@@ -14,7 +14,6 @@ from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.guards import Conditions, Outline, outline, outlines
 from twill.codegen.verify.abstract_machine import trials, verify
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, less
-from twill.codegen.warp.pairs import ClusterMember
 from twill.codegen.warp.program import Get, If, Let, Pipeline, WarpProgram
 
 pytestmark = pytest.mark.usefixtures("at_root")
@@ -22,9 +21,7 @@ pytestmark = pytest.mark.usefixtures("at_root")
 
 def found(*body: Let | If | Pipeline, grid: int) -> set[tuple[object, ...]]:
     conditions = Conditions((grid, 1, 1), {})
-    conditions.outline(
-        0, Outline(outline(body), (0, 1)), [(i, 0, 0) for i in range(grid)], ClusterMember(None, 0, (grid, 1, 1))
-    )
+    conditions.outline(0, Outline(outline(body), (0, 1)), [((i, 0, 0), {}) for i in range(grid)])
     return conditions.found
 
 

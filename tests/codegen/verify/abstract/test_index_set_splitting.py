@@ -31,7 +31,7 @@ def causal() -> WarpProgram:
 
 
 def steps(launch: CheckedLaunch) -> set[tuple[int, int]]:
-    return {pair for switch in split_pipelines(causal()) for pair in switch.steps(launch.scalars, launch.grid, None)}
+    return {pair for switch in split_pipelines(causal()) for pair in switch.steps(launch.scalars, launch.grid)}
 
 
 def test_warp_groups_that_change_alike_have_one_switch() -> None:
@@ -47,9 +47,9 @@ def test_both_steady_states_are_reached_in_full_tiles() -> None:
 def test_steps_are_counted_behind_the_prologue() -> None:
     until = Apply("compare", (Local("k"), Local("edge")), "i1", (("predicate", "ge"), ("signed", 1)))
     switch = SplitPipeline((("edge", ProgramId(0)),), "k", 1, Number(6), until)
-    assert [*switch.steps({}, (8,), None)] == [(0, 5), (0, 5), (1, 4), (2, 3), (3, 2), (4, 1), (5, 0), (5, 0)]
+    assert [*switch.steps({}, (8,))] == [(0, 5), (0, 5), (1, 4), (2, 3), (3, 2), (4, 1), (5, 0), (5, 0)]
 
 
 def test_what_depends_on_loaded_values_is_not_foreseen() -> None:
     until = Apply("compare", (Local("k"), Element(3, "i32")), "i1", (("predicate", "ge"), ("signed", 1)))
-    assert [*SplitPipeline((), "k", 0, Number(6), until).steps({}, (8,), None)] == []
+    assert [*SplitPipeline((), "k", 0, Number(6), until).steps({}, (8,))] == []

@@ -27,7 +27,7 @@ FULL = Example("examples/attention.py", "full")
 def test_the_longest_launch_of_a_softmax_has_small_floats_and_large_ones() -> None:
     program = lower(kernel(FULL).program, schedule(FULL), machine())
     made = [*launches(program)]
-    lengths = [most_iterations(program.program, one, None) for one in made]
+    lengths = [most_iterations(program.program, one) for one in made]
     longest = {one.scale for one, length in zip(made, lengths, strict=True) if length == max(lengths)}
     assert has_maximum(program.program) and len(longest) == 2
 
@@ -58,6 +58,6 @@ def test_a_loop_of_a_constant_count_is_run_whatever_the_sizes_are() -> None:
         k.yields = [p.op("add", k.carried[0], p.load("x", (64,), "f32", at=(k.i * 64,)))]
     p.store("y", k.results[0])
     program = p.done()
-    few = Wanted(trips=frozenset({0, 1, 2}), depths=frozenset({2}), instances=2, thorough=False)
+    few = Wanted(gemm(), trips=frozenset({0, 1, 2}), depths=frozenset({2}), instances=2, thorough=False)
     (only,) = choose(program, derived_problem(program), few)
     assert only.cost > 100

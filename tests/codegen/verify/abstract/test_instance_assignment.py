@@ -27,5 +27,14 @@ def test_a_deal_without_luck_is_the_same_each_time() -> None:
 
 
 def test_the_message_behind_the_last_instance_says_that_there_is_none() -> None:
-    assignment = InstanceAssignment([(3, 1, 0), (2, 0, 5)])
+    assignment = InstanceAssignment([2, 5], published=[(3, 1, 0, 1), (2, 0, 5, 1)])
     assert [assignment.message(number) for number in range(3)] == [(3, 1, 0, 1), (2, 0, 5, 1), (0, 0, 0, 0)]
+
+
+def test_behind_the_last_place_there_is_none() -> None:
+    assignment = InstanceAssignment([2, 5])
+    assert assignment.place == 2
+    assignment.fetches = 1
+    assert assignment.place == 5
+    assignment.fetches = 2
+    assert assignment.place > 1 << 31

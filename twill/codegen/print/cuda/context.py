@@ -71,7 +71,7 @@ class PrintContext:
             case PerGroup(values, element):
                 return per_group([literal(value, element) for value in values], self.place, values)
             case NumPrograms(axis):
-                return f"(i32){programs(self.program, axis)}"
+                return f"(i32)grid{axis}"
             case Symbol():
                 return self.arguments[leaf.name]
             case Local():
@@ -176,11 +176,6 @@ class PrintContext:
         if inside:
             raise exc.UnsupportedInKernel(f"part {ref.columns} of '{buffer.name}' starts within a panel")
         return panel * buffer.shape[0] * buffer.panel + row * buffer.panel
-
-
-def programs(program: WarpProgram, axis: int) -> str:
-    """The C name of an extent of the launch grid; `grid` and the axis is that of the grid that is walked."""
-    return f"programs{axis}" if program.fused is not None and program.fused.axis == axis else f"grid{axis}"
 
 
 def is_simple(operand: Operand) -> bool:

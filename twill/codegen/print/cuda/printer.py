@@ -8,28 +8,14 @@ statements mean, `twill.codegen.warp.parameters` what a launch passes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from twill.codegen.print.cuda.context import PrintContext, programs
+from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.names import Names, identifier
-from twill.codegen.print.cuda.print_cluster import (
-    cluster_shape,
-    meets_first,
-    print_cluster,
-    print_cluster_end,
-    walked_sizes,
-    workers,
-)
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
-from twill.codegen.print.cuda.print_tile_scheduler import (
-    print_common,
-    print_instance,
-    print_received,
-    print_runs,
-    print_static_loop,
-)
+from twill.codegen.print.cuda.print_tile_scheduler import loop_head, past
 from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses, barriers_at, of_section, order_at
 from twill.codegen.print.cuda.statements import print_block
 from twill.codegen.print.cuda.wgmma import WgmmaShape
@@ -42,6 +28,7 @@ from twill.codegen.warp.parameters import PrintedParameter, nodes, parameters
 from twill.codegen.warp.program import (
     INSTANCE_RING,
     INSTANCES,
+    PLACE,
     Buffer,
     CountReuse,
     Cursor,
@@ -94,6 +81,7 @@ class _Kernel:
         self.arguments = {p.name: self.names.fresh(p.name) for p in self.parameters if p.kind in ("scalar", "pointer")}
         self.shared = SharedAddresses.of(program, self.names)
         self.sections = sections(program)
+        self.locals: dict[str, str] = {}  # scalars of the whole CTA
         self.own: dict[tuple[int, ...], tuple[str, ...]] = {}  # lines at the start of a section
 
     def printed(self) -> Printed:
@@ -101,15 +89,17 @@ class _Kernel:
         tile = self.program.program
         self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
         self._constants()
-        shape = f" {cluster_shape(self.program.cluster)}" if self.program.cluster is not None else ""
+        cluster = self.program.cluster
+        shape = f" __cluster_dims__({cluster.ctas}, 1, 1)" if cluster is not None else ""
         bounds = f"__launch_bounds__({self.threads}, {self.program.ctas})"
         head = f'extern "C" __global__ void{shape} {bounds}\n{self.function}('
         with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
             self._setup()
             for section in self.sections:
                 self._role(section)
-            if self.program.cluster is not None:
-                print_cluster_end(self.program.cluster, self.out)
+            if cluster is not None and cluster.meets_last:
+                self.out.line()
+                self.out.line("cluster_sync();  // of all threads: nobody touches a CTA that has ended")
         return Printed(
             self.out.text(),
             tuple(sorted(self.shapes)),
@@ -131,7 +121,7 @@ class _Kernel:
             )
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
             self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
-        if self.program.order is not None:
+        if self.program.kept:
             self.out.line(f"constexpr u32 {self.shared.order} = {order_at(self.program)};  // the order of instances")
 
     def _parameter(self, parameter: PrintedParameter) -> str:
@@ -143,7 +133,7 @@ class _Kernel:
             case "pointer":
                 return f"{memory_type(parameter.element)}* {self.arguments[parameter.name]}"
             case "grid":
-                return f"u32 {programs(self.program, parameter.index)}"
+                return f"u32 {parameter.name}"
             case "workspace":
                 return f"u32* {parameter.name}"
 
@@ -152,14 +142,8 @@ class _Kernel:
         out.line("// ---- setup")
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
-        if (fused := self.program.fused) is not None:
-            axis, count = fused.axis, fused.count
-            out.line(f"const u32 grid{axis} = (programs{axis} + {count - 1}) / {count};  // {count} instances at once")
-        if self.program.cluster is not None:
-            print_cluster(self.program.cluster, out)
-        out.line(f"const u32 instances = {' * '.join(walked_sizes(self.program.cluster))};")
-        if self.program.runs is not None:
-            print_runs(self.program.runs, self._context(self.sections[0]))
+        ctx = replace(self._context(self.sections[0]), locals=self.locals)
+        print_block(self.program.setup, ctx)
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
         with out.block("if (threadIdx.x == 0)"):
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
@@ -170,9 +154,9 @@ class _Kernel:
             out.line("mbar_init_fence();")
             for tensor in self.program.maps:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
-            if self.program.order is not None:
-                print_common(self.program.order, f"smem + {self.shared.order}", self._context(self.sections[0]))
-        out.line("cluster_sync();" if meets_first(self.program.cluster) else "__syncthreads();")
+            print_block(self.program.once, ctx.inside())
+        cluster = self.program.cluster
+        out.line("cluster_sync();" if cluster is not None and cluster.meets_first else "__syncthreads();")
 
     # ------------------------------------------------------------ roles
     def _role(self, section: Section) -> None:
@@ -238,7 +222,7 @@ class _Kernel:
             cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},
             shapes=self.shapes,
             names=names,
-            locals={},
+            locals=dict(self.locals),
             multiples={},
             place=place,
             block=print_block,
@@ -257,30 +241,26 @@ class _Kernel:
             print_block(group.start, ctx.inside())
         shares = tuple(self.program.groups[number].share for number in section.groups)
         mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
-        claims, scheduled = (
-            any(isinstance(stmt, FetchInstance) for stmt in group.stmts),
-            self.program.scheduler_ring is not None,
-        )
-        if claims:
-            out.line("u32 place = blockIdx.x;  // in the order of instances")
-        if scheduled and of > 1:
+        counted = of > 1 or any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.next))
+        if any(isinstance(stmt, FetchInstance) for stmt in group.stmts):
+            out.line(f"u32 {PLACE} = blockIdx.x;  // in the order of instances")
+            ctx.locals[PLACE] = PLACE
+        if group.loop is None and counted:
             out.line(f"i32 {INSTANCES} = 0;")
         out.line("#pragma unroll 1")
-        dynamic = f"for (;;{f' ++{INSTANCES}' if of > 1 else ''})"
-        with out.block(dynamic if scheduled else print_static_loop(self.program, of > 1)):
-            if scheduled:
-                print_block(group.next, ctx.inside())
-                print_received(ctx)
-            else:
-                print_instance(self.program.order, self.program.raster_group, f"smem + {self.shared.order}", ctx)
+        with out.block(loop_head(group.loop, counted, ctx)):
+            inner = ctx.inside()
+            if counted:
+                inner.locals[INSTANCES] = INSTANCES
+            print_block(group.next, inner)
             if of > 1:
                 with out.block(f"if ({INSTANCES} % {of} != {mine})"):
-                    print_block(group.skip, ctx.inside())
+                    print_block(group.skip, inner.inside())
                     out.line("continue;")
             for fragment in group.fragments:
                 kind = "indices" if fragment.id in ctx.indices else fragment.element
                 out.line(f"{ctx.declaration(fragment.id)}  // {kind}, {layout_text(fragment.layout)}")
-            print_block(group.body, ctx.inside())
+            print_block(group.body, inner.inside())
         if group.finish:
             out.line("// ---- after the last instance")
             after = ctx.inside()
@@ -290,17 +270,11 @@ class _Kernel:
 
     def _past(self, ctx: PrintContext) -> None:
         """How many instances the CTA had."""
-        if self.program.scheduler_ring is not None:
+        if ctx.group.loop is None:
             ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
             return
         name = ctx.define(INSTANCES)
-        first, all_of_them = workers(self.program.cluster)
-        if self.program.runs is not None:
-            past = "(run_end - run_begin + run_step - 1) / run_step"
-            self.out.line(f"const i32 {name} = run_begin < run_end ? {past} : 0;")
-            return
-        past = f"(instances - {first} + {all_of_them} - 1) / {all_of_them}"
-        self.out.line(f"const i32 {name} = {first} < instances ? {past} : 0;")
+        self.out.line(f"const i32 {name} = {past(ctx.group.loop, ctx)};")
 
     def _cursor(self, cursor: Cursor, ctx: PrintContext) -> str:
         return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"

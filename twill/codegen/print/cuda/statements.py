@@ -32,6 +32,12 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Consumed: print_synchronization.print_consumed,
     aref.Advance: print_synchronization.print_advance,
     aref.Skip: print_synchronization.print_skip,
+    aref.Define: print_tile_scheduler.print_define,
+    aref.Evenly: print_tile_scheduler.print_evenly,
+    aref.Keep: print_tile_scheduler.print_keep,
+    aref.Recall: print_tile_scheduler.print_recall,
+    aref.SetProgramId: print_tile_scheduler.print_set_program_id,
+    aref.StopUnless: print_tile_scheduler.print_stop_unless,
     aref.FetchInstance: print_tile_scheduler.print_fetch_instance,
     aref.PublishInstance: print_tile_scheduler.print_publish_instance,
     aref.ReceiveInstance: print_tile_scheduler.print_receive_instance,
@@ -63,7 +69,7 @@ def print_block(stmts: tuple[aref.Stmt, ...], ctx: PrintContext) -> None:
     Errors: those of the printers, with the kernel line of the statement.
     """
     for stmt in stmts:
-        ctx.out.origin(stmt.line, stmt.note)
+        ctx.out.origin(stmt.line, "" if isinstance(stmt, aref.SchedulingStmt) else stmt.note)
         try:
             PRINTERS[type(stmt)](stmt, ctx)
         except exc.TwillError as error:

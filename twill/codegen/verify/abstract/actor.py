@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twill.codegen.verify.abstract.barriers import Mbarrier, NamedBarrierState
-from twill.codegen.verify.abstract.instance_assignment import InstanceAssignment
+from twill.codegen.verify.abstract.instance_assignment import InstanceAssignment, Message
 from twill.codegen.verify.abstract.memory import GlobalTensors, SharedTiles
 from twill.codegen.verify.abstract.order import Clock, Event, Knowledge, SlotAccess
 from twill.codegen.verify.abstract.registers import Fragments, Multiplies
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar
+from twill.codegen.verify.abstract.scheduling import CommonScalars, LaunchedCta
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.pairs import ClusterMember
 from twill.codegen.warp.program import Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.sequential import Elements
@@ -67,7 +67,8 @@ class CtaState:
     grid: tuple[int, int, int]
     roles: dict[int, str]
     assignment: InstanceAssignment
-    member: ClusterMember
+    cta: LaunchedCta
+    common: CommonScalars
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
     others: list[CtaState] = field(default_factory=list)
@@ -75,8 +76,8 @@ class CtaState:
 
     def begun(self) -> Clock:
         """What every thread knows from the start: which CTAs have made their barriers."""
-        cluster = self.member.cluster
-        known = range(cluster.ctas) if cluster is not None and cluster.meets_first else (self.member.rank,)
+        cluster = self.program.cluster
+        known = range(cluster.ctas) if cluster is not None and cluster.meets_first else (self.cta.rank,)
         return {("begun", rank): 1 for rank in known}
 
 
@@ -111,9 +112,10 @@ class Actor:
         self.arrivals = 1 if group.issuer else group.threads // 32
         self.number = 0  # of instances before this one
         self.alike: dict[str, tuple[tuple[Scalar, ...], int]] = {}  # by name: the last values, how many had them before
-        self.pair: Mapping[str, int] = {}  # what expressions call of this one's pair, in a cluster
-        self.fetched: tuple[int, ...] = ()  # of this one; () if nothing was told or learnt
-        self.scope = EvaluationScope(machine.scalars, machine.grid, (0, 0, 0), self._element)
+        self.fetched: Message | None = None  # of this one; None if nothing was published or received
+        self.stopped = False  # by the statements in front of an instance
+        names = dict(machine.common.names)
+        self.scope = EvaluationScope(machine.scalars, machine.grid, (0, 0, 0), self._element, names, machine.cta.says())
         self.line = 0
 
     # ------------------------------------------------------------ rings
@@ -193,8 +195,8 @@ class Actor:
 
     def reach(self, other: CtaState, what: str) -> None:
         """Something is done to another CTA, which must have begun, and must not end before."""
-        if not self.everything().get(("begun", other.member.rank), 0):
-            self.report("cluster", f"{what} by {self.role} may come before CTA {other.member.rank} has made its "
+        if not self.everything().get(("begun", other.cta.rank), 0):
+            self.report("cluster", f"{what} by {self.role} may come before CTA {other.cta.rank} has made its "
                                    "barriers: the cluster does not meet first")  # fmt: skip
         other.touched.append((self.group.id, self.clock.own["time", self.group.id], what, self.line))
 

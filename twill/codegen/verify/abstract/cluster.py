@@ -10,8 +10,9 @@ from twill.codegen.verify.abstract.barriers import NamedBarrierState
 from twill.codegen.verify.abstract.instance_assignment import InstanceAssignment
 from twill.codegen.verify.abstract.memory import GlobalTensors, SharedTiles
 from twill.codegen.verify.abstract.order import Clock, join
+from twill.codegen.verify.abstract.scalars import EvaluationScope, no_element
+from twill.codegen.verify.abstract.scheduling import CommonScalars, Index, LaunchedCta
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.pairs import ClusterMember, Index
 from twill.codegen.warp.program import Stmt, WarpProgram
 
 
@@ -21,11 +22,17 @@ def cluster_of(
     grid: Index,
     tensors: GlobalTensors,
     findings: Findings,
-    given: Sequence[Index],
+    places: Sequence[int],
+    clusters: tuple[int, int],
     watch: Callable[[Actor, Stmt], None] | None,
 ) -> list[CtaState]:
-    """A fresh CTA, or as many as a cluster has, by rank. given: the instances that it gets, or pairs of them."""
-    ranks = range(program.cluster.ctas if program.cluster is not None else 1)
+    """A fresh CTA, or as many as a cluster has, by rank. places: of the
+    instances that a CTA fetches. clusters: which one this is, of how many."""
+    size = program.cluster.ctas if program.cluster is not None else 1
+    ranks = range(size)
+    number, of = clusters
+    ctas = [LaunchedCta(number * size + rank, of * size, rank) for rank in ranks]
+    scopes = [EvaluationScope(scalars, grid, (0, 0, 0), no_element, cta=cta.says()) for cta in ctas]
     programs = [renumbered(program, rank * len(program.groups), rank) for rank in ranks]
     roles = {group.id: group.role for own in programs for group in own.groups}
     made = [
@@ -39,8 +46,9 @@ def cluster_of(
             scalars,
             grid,
             roles,
-            InstanceAssignment(given),
-            ClusterMember(program.cluster, rank, grid),
+            InstanceAssignment(places),
+            ctas[rank],
+            CommonScalars.of(own, scopes[rank]),
             watch,
         )
         for rank, own in enumerate(programs)
@@ -70,7 +78,7 @@ def renumbered(program: WarpProgram, by: int, rank: int) -> WarpProgram:
 def left(machine: CtaState, actors: Sequence[Actor]) -> None:
     """Reports what others do to a CTA that may have ended by then. actors: of all its cluster, after their last
     statement."""
-    cluster = machine.member.cluster
+    cluster = machine.program.cluster
     known: Clock = {}
     for actor in actors:
         if actor.machine is machine or (cluster is not None and cluster.meets_last):
@@ -78,7 +86,5 @@ def left(machine: CtaState, actors: Sequence[Actor]) -> None:
     for group, time, what, line in machine.touched:
         if known.get(("time", group), 0) < time:
             role = machine.roles[group]
-            text = (
-                f"{what} by {role} may come after CTA {machine.member.rank} has ended: the cluster does not meet last"
-            )
+            text = f"{what} by {role} may come after CTA {machine.cta.rank} has ended: the cluster does not meet last"
             machine.findings.add("cluster", text, line, role)

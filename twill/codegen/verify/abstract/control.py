@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from twill.codegen.verify.abstract import scheduling
 from twill.codegen.verify.abstract.actor import Actor, Waiting
 from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
-from twill.codegen.verify.abstract.scalars import evaluate, integer
+from twill.codegen.verify.abstract.scalars import Scalar, evaluate, integer
+from twill.codegen.verify.abstract.scheduling import instances_from
 from twill.codegen.verify.abstract.statements import execute
 from twill.codegen.warp.program import (
+    INSTANCE,
     INSTANCES,
+    PLACE,
     Acquire,
     Advance,
     Arrive,
@@ -21,11 +25,15 @@ from twill.codegen.warp.program import (
     Expect,
     Get,
     If,
+    InstanceLoop,
     Let,
     Pipeline,
     Publish,
+    PublishInstance,
+    SchedulingStmt,
     Skip,
     Stmt,
+    StopUnless,
     Sync,
 )
 
@@ -35,45 +43,44 @@ def run(actor: Actor) -> Iterator[Waiting]:
     group, scope = actor.group, actor.scope
     yield from block(actor, group.start)
     mine, of = group.share
-    following = (
-        fetched_instances(actor) if actor.machine.program.scheduler_ring is not None else static_instances(actor)
-    )
-    for wait in following:
+    for wait in fetched_instances(actor) if group.loop is None else static_instances(actor, group.loop):
         if wait is not None:
             yield wait
             continue
-        scope.names = {INSTANCES: actor.number, **actor.pair}
         actor.fragments.forget()
         yield from block(actor, group.body if actor.number % of == mine else group.skip)
         actor.number += 1
-    scope.names = {INSTANCES: actor.number}
+    scope.names = {**actor.machine.common.names, INSTANCES: actor.number}
     yield from block(actor, group.finish)
 
 
-def static_instances(actor: Actor) -> Iterator[None]:
-    """Instances that each group knows by itself, or pairs of them in a cluster; the scope has the one that is worked
-    on."""
-    member = actor.machine.member
-    for index in actor.machine.assignment.given:
-        actor.scope.index, actor.pair = member.index(index), member.names(index)
+def static_instances(actor: Actor, loop: InstanceLoop) -> Iterator[Waiting | None]:
+    """Instances that each group knows by itself; the scope has the one that is worked on."""
+    for instance in instances_from(loop, actor.scope):
+        yield from following(actor, {INSTANCE: instance})
         yield None
 
 
 def fetched_instances(actor: Actor) -> Iterator[Waiting | None]:
-    """Instances that are claimed: what the group waits for to learn of one, then None for the instance itself."""
+    """Instances that are fetched: what the group waits for to learn of one, then None for the instance itself."""
     while True:
-        actor.fetched = ()
-        yield from block(actor, actor.group.next)
-        if not actor.fetched:
+        actor.fetched, actor.stopped = None, False
+        yield from following(actor, {PLACE: actor.machine.assignment.place})
+        if actor.fetched is None:
             actor.report("walk", f"{actor.role} does not come to know which instance is next")
-        if not actor.fetched or not actor.fetched[-1]:
+        if actor.fetched is None or actor.stopped:
             return
-        actor.scope.index = (actor.fetched[0], actor.fetched[1], actor.fetched[2])
         yield None
 
 
-def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
-    """A block; what its Lets define ends with it."""
+def following(actor: Actor, names: Mapping[str, Scalar]) -> Iterator[Waiting]:
+    """What is run in front of an instance; what it defines is there for the body."""
+    actor.scope.names = {**actor.machine.common.names, INSTANCES: actor.number, **names}
+    yield from block(actor, actor.group.next, lasting=True)
+
+
+def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Iterator[Waiting]:
+    """A block; what its statements define ends with it, unless it is lasting."""
     machine, scope = actor.machine, actor.scope
     names = dict(scope.names)
     for stmt in stmts:
@@ -84,6 +91,15 @@ def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
         match stmt:
             case Let(name, value):
                 scope.names[name] = evaluate(value, scope)
+            case StopUnless(condition):
+                actor.stopped = actor.fetched is None or not evaluate(condition, scope)
+                if actor.stopped:
+                    return
+            case SchedulingStmt():
+                scheduling.execute(stmt, scope, machine.common.kept)
+            case PublishInstance(body=body):
+                yield from block(actor, body, lasting=True)
+                execute(actor, stmt)
             case CountReuse(name):
                 scope.names[name] = count_reuse(stmt, scope, actor.alike)
             case If(condition, body, otherwise):
@@ -110,7 +126,8 @@ def block(actor: Actor, stmts: tuple[Stmt, ...]) -> Iterator[Waiting]:
                 actor.cursors[cursor] += max(0, integer(count, scope))
             case _:
                 execute(actor, stmt)
-    scope.names = names
+    if not lasting:
+        scope.names = names
 
 
 def pipeline(actor: Actor, loop: Pipeline) -> Iterator[Waiting]:

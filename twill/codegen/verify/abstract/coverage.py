@@ -8,7 +8,7 @@ a slot lost in each of them runs the ring dry, instances that begin at another s
 groups take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one;
 where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and some
 after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile
-and others. Fused instances count as one.
+and others.
 Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken. Where a
 condition says the same at all of these (a window of attention is longer than any of them), larger ones are looked for,
 up to `FAR` iterations and `MOST_INSTANCES` instances, at which it says something else.
@@ -26,9 +26,6 @@ from twill.codegen.verify.abstract.extent import ZeroStep, trips_of
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.wanted import Wanted
-from twill.codegen.warp.instance_order import rasterized
-from twill.codegen.warp.pairs import ClusterMember, paired
-from twill.codegen.warp.program import Fused
 from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
@@ -53,11 +50,9 @@ class SizeCandidate:
     cost: int
 
 
-def choose(
-    program: TileProgram, problem: ProblemTable, goal: Wanted, fused: Fused | None = None
-) -> list[SizeCandidate]:
+def choose(program: TileProgram, problem: ProblemTable, goal: Wanted) -> list[SizeCandidate]:
     """Cheap candidates that reach every goal that any candidate reaches."""
-    search = _Search(program, problem, goal, fused)
+    search = _Search(program, problem, goal)
     candidates = [*search.candidates()]
     candidates += search.beyond(candidates)
     left = {reached for candidate in candidates for reached in candidate.reaches}
@@ -79,9 +74,15 @@ def needed(chosen: Sequence[SizeCandidate]) -> list[SizeCandidate]:
     return retained
 
 
+def three(grid: Sequence[int]) -> tuple[int, int, int]:
+    """A launch grid along all axes."""
+    x, y, z = (*grid, 1, 1, 1)[:3]
+    return x, y, z
+
+
 class _Search:
-    def __init__(self, program: TileProgram, problem: ProblemTable, goal: Wanted, fused: Fused | None) -> None:
-        self.program, self.problem, self.goal, self.fused = program, problem, goal, fused
+    def __init__(self, program: TileProgram, problem: ProblemTable, goal: Wanted) -> None:
+        self.program, self.problem, self.goal = program, problem, goal
         self.loops = sum(isinstance(item, Loop) for item in program.body)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
@@ -137,15 +138,14 @@ class _Search:
             case = self.problem.case(sizes)
             few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
             try:
-                self.seen[key] = trips_of(self.program, case.grid, self.scalars(case), self.fused) if few else None
+                self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
             except ZeroStep:
                 self.seen[key] = None
         return self.seen[key]
 
     def _instances(self, sizes: Mapping[str, int]) -> int:
-        """Program instances, or groups of fused ones, of a launch."""
-        grid = self.problem.case(sizes).grid
-        return math.prod(self.fused.groups(grid) if self.fused else grid)
+        """Program instances of a launch."""
+        return math.prod(self.problem.case(sizes).grid)
 
     def scalars(self, case: Case) -> Mapping[str, int | float]:
         """Of every scalar argument, descriptors' included."""
@@ -163,7 +163,7 @@ class _Search:
         case = self.problem.case(sizes)
         if touches_outside(self.program, case, self.scalars(case)):
             return None
-        mine = self._of_first(trips, case.grid)
+        mine = self._of_first(trips, case)
         reached = {
             *self._trip_goals(mine),
             *self._instance_goals(mine),
@@ -180,39 +180,38 @@ class _Search:
             reached |= {*self._split_goals(case)}
         return SizeCandidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
 
-    def _of_first(self, trips: Trips, grid: Sequence[int]) -> Trips:
+    def _of_first(self, trips: Trips, case: Case) -> Trips:
         """Those of the instances that one CTA works on: the first of each pair in a cluster."""
-        if self.goal.cluster is None:
+        if self.goal.ctas == 1:
             return trips
+        grid = three(case.grid)
         known = dict(zip(instances(grid), trips, strict=True))
-        sizes = (*grid, 1, 1, 1)[:3]
-        member = ClusterMember(self.goal.cluster, 0, (sizes[0], sizes[1], sizes[2]))
-        return [known[member.index(pair)] for pair in instances(paired(member.grid, self.goal.cluster))]
+        return [known[index] for index, _ in self.goal.instances_of(grid, self.scalars(case))]
 
     def _pair_goals(self, case: Case) -> Iterator[Goal]:
-        if self.goal.cluster is None:
+        cluster = self.goal.program.cluster
+        if cluster is None:
             return
-        sizes = (*case.grid, 1, 1, 1)[:3]
-        grid = (sizes[0], sizes[1], sizes[2])
-        yield "pair", "half" if grid[self.goal.cluster.axis] % self.goal.ctas else "whole"
-        member, scalars = ClusterMember(self.goal.cluster, 0, grid), self.scalars(case) if self.goal.same else {}
-        for pair in instances(paired(grid, self.goal.cluster)) if self.goal.same else ():
-            scope = EvaluationScope(scalars, grid, member.index(pair), no_element, dict(member.names(pair)))
+        grid = three(case.grid)
+        yield "pair", "half" if grid[cluster.axis] % self.goal.ctas else "whole"
+        scalars = self.scalars(case) if self.goal.same else {}
+        for index, names in self.goal.instances_of(grid, scalars) if self.goal.same else ():
+            scope = EvaluationScope(scalars, grid, index, no_element, dict(names))
             yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
 
     def _split_goals(self, case: Case) -> Iterator[Goal]:
         scalars = self.scalars(case) if self.goal.split_pipelines else {}
         for number, switch in enumerate(self.goal.split_pipelines):
-            for early, late in switch.steps(scalars, case.grid, self.fused):
+            for early, late in switch.steps(scalars, case.grid):
                 yield "early", number, min(early, 2)
                 yield "late", number, min(late, 2)
 
     def _reuse_goals(self, case: Case) -> Iterator[Goal]:
-        sizes = (*case.grid, 1, 1, 1)[:3]
-        grid, scalars = (sizes[0], sizes[1], sizes[2]), self.scalars(case) if self.goal.reuse_counters else {}
+        grid, scalars = three(case.grid), self.scalars(case) if self.goal.reuse_counters else {}
+        order = [index for index, _ in self.goal.instances_of(grid, scalars)] if self.goal.reuse_counters else []
         for counter in self.goal.reuse_counters:
             reused: set[str] = set()
-            for name, there in counter.finds(rasterized(grid, self.goal.raster_group), grid, scalars):
+            for name, there in counter.finds(order, grid, scalars):
                 if there:
                     yield "stays", counter.group, name
                 elif name in reused:
@@ -220,16 +219,12 @@ class _Search:
                 (reused.add if there else reused.discard)(name)
 
     def _guard_goals(self, case: Case) -> Iterator[Goal]:
-        sizes = (*case.grid, 1, 1, 1)[:3]
-        grid, fused, cluster = (sizes[0], sizes[1], sizes[2]), self.fused, self.goal.cluster
-        groups = fused.groups(grid) if fused is not None else paired(grid, cluster)
-        order = [
-            fused.first(group) if fused is not None else group for group in rasterized(groups, self.goal.raster_group)
-        ]
-        conditions = Conditions(grid, self.scalars(case))
+        grid, scalars = three(case.grid), self.scalars(case)
+        conditions = Conditions(grid, scalars)
+        orders = [self.goal.instances_of(grid, scalars, rank) for rank in range(self.goal.ctas)]
         for number, one in enumerate(self.goal.outlines):
-            for rank in range(self.goal.ctas):
-                conditions.outline(number, one, order, ClusterMember(cluster, rank, grid))
+            for order in orders:
+                conditions.outline(number, one, order)
         yield from conditions.found
 
     def _trip_goals(self, trips: Trips) -> Iterator[Goal]:

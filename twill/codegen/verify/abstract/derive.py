@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from twill.codegen.verify.abstract.extent import ScalarInstance
 from twill.kernel.problem import Case, ProblemTable
+from twill.manifest.evaluate import names
+from twill.manifest.tile_loop import TileLoop
 from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
 
@@ -31,9 +33,15 @@ def derived_problem(program: TileProgram) -> ProblemTable:
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
-    return ProblemTable(
-        {name: str(unit) for name, unit in sizes.items()}, {}, scalars, (), (), ("3",), {}, program.file
-    )
+    units = {name: str(unit) for name, unit in sizes.items()}
+    return ProblemTable(units, {}, scalars, (), (), _grid(program.tiles), {}, program.file)
+
+
+def _grid(tiles: TileLoop | None) -> tuple[str, ...]:
+    """Three programs along axis 0; where they stride over tiles, as many as it takes to reach them all."""
+    if tiles is None or not isinstance(tiles.stride, int | str):
+        return ("3",)
+    return (*["1"] * tiles.axis, str(tiles.stride))
 
 
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
@@ -118,6 +126,8 @@ def _compared(program: TileProgram) -> set[int]:
     found = {symbol for polynomial in polynomials for symbol in polynomial.symbols()}
     loops = [item for item in program.body if isinstance(item, Loop)]
     found |= {bound for loop in loops for bound in (loop.lower, loop.upper, loop.step)}
+    tiles = set(names(program.tiles.count)) if program.tiles else set[str]()
+    found |= {argument.value for argument in program.arguments if argument.name in tiles}
     for op in program.ops():
         if any(program.type_of(value).shape for value in (*op.operands, *op.results)) or not op.results:
             found |= {value for value in op.operands if not program.type_of(value).shape}

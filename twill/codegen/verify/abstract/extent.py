@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from twill.codegen.warp.program import Fused
 from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.program import Axis, Loop, Op, TileProgram
 
@@ -14,12 +13,9 @@ class ZeroStep(Exception):  # noqa: N818, it ends no program: such sizes are lef
     """A loop's step is 0 at some sizes."""
 
 
-def trips_of(
-    program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float], fused: Fused | None = None
-) -> list[tuple[int, ...]]:
-    """Iterations of each loop in order, for every program instance, or every group of fused ones: theirs are alike."""
-    every = instances(grid) if fused is None else map(fused.first, instances(fused.groups(grid)))
-    return trips_at(program, grid, scalars, every)
+def trips_of(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[tuple[int, ...]]:
+    """Iterations of each loop in order, for every program instance."""
+    return trips_at(program, grid, scalars, instances(grid))
 
 
 def trips_at(

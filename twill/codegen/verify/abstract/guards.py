@@ -17,8 +17,8 @@ from functools import cache, cached_property
 
 from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
+from twill.codegen.verify.abstract.scheduling import Index
 from twill.codegen.warp.expression import Apply, Expr, Local, ProgramId
-from twill.codegen.warp.pairs import ClusterMember
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import INSTANCES, NEIGHBOUR, PRESENT, CountReuse, If, Let, Pipeline, Stmt, WarpProgram
 
@@ -105,18 +105,17 @@ class Conditions:
     found: set[Found] = field(default_factory=set)
     followed: bool = False
 
-    def outline(self, number: int, one: Outline, order: Iterable[tuple[int, int, int]], member: ClusterMember) -> None:
-        """The instances (pairs of them in a cluster) that a CTA has, in order. number: of the outline, for `found`."""
+    def outline(self, number: int, one: Outline, order: Iterable[tuple[Index, Mapping[str, Scalar]]]) -> None:
+        """The instances that a CTA has, in order, with the scalars of each. number: of the outline, for `found`."""
         mine, of = one.share
         last: Counts = {}
         counted = [(count, place) for count, place in enumerate(order) if count % of == mine]
         for count, place in counted if one.varies else [*counted[:1], *counted[1:][-1:]]:
             self.followed = count != counted[-1][0]
-            names: dict[str, Scalar] = {INSTANCES: count, **member.names(place)}
+            index, names = place
             said: list[bool] = []
-            self.block(
-                one.body, EvaluationScope(self.scalars, self.grid, member.index(place), no_element, names), last, said
-            )
+            scope = EvaluationScope(self.scalars, self.grid, index, no_element, {**names, INSTANCES: count})
+            self.block(one.body, scope, last, said)
             self.found.add(("guards", number, tuple(said)))
 
     def block(

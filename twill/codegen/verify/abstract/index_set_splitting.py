@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, integer, no_element
 from twill.codegen.warp.expression import Expr
-from twill.codegen.warp.program import Fused, Let, Pipeline, WarpProgram
+from twill.codegen.warp.program import Let, Pipeline, WarpProgram
 from twill.tile.interpret.sequential import instances
 
 
@@ -21,14 +21,11 @@ class SplitPipeline:
     trip: Expr
     until: Expr
 
-    def steps(
-        self, scalars: Mapping[str, int | float], grid: Sequence[int], fused: Fused | None
-    ) -> Iterator[tuple[int, int]]:
-        """Steps before and after the change, in every program instance (or group of fused ones) of a launch. Nothing if
+    def steps(self, scalars: Mapping[str, int | float], grid: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Steps before and after the change, in every program instance of a launch. Nothing if
         they depend on what is loaded."""
         x, y, z = (*grid, 1, 1, 1)[:3]
-        every = instances(grid) if fused is None else map(fused.first, instances(fused.groups(grid)))
-        for index in every:
+        for index in instances(grid):
             scope = EvaluationScope(scalars, (x, y, z), index, no_element)
             try:
                 yield self._steps(scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -12,13 +12,14 @@ from twill.codegen.verify.abstract.data import Data, free_integers, tells_floats
 from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.wanted import wanted
-from twill.codegen.warp.program import Fused, WarpProgram
+from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
 from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import descriptor_scalars
+from twill.tile.launch_grid import of_instances
 from twill.tile.program import TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
@@ -51,9 +52,9 @@ def launches(
 
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
-    tile, fused = program.program, program.fused
-    known = problem or sidecar_problem(tile) or derived_problem(tile)
-    chosen = choose(tile, known, wanted(program, thorough), fused)
+    tile = program.program
+    known = of_instances(tile, problem or sidecar_problem(tile) or derived_problem(tile))
+    chosen = choose(tile, known, wanted(program, thorough))
     if not chosen:
         raise UnknownProblem(
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
@@ -63,7 +64,7 @@ def launches(
             for number, candidate in enumerate(chosen)]  # fmt: skip
     yield from made
     if has_maximum(tile):
-        longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number], fused))
+        longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number]))
         scale = 1 if made[longest].scale > 1 else LARGE
         case = known.case(chosen[longest].sizes)
         yield launch(tile, case, seed=len(made), scale=scale)
@@ -73,10 +74,8 @@ def launches(
     if busy and (tells_floats_apart(written) or free_integers(written)):
         cheapest = min(busy, key=lambda number: chosen[number].cost)
         yield launch(tile, known.case(chosen[cheapest].sizes), seed=len(made) + 2, data="awkward")
-    unlike = (one for one in made if begins_unlike(tile, one, fused))
+    unlike = (one for one in made if begins_unlike(tile, one))
     yield from (replace(one, ctas=2) for one in islice(unlike, 1))
-    if fused is not None:
-        yield from remainders(tile, made, fused)
 
 
 def has_maximum(program: TileProgram) -> bool:
@@ -85,24 +84,9 @@ def has_maximum(program: TileProgram) -> bool:
     return any(op.kind == "reduce" and op.attribute("combine") == "max" for op in program.ops())
 
 
-def most_iterations(program: TileProgram, made: CheckedLaunch, fused: Fused | None = None) -> int:
+def most_iterations(program: TileProgram, made: CheckedLaunch) -> int:
     """Of any loop and instance."""
-    return max((trip for trips in trips_of(program, made.grid, made.scalars, fused) for trip in trips), default=0)
-
-
-def remainders(program: TileProgram, made: Sequence[CheckedLaunch], fused: Fused) -> Iterator[CheckedLaunch]:
-    """Launches whose grid leaves a group of each size below `fused.count`, behind whole ones if there are any. They are
-    launches that run all loops on a smaller grid, so that what instances beyond it would write is there to be seen."""
-    runs = [one for one in made if runs_loops(program, one)]
-    for rest in range(1, fused.count):
-        large = [one for one in runs if one.grid[fused.axis] > rest]
-        if not large:
-            continue
-        first = next((one for one in large if one.grid[fused.axis] > fused.count + rest), large[0])
-        most = first.grid[fused.axis] - 1
-        extent = most - (most - rest) % fused.count
-        grid = tuple(extent if axis == fused.axis else e for axis, e in enumerate(first.grid))
-        yield replace(first, grid=grid, text=f"{first.text}, of which a grid of {' x '.join(map(str, grid))}")
+    return max((trip for trips in trips_of(program, made.grid, made.scalars) for trip in trips), default=0)
 
 
 def runs_loops(program: TileProgram, made: CheckedLaunch) -> bool:
@@ -110,9 +94,9 @@ def runs_loops(program: TileProgram, made: CheckedLaunch) -> bool:
     return all(map(all, trips_of(program, made.grid, made.scalars)))
 
 
-def begins_unlike(program: TileProgram, made: CheckedLaunch, fused: Fused | None) -> bool:
+def begins_unlike(program: TileProgram, made: CheckedLaunch) -> bool:
     """Whether a second CTA, which begins with the second program instance, has other loops to begin with."""
-    trips = trips_of(program, made.grid, made.scalars, fused)
+    trips = trips_of(program, made.grid, made.scalars)
     return len(trips) > 1 and [bool(trip) for trip in trips[0]] != [bool(trip) for trip in trips[1]]
 
 

@@ -1,33 +1,40 @@
-"""Which program instances a CTA gets: every n-th, or those that it claims.
+"""Which places in the order of program instances a CTA fetches.
 
-Claims of several CTAs may come in any order, so one launch can deal its instances in many ways. CTAs run one after the
+Fetches of several CTAs may come in any order, so one launch can deal its instances in many ways. CTAs run one after the
 other here and share nothing but the counter, so what each will get is chosen before they run, in several ways
 (`WAYS`): a program that is right gives the same results for all.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-Index = tuple[int, int, int]
-Way = Literal["in turn", "in runs", "all to the first", "at random"]
-WAYS: tuple[Way, ...] = ("all to the first", "at random")  # of claims; then the others have one instance each
+NO_PLACE = (1 << 32) - 1  # behind all instances
+Way = Literal["in turn", "all to the first", "at random"]
+WAYS: tuple[Way, ...] = ("all to the first", "at random")  # of fetches; then the others have one instance each
+Message = tuple[int, int, int, int]
 
 
 @dataclass
 class InstanceAssignment:
-    """Of one CTA. given: what it gets, in this order. claims: made so far."""
+    """Of one CTA. places: that it gets, in this order; the first is its own number. fetches: made so far. published:
+    the messages so far: grid indices, and whether there is an instance."""
 
-    given: Sequence[Index]
-    claims: int = 0
+    places: Sequence[int] = ()
+    fetches: int = 0
+    published: list[Message] = field(default_factory=list)
 
-    def message(self, number: int) -> tuple[int, int, int, int]:
-        """What all groups must come by as their `number`-th message: an instance, or that there is none."""
-        return (*self.given[number], 1) if number < len(self.given) else (0, 0, 0, 0)
+    @property
+    def place(self) -> int:
+        """What was fetched last; none behind the last one."""
+        return self.places[self.fetches] if self.fetches < len(self.places) else NO_PLACE
+
+    def message(self, number: int) -> Message:
+        """What all groups must come by as their `number`-th message; that there is none if none was published."""
+        return self.published[number] if number < len(self.published) else (0, 0, 0, 0)
 
 
 def assignments(instances: int, ctas: int, way: Way) -> list[list[int]]:
@@ -35,9 +42,6 @@ def assignments(instances: int, ctas: int, way: Way) -> list[list[int]]:
     comes before one that it has."""
     if way == "in turn":
         return [list(range(cta, instances, ctas)) for cta in range(ctas)]
-    if way == "in runs":
-        ends = [cta * (instances // ctas) + min(cta, instances % ctas) for cta in range(ctas + 1)]
-        return [list(range(first, end)) for first, end in itertools.pairwise(ends)]
     assigned = [[cta] if cta < instances else [] for cta in range(ctas)]
     chance = random.Random(instances)
     for place in range(ctas, instances):

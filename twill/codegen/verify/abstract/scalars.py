@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
+from twill.codegen.warp.expression import Apply, Cta, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
 from twill.tile.interpret.arithmetic import apply, rounded
 
 Scalar = Any  # a Python int, or a NumPy scalar
@@ -14,13 +14,15 @@ Scalar = Any  # a Python int, or a NumPy scalar
 
 @dataclass
 class EvaluationScope:
-    """What expressions refer to. arguments: by name. element: reads a fragment of layout Uniform."""
+    """What expressions refer to. arguments: by name. element: reads a fragment of layout Uniform. cta: which CTA it is
+    (`Cta`)."""
 
     arguments: Mapping[str, int | float]
     grid: tuple[int, int, int]
     index: tuple[int, int, int]
     element: Callable[[int], Scalar]
     names: dict[str, Scalar] = field(default_factory=dict)
+    cta: Mapping[str, int] = field(default_factory=dict)
 
 
 def no_element(fragment: int) -> Scalar:
@@ -32,7 +34,7 @@ def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
     """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
     match expr:
         case Number(value, element):
-            return value if element in ("i32", "i64") else rounded(value, element)[()]
+            return value if element in _INTEGERS else rounded(value, element)[()]
         case Symbol(_, name, element):
             value = scope.arguments[name]
             return int(value) if element in ("i32", "i64") else rounded(value, element)[()]
@@ -42,6 +44,8 @@ def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
             return scope.grid[axis]
         case Local(name):
             return scope.names[name]
+        case Cta(of):
+            return scope.cta[of]
         case Element(fragment):
             return scope.element(fragment)
         case Apply():
@@ -53,6 +57,8 @@ def integer(expr: Expr, scope: EvaluationScope) -> int:
     return int(evaluate(expr, scope))
 
 
+_INTEGERS = ("i32", "i64", "u32")
+
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__, "eq": int.__eq__, "ne": int.__ne__,
 }  # fmt: skip
@@ -63,6 +69,8 @@ _INTEGER: dict[str, Callable[[int, int], int]] = {
 
 def _apply(expr: Apply, scope: EvaluationScope) -> Scalar:
     operands = [evaluate(operand, scope) for operand in expr.operands]
+    if "u32" in (expr.element, *(operand.element for operand in expr.operands)):
+        return _unsigned(expr, operands)
     if all(type(operand) is int for operand in operands) and len(operands) == 2:
         if expr.kind == "compare":
             attributes = dict(expr.attributes)
@@ -78,6 +86,29 @@ def _apply(expr: Apply, scope: EvaluationScope) -> Scalar:
     arrays = [rounded(operand, source) for operand, source in zip(operands, sources, strict=True)]
     value = apply(expr.kind, arrays, expr.element, dict(expr.attributes), sources)[()]
     return int(value) if expr.element in ("i32", "i64") else value
+
+
+def _unsigned(expr: Apply, operands: list[Scalar]) -> int:
+    """Of the tile scheduler: modulo 2^32. What is divided by 0 is used by no instance; its value is that of PTX."""
+    numbers = [int(operand) for operand in operands]
+    match expr.kind, numbers:
+        case "select", [condition, one, other]:
+            found = one if condition else other
+        case "cast", [found]:
+            pass
+        case "compare", [left, right]:
+            return int(_COMPARE[str(dict(expr.attributes)["predicate"])](left, right))
+        case "div", [left, right]:
+            found = left // right if right else -1
+        case "rem", [left, right]:
+            found = left % right if right else left
+        case "and", [left, right]:
+            found = left & right
+        case kind, [left, right]:
+            found = _INTEGER[kind](left, right)
+        case _:
+            raise ValueError(f"unsigned numbers have no operation `{expr.kind}`")
+    return found % (1 << 32)
 
 
 def _wrapped(value: int, element: str) -> int:

@@ -12,6 +12,7 @@ from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 from twill.codegen.warp.program import (
+    RECEIVED,
     WARP_VOTE,
     BulkCommit,
     BulkWait,
@@ -261,7 +262,7 @@ def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
     machine = actor.machine
     if stmt.sender < 0:
         _load(actor, stmt, machine)
-    elif stmt.sender == machine.member.rank:
+    elif stmt.sender == machine.cta.rank:
         for cta in (machine, *machine.others):
             _load(actor, stmt, cta)
 
@@ -324,31 +325,36 @@ def _bulk_wait(actor: Actor, stmt: BulkWait) -> None:
 # ---------------------------------------------------------------- program instances
 def _fetch_instance(actor: Actor, stmt: FetchInstance) -> None:
     assignment = actor.machine.assignment
-    if assignment.claims >= len(assignment.given):
-        actor.report("walk", f"{actor.role} claims again after a claim that found no instance: the counter is not 0 at "
-                             "the end of the launch")  # fmt: skip
-    assignment.claims += 1
+    if assignment.fetches >= len(assignment.places):
+        actor.report("walk", f"{actor.role} fetches again after a fetch that found no instance: the counter is not 0 "
+                             "at the end of the launch")  # fmt: skip
+    assignment.fetches += 1
 
 
 def _publish_instance(actor: Actor, stmt: PublishInstance) -> None:
-    assignment, number = actor.machine.assignment, actor.number
-    slot = _generic(actor, stmt.target, True, "what tells an instance", None)
-    actor.machine.shared.view(stmt.target, slot)[...] = assignment.message(assignment.claims)
-    if assignment.claims == number:
-        actor.fetched = assignment.message(number)
-        return
-    wrong = "an instance once more" if assignment.claims < number else "not all instances that it claimed"
-    actor.report("walk", f"{actor.role} tells {wrong}: {assignment.claims} claims before its instance {number}")
-    actor.fetched = assignment.message(len(assignment.given))  # an end, whatever was claimed
+    assignment, number, scope = actor.machine.assignment, actor.number, actor.scope
+    slot = _generic(actor, stmt.target, True, "what publishes an instance", None)
+    x, y, z, exists = (integer(expr, scope) for expr in (*stmt.index, stmt.exists))
+    if assignment.fetches != number:
+        wrong = "an instance once more" if assignment.fetches < number else "not all instances that it fetched"
+        actor.report(
+            "walk", f"{actor.role} publishes {wrong}: {assignment.fetches} fetches before its instance {number}"
+        )
+        exists = 0  # an end, whatever was fetched
+    actor.fetched = (x, y, z, exists)
+    assignment.published.append(actor.fetched)
+    actor.machine.shared.view(stmt.target, slot)[...] = actor.fetched
+    scope.names.update(zip(RECEIVED, actor.fetched, strict=True))
 
 
 def _receive_instance(actor: Actor, stmt: ReceiveInstance) -> None:
     slot = _generic(actor, stmt.source, False, "the look at the next instance", None)
-    found = tuple(int(word) for word in actor.machine.shared.view(stmt.source, slot))
+    x, y, z, exists = (int(word) for word in actor.machine.shared.view(stmt.source, slot))
     actor.fetched = actor.machine.assignment.message(actor.number)
-    if found != actor.fetched:
-        actor.report("walk", f"{actor.role} learns of instance {found} where instance {actor.number} of its CTA is "
-                             f"{actor.fetched} (the last number: whether there is one)")  # fmt: skip
+    if (x, y, z, exists) != actor.fetched:
+        actor.report("walk", f"{actor.role} learns of instance {(x, y, z, exists)} where instance {actor.number} of "
+                             f"its CTA is {actor.fetched} (the last number: whether there is one)")  # fmt: skip
+    actor.scope.names.update(zip(RECEIVED, actor.fetched, strict=True))
 
 
 def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:

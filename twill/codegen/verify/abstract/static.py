@@ -11,7 +11,6 @@ from twill.codegen.verify.abstract.statements import BITS
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     INSTANCE_RING,
-    ORDER_BYTES,
     Acquire,
     Advance,
     Aref,
@@ -87,38 +86,32 @@ def ctas(program: WarpProgram) -> int:
 
 
 def _walk(program: WarpProgram) -> Iterator[Violation]:
-    """One group claims and tells, all others learn, through the ring that is there for it."""
-    scheduler_ring = None if program.scheduler_ring is None else program.arefs[program.scheduler_ring]
-    if scheduler_ring is not None and scheduler_ring.transport != INSTANCE_RING:
-        yield Violation(
-            "walk", f"instances are told through ring `{scheduler_ring.name}`, filled by {scheduler_ring.transport}"
-        )
+    """One group fetches and publishes, all others receive, through the ring that is there for it."""
+    ring = program.instance_ring
     for group in program.groups:
-        cursors = {
-            cursor.id for cursor in group.cursors if scheduler_ring is not None and cursor.aref == scheduler_ring.id
-        }
+        cursors = {cursor.id for cursor in group.cursors if ring is not None and cursor.aref == ring.id}
         for stmt in group.stmts:
-            if not isinstance(stmt, FetchInstance | PublishInstance | ReceiveInstance):
-                continue
+            match stmt:
+                case FetchInstance():
+                    mine, slot = ring is not None and group.id == ring.producer, None
+                case PublishInstance(target):
+                    mine, slot = ring is not None and group.id == ring.producer, target
+                case ReceiveInstance(source):
+                    mine, slot = ring is not None and group.id in ring.consumers, source
+                case _:
+                    continue
             name = type(stmt).__name__
-            mine = scheduler_ring is not None and (
-                group.id in scheduler_ring.consumers
-                if name == "ReceiveInstance"
-                else group.id == scheduler_ring.producer
-            )
-            slot = (
-                stmt.target
-                if isinstance(stmt, PublishInstance)
-                else stmt.source
-                if isinstance(stmt, ReceiveInstance)
-                else None
-            )
             if not mine:
                 yield _of(stmt, group, "walk", f"{name} by {group.role}, which is not there for it")
             elif slot is not None and slot.cursor not in cursors:
                 yield _of(stmt, group, "walk", f"{name} by {group.role} at no slot of the ring of instances")
-        if scheduler_ring is not None and group.id not in (scheduler_ring.producer, *scheduler_ring.consumers):
+        if ring is not None and group.id not in (ring.producer, *ring.consumers):
             yield Violation("walk", f"{group.role} has no part in the ring of instances", 0, group.role)
+        if (ring is None) != (group.loop is not None):
+            text = (
+                "counts its instances by itself" if ring is not None else "has no loop, and nobody publishes instances"
+            )
+            yield Violation("walk", f"{group.role} {text}", 0, group.role)
 
 
 def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
@@ -177,7 +170,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
             yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} bytes")
     last = max((end for _, end, _ in spans), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
-    needed += ORDER_BYTES if program.order is not None else 0
+    needed += program.kept
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
     limit = share(machine, program.ctas) if machine else 0

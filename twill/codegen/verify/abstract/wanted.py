@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.codegen.verify.abstract.cross_tile_reuse import ReuseCounter
 from twill.codegen.verify.abstract.guards import Outline, outlines
 from twill.codegen.verify.abstract.index_set_splitting import SplitPipeline, split_pipelines
+from twill.codegen.verify.abstract.scalars import Scalar
+from twill.codegen.verify.abstract.scheduling import Index, InstanceOrder, LaunchedCta
 from twill.codegen.warp.expression import Expr, Local
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCE_RING,
     NEIGHBOUR,
-    Cluster,
     If,
     Let,
     Pipeline,
@@ -29,23 +30,21 @@ class Wanted:
     """trips: numbers of iterations. depths: of the rings. instances: on one CTA. thorough: each number of iterations in
     a launch of several instances, too. takers: warp groups that take instances alternately, each with all these trips.
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
-    instances with more iterations on a CTA, since the second begins where the first has left off. cluster: whose CTAs
-    work on pairs. same: whether a pair wants the same tile. split_pipelines: steady states that change. reuse_counters:
-    warp groups whose tiles may stay in their rings; raster group: in which instances are walked. outlines: whose
-    conditions shall differ.
+    instances with more iterations on a CTA, since the second begins where the first has left off. same: whether a pair
+    of instances wants the same tile. split_pipelines: steady states that change. reuse_counters: warp groups whose
+    tiles may stay in their rings. outlines: whose conditions shall differ. program: what all that is wanted of.
     """
 
+    program: WarpProgram
     trips: frozenset[int]
     depths: frozenset[int]
     instances: int
     thorough: bool
     takers: int = 1
     refilled: frozenset[int] = frozenset()
-    cluster: Cluster | None = None
     same: frozenset[Expr] = frozenset()
     split_pipelines: tuple[SplitPipeline, ...] = ()
     reuse_counters: tuple[ReuseCounter, ...] = ()
-    raster_group: int = 0
     outlines: tuple[Outline, ...] = ()
 
     @property
@@ -56,7 +55,13 @@ class Wanted:
     @property
     def ctas(self) -> int:
         """That run at one time."""
-        return self.cluster.ctas if self.cluster is not None else 1
+        return self.program.cluster.ctas if self.program.cluster is not None else 1
+
+    def instances_of(
+        self, grid: Index, scalars: Mapping[str, int | float], rank: int = 0
+    ) -> list[tuple[Index, Mapping[str, Scalar]]]:
+        """The instances of a launch that has one CTA, or of one of a cluster, in order, with the scalars of each."""
+        return [*InstanceOrder(self.program).instances(grid, scalars, LaunchedCta(rank, self.ctas, rank))]
 
 
 def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
@@ -76,9 +81,8 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
     same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
     return Wanted(
-        least, depths - {1}, deepest + 2, thorough, takers, refilled, program.cluster, same,
-        tuple(split_pipelines(program)), ReuseCounter.of(program.groups), program.raster_group,
-        outlines(program),
+        program, least, depths - {1}, deepest + 2, thorough, takers, refilled, same,
+        tuple(split_pipelines(program)), ReuseCounter.of(program.groups), outlines(program),
     )  # fmt: skip
 
 

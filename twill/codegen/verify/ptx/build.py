@@ -17,6 +17,7 @@ from twill.codegen.verify.ptx import (
     integers,
     moves,
     synchronize,
+    tcgen05_allocation,
     wgmma_in_flight,
 )
 from twill.codegen.verify.ptx.code import Block, Code, End, Step, VariableLayout
@@ -40,7 +41,7 @@ from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
     moves.build, convert.build, floats.build, integers.build, accesses.build, copies.build, synchronize.build,
-    exchange.build,
+    exchange.build, tcgen05_allocation.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
 _LONGEST = 256  # steps of a block: gangs take turns between blocks
@@ -148,6 +149,7 @@ def _block(
         last=last,
         touched=frozenset().union(*(reads | writes for reads, writes, _ in each)),
         each=each,
+        last_touched=frozenset() if last is None else frozenset().union(*_touched(operands, last)[:2]),
         written=tuple((w, m) for _, writes, m in (*each, *_of_end(operands, last)) for w in writes if w in related),
     )
 
@@ -164,7 +166,7 @@ def _step(operands: Operands, instruction: PtxInstruction) -> Step:
         raise unsupported(instruction)
     if instruction.guard is not None:
         step = _guarded(step, operands, instruction)
-    if instruction.name in ("ld", "ldu", "st", "atom", "red", "mbarrier", "cp", "fence"):
+    if instruction.name in ("ld", "ldu", "st", "atom", "red", "mbarrier", "cp", "fence", "tcgen05"):
         return _placed(step, instruction)
     return step
 

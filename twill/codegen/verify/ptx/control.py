@@ -6,12 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twill.codegen.verify.ptx import accesses, exchange, mma, wgmma_in_flight
+from twill.codegen.verify.ptx import accesses, exchange, mma, tcgen05_allocation, wgmma_in_flight
 from twill.codegen.verify.ptx.accesses import address_of, space_of
 from twill.codegen.verify.ptx.barriers import unfinished
 from twill.codegen.verify.ptx.code import End, Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import DestinationPair, Immediate, Negated, PtxInstruction, PtxSymbol, Register
+from twill.codegen.verify.ptx.program import (
+    DestinationPair,
+    Immediate,
+    Negated,
+    PtxInstruction,
+    PtxSymbol,
+    Register,
+    Vector,
+)
 from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.synchronize import barriers_of
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang, Strand, Wait
@@ -25,6 +33,8 @@ ENDS = {
 
 def ends_block(instruction: PtxInstruction) -> bool:
     """Whether it must be the last of its block."""
+    if instruction.name == "tcgen05":
+        return tcgen05_allocation.is_aligned(instruction)
     if instruction.name == "mbarrier":
         return instruction.modifiers[0] in ("try_wait", "test_wait")
     return instruction.name in ENDS
@@ -43,10 +53,12 @@ def build(operands: Operands, instruction: PtxInstruction, following: int, label
         inner = _wait(operands, instruction, following)
     elif name == "wgmma":
         inner = _together(_group_step(operands, instruction), following, whole_gang=True)
+    elif name == "brx":
+        inner = _indexed_branch(operands, instruction, labels)
     elif name == "setmaxnreg":
         inner = _budget(instruction, following)
     else:
-        step = None
+        step = tcgen05_allocation.build_aligned(operands, instruction) if name == "tcgen05" else None
         for room in (exchange, accesses, mma):
             step = step or room.build(operands, instruction)
         if step is None:
@@ -96,6 +108,27 @@ def _branch(operands: Operands, instruction: PtxInstruction, following: int, lab
             strand.block = following
             g.part(strand, lanes, there)
             g.go(strand, following)
+
+    return end
+
+
+def _indexed_branch(operands: Operands, instruction: PtxInstruction, labels: dict[str, int]) -> End:
+    """`brx.idx`: to the label of that number in a table."""
+    number, table = instruction.operands
+    names = [part.name for part in table.parts if isinstance(part, PtxSymbol)] if isinstance(table, Vector) else []
+    if not names or any(name not in labels for name in names):
+        raise unsupported(instruction, "a branch by a table that is not known")
+    targets, index = [labels[name] for name in names], operands.fetch(instruction, number, "u32")
+
+    def end(g: Gang, strand: Strand) -> None:
+        chosen = np.where(strand.lanes, g.full(index(g)), 0)
+        if int(chosen.max()) >= len(targets):
+            raise Stopped("form", f"a branch to entry {int(chosen.max())} of a table of {len(targets)}")
+        first, *others = np.unique(chosen[strand.lanes]).tolist()
+        strand.block = targets[first]
+        for other in others:
+            g.part(strand, strand.lanes & (chosen == other), targets[other])
+        g.go(strand, targets[first])
 
     return end
 

@@ -41,10 +41,13 @@ class Snapshot:
 
 
 class Clocks:
-    """The clocks of all warps that run together. lanes: what those of a warp know of one another. unfenced: threads of
-    each warp that wrote and have not fenced."""
+    """The clocks of all warps that run together, and, where they issue `tcgen05.mma` (`tensor`), of each warp's
+    multiplies. lanes: what those of a warp know of one another. unfenced: threads of each warp that wrote and have
+    not fenced."""
 
-    def __init__(self, warps: int) -> None:
+    def __init__(self, warps: int, tensor: bool = False) -> None:
+        self.threads = warps
+        warps = 2 * warps if tensor else warps
         self.warps = warps
         self.lanes = Lanes(warps)
         self.agents = warps
@@ -53,6 +56,16 @@ class Clocks:
         self.visible = np.zeros((warps, size), np.int32)
         self.known[np.arange(warps), np.arange(warps)] = 1
         self.unfenced = np.zeros((warps, 32), bool)
+
+    def tensor_agent(self, warp: int) -> int:
+        """The agent of a warp's multiplies."""
+        return self.threads + warp
+
+    def name(self, agent: int) -> str:
+        """For people."""
+        if agent < self.threads:
+            return f"warp {agent}"
+        return f"a multiply of warp {agent - self.threads}" if agent < self.warps else "a copy"
 
     def agent(self) -> int:
         """A new one."""
@@ -171,6 +184,11 @@ class Shadow:
         for warp in warps:
             self.readers[at, warp] = self.clocks.known[warp, warp]
 
+    def end_of(self, at: Array | slice, agent: int, epoch: int) -> None:
+        """These reads are over, and who knows the agent's epoch knows it."""
+        self.busy[at] -= 1
+        self.readers[at, agent] = epoch
+
     def _overwritten(self, at: Array | slice, known: Array) -> str:
         """Whether one who knows `known` (broadcast over bytes) may overwrite bytes."""
         if self.busy[at].any():
@@ -186,12 +204,11 @@ class Shadow:
             return f"order:overwrites what {self._writer(at, late)} wrote"
         read = self.readers[at] > known[..., : self.clocks.warps]
         if read.any():
-            return f"order:overwrites what warp {int(np.argwhere(read)[0][-1])} reads"
+            return f"order:overwrites what {self.clocks.name(int(np.argwhere(read)[0][-1]))} reads"
         return ""
 
     def _writer(self, at: Array | slice, wrong: Array) -> str:
-        agent = int(self.writer[at][wrong].flat[0])
-        return f"warp {agent}" if agent < self.clocks.warps else "a copy"
+        return self.clocks.name(int(self.writer[at][wrong].flat[0]))
 
 
 def _long(clock: Array, size: int) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
@@ -49,6 +49,7 @@ _STATEMENT = re.compile(r"[^;]*;")
 _TUNING = re.compile(
     r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg|noreturn|pragma|reqnctapercluster|explicitcluster|maxclusterrank)\b([^\n{;]*);?"
 )
+_TABLE = re.compile(r"\.branchtargets\b([^;]*);")
 _TOP = re.compile(r"[\[\]{},]")
 
 
@@ -79,6 +80,7 @@ class _Body:
     variables: list[Variable] = field(default_factory=list)
     scopes: list[_Scope] = field(default_factory=list)
     opened: int = 0
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class _Parser:
@@ -140,7 +142,7 @@ class _Parser:
             return None
         body = self._body()
         return Function(
-            head.group(2), tuple(parameters), tuple(body.variables), body.registers, tuple(body.instructions),
+            head.group(2), tuple(parameters), tuple(body.variables), body.registers, _with_targets(body),
             body.labels, threads,
         )  # fmt: skip
 
@@ -183,6 +185,8 @@ class _Parser:
                 self._register(body, match.group(1), name)
         elif match := self._take(_VARIABLE):
             body.variables.append(self._variable(match))
+        elif match := self._take(_TABLE):
+            body.tables[list(body.labels)[-1]] = tuple(map(str.strip, match.group(1).split(",")))
         elif not self._take(_TUNING):
             raise self._error("no directive that is known")
 
@@ -336,6 +340,18 @@ class _Parser:
     def _error(self, what: str) -> MalformedPtx:
         shown = self.text[self.at : self.at + 60].split("\n")[0]
         return MalformedPtx(f"`{shown}`: {what}", line=self._line())
+
+
+def _with_targets(body: _Body) -> tuple[PtxInstruction, ...]:
+    """The instructions; those that branch by a table name its labels instead of it."""
+    made = []
+    for instruction in body.instructions:
+        table = instruction.operands[-1] if instruction.name == "brx" and instruction.operands else None
+        if isinstance(table, PtxSymbol) and table.name in body.tables:
+            labels = Vector(tuple(map(PtxSymbol, body.tables[table.name])))
+            instruction = replace(instruction, operands=(*instruction.operands[:-1], labels))
+        made.append(instruction)
+    return tuple(made)
 
 
 def _named(body: _Body, name: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,9 @@ from twill.codegen.verify.ptx.findings import PtxFinding, PtxFindings
 from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.order import Clocks, Shadow
 from twill.codegen.verify.ptx.program import InstructionPlace, PtxModule
+from twill.codegen.verify.ptx.tcgen05_allocation import check_end
+from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
+from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
 from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Strand, World
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
 from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
@@ -71,12 +75,12 @@ class PtxLaunch:
 @dataclass(frozen=True)
 class Result:
     """The tensors as the kernel leaves them, in dtype and shape as given; what was found; how many blocks of code ran.
-    executed: share of the instructions that some lane came to."""
+    unreached: lines of the PTX with those that no lane came to."""
 
     tensors: Mapping[str, Array]
     findings: tuple[PtxFinding, ...]
     blocks: int = field(compare=False, default=0)
-    executed: float = field(compare=False, default=0.0)
+    unreached: frozenset[int] = field(compare=False, default=frozenset())
 
 
 def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
@@ -101,9 +105,9 @@ def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
             if not finished or len(findings.found) >= ENOUGH:
                 break
     tensors = {name: _back(memory, addresses[name], tensor) for name, tensor in launch.tensors.items()}
-    sizes = [len(block.instructions) + (block.last is not None) for block in code.blocks]
-    executed = sum(sizes[block] for block in visited) / sum(sizes)
-    return Result(tensors, findings.all(), blocks, executed)
+    every = [(*block.instructions, *((block.last,) if block.last is not None else ())) for block in code.blocks]
+    unreached = {one.place.line for block, inside in enumerate(every) if block not in visited for one in inside}
+    return Result(tensors, findings.all(), blocks, frozenset(unreached))
 
 
 def _back(memory: GlobalMemory, address: int, tensor: Array) -> Array:
@@ -141,7 +145,8 @@ def _world(
     code: Code, launch: PtxLaunch, memory: GlobalMemory, findings: PtxFindings, indices: Sequence[tuple[int, int, int]]
 ) -> World:
     warps = -(-launch.threads // WARP)
-    clocks = Clocks(warps * len(indices))
+    tensor = any(instruction.name == "tcgen05" for instruction in code.function.instructions)
+    clocks = Clocks(warps * len(indices), tensor)
     world = World(memory, clocks, findings, ClusterBarrier(set(range(warps * len(indices)))), launch.grid)
     size = -(-(code.layout.dynamic + launch.shared) // 16) * 16
     registers = launch.registers or min(MOST, REGISTERS // launch.threads) // GRANULE * GRANULE
@@ -150,8 +155,9 @@ def _world(
         cta = Cta(
             world, index, rank, rank * warps, launch.threads, shared, Shadow(size, clocks), Barriers(clocks), Copies()
         )
+        cta.tensor = TensorMemory(clocks) if tensor else None
         for start in range(0, launch.threads, GANG):
-            gang = Gang(cta, code, start, min(GANG, launch.threads - start), MmasInFlight())
+            gang = Gang(cta, code, start, min(GANG, launch.threads - start), MmasInFlight(), TensorMoves())
             gang.budget = registers
             cta.gangs.append(gang)
         world.ctas.append(cta)
@@ -181,16 +187,20 @@ def _run(world: World, findings: PtxFindings, most: int) -> bool:
     for cta in world.ctas:
         for load in cta.copies.loads:
             findings.add("leftover", f"nobody waited for a copy to {load.barrier}", load.place)
+    check_end(world, findings)
     return True
 
 
 def _helped(world: World, gangs: Sequence[Gang]) -> bool:
-    """Nobody can go on: the first copy that somebody waits for lands; else any; else a wait gives up for now."""
+    """Nobody can go on: the first copy or commit that somebody waits for lands; else any; else a wait gives up for now."""
     waiting = [strand for gang in gangs for strand in gang.strands if strand.wait is not None]
     awaited = {id(barrier) for strand in waiting if strand.wait for barrier in strand.wait.barriers}
-    flying = [(cta, load) for cta in world.ctas for load in cta.copies.loads]
-    for cta, load in sorted(flying, key=lambda one: id(one[1].barrier) not in awaited):
-        cta.copies.land(load, world)
+    flying: list[tuple[Any, Callable[[], None]]] = [
+        (load.barrier, partial(cta.copies.land, load, world)) for cta in world.ctas for load in cta.copies.loads
+    ]
+    flying += [(commit.barrier, partial(commit.land, world)) for commit in world.commits]
+    for _, land in sorted(flying, key=lambda one: id(one[0]) not in awaited):
+        land()
         return True
     given = [
         strand for strand in waiting

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from twill.codegen.verify.ptx.findings import PtxFindings
     from twill.codegen.verify.ptx.memory import GlobalMemory
     from twill.codegen.verify.ptx.order import Clocks, Shadow
+    from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
+    from twill.codegen.verify.ptx.tcgen05_multiplies import Commit, WarpMultiplies
+    from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
     from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
 Array = Any  # np.ndarray
@@ -57,7 +60,8 @@ class Strand:
 @dataclass
 class World:
     """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
-    code that some lane came to; CTAs that run one after the other share it."""
+    code that some lane came to; CTAs that run one after the other share it. multiplies: of each warp, `tcgen05.mma`s in
+    flight; commits: that have not arrived."""
 
     memory: GlobalMemory
     clocks: Clocks
@@ -70,12 +74,14 @@ class World:
     parameters: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     blocks: int = 0
     visited: set[int] = field(default_factory=set)
+    multiplies: dict[int, WarpMultiplies] = field(default_factory=dict)
+    commits: list[Commit] = field(default_factory=list)
 
 
 @dataclass
 class Cta:
     """One CTA. shared: its shared memory from address 0 on. rank: in its cluster. warp: number of its first warp among
-    those of the cluster. pool: registers that setmaxnreg may hand out."""
+    those of the cluster. pool: registers that setmaxnreg may hand out. tensor: its tensor memory, where it has any."""
 
     world: World
     index: tuple[int, int, int]
@@ -89,6 +95,7 @@ class Cta:
     gangs: list[Gang] = field(default_factory=list)
     pool: int = 0
     local: dict[int, Array] = field(default_factory=dict)
+    tensor: TensorMemory | None = None
 
 
 class Gang:
@@ -98,7 +105,7 @@ class Gang:
     cluster. budget: registers that a thread has. impatience: turns in a row that did not end by themselves.
     """
 
-    def __init__(self, cta: Cta, code: Code, first: int, size: int, mmas: MmasInFlight) -> None:
+    def __init__(self, cta: Cta, code: Code, first: int, size: int, mmas: MmasInFlight, tensor: TensorMoves) -> None:
         self.cta = cta
         self.code = code
         self.first = first
@@ -111,6 +118,7 @@ class Gang:
         self.own_warps = list(dict.fromkeys(self.warps.tolist()))
         self.strands = [Strand(0, np.ones(size, bool))]
         self.products = mmas
+        self.tensor = tensor
         self.strand = self.strands[0]
         self.budget = 0
         self.impatience = 0
@@ -212,6 +220,8 @@ class Gang:
         code = self.code
         block = code.blocks[strand.block]
         self.mask = None if len(self.strands) == 1 else strand.lanes
+        if self.tensor.flying:
+            self.tensor.check(self, block)
         if self.products.flying and not block.touched.isdisjoint(self.products.flying):
             self.products.run_carefully(self, block)
         else:

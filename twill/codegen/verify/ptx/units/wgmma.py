@@ -107,10 +107,17 @@ def matrix(descriptor: int, rows: int, kind: str, mn_major: bool, shared: Array)
 def chunks(descriptor: int, rows: int, mn_major: bool) -> Array:
     """Shared-memory addresses of the matrix's 16-byte chunks: [rows, 2], or [16 of k, rows / 8] if M- or N-major."""
     where = MatrixDescriptor.decoded(descriptor)
-    offsets = (_mn_major if mn_major else _k_major)(rows, where.leading, where.stride, where.swizzle)
-    mask = {0: 0, 32: 1, 64: 3, 128: 7}[where.swizzle]
-    plain = offsets + where.start
-    row = (plain // _ROW_OF_BANKS - where.base) & mask
+    return placed(where.start, where.leading, where.stride, where.base, where.swizzle, rows, mn_major, 2)
+
+
+def placed(
+    start: int, leading: int, stride: int, base: int, swizzle: int, rows: int, mn_major: bool, size: int
+) -> Array:
+    """The same of a descriptor's fields. size: bytes of an element, of which 32 bytes lie along K."""
+    offsets = _mn_major(rows, leading, stride, swizzle, size) if mn_major else _k_major(rows, leading, stride, swizzle)
+    mask = {0: 0, 32: 1, 64: 3, 128: 7}[swizzle]
+    plain = offsets + start
+    row = (plain // _ROW_OF_BANKS - base) & mask
     moved: Array = plain ^ (row * _CHUNK)
     return moved
 
@@ -126,11 +133,11 @@ def _k_major(rows: int, leading: int, stride: int, swizzle: int) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _mn_major(rows: int, leading: int, stride: int, swizzle: int) -> Array:
-    """Offsets of chunks [k, 8 elements of 16 bits along M or N], before the swizzle. Without swizzle eight k make a
+def _mn_major(rows: int, leading: int, stride: int, swizzle: int, size: int) -> Array:
+    """Offsets of chunks [k, 16 bytes along M or N], before the swizzle. Without swizzle eight k make a
     core matrix, the next along M or N is `stride` further on and the next along K `leading`; with, a row of a swizzle's
     length has chunks along M or N, the next such row of the same k is `leading` further on, and eight k `stride`."""
-    k, chunk = np.ogrid[: _DEPTH_BYTES // 2, : rows // 8]
+    k, chunk = np.ogrid[: _DEPTH_BYTES // size, : rows * size // _CHUNK]
     if not swizzle:
         return _frozen(chunk * stride + k // 8 * leading + k % 8 * _CHUNK)
     per = swizzle // _CHUNK

@@ -1,0 +1,130 @@
+"""Promises of `twill.codegen.lowerable`: what no schedule can make a warp program of is refused at its line before a
+solve, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.golden_schedules import Example, kernel
+from tests.kernels import H100
+from tests.tile_programs import Programs, gemm
+from twill import exc
+from twill.cli import main
+from twill.codegen import emission, lowerable
+from twill.codegen.lowerable import refuse_unlowerable
+from twill.codegen.targets.base import MmaShapes, target_of
+from twill.graph.build import wire
+from twill.machine.file import load_machine
+from twill.schedule.document import Schedule
+from twill.tile.affine import Polynomial
+from twill.tile.program import TileProgram
+
+
+def doubled_before_a_product(columns: int) -> TileProgram:
+    """A product, and beside it a matrix of `columns` columns that is added to itself."""
+    program = Programs()
+    program.argument("X")
+    trips = program.argument("trips")
+    with program.loop(trips, [program.constant(0.0, (64, 64), "f32")]) as k:
+        a, b = program.load("A", (64, 64), at=(0, k.i * 64)), program.load("B", (64, 64), at=(k.i * 64, 0))
+        k.yields = [program.dot(a, b, k.carried[0])]
+    program.store("Y", k.results[0])
+    x = program.load("X", (64, columns), "f32", name="x")
+    program.store("Z", program.op("add", x, x, name="twice"))
+    return program.done()
+
+
+def transposed() -> TileProgram:
+    """A matrix that is stored with rows and columns exchanged."""
+    program = Programs()
+    x = program.load("X", (64, 64), "f32", at=(Polynomial.symbol(program.op("program_id", axis=0)) * 64, 0))
+    program.store("Y", program.op("transpose", x, shape=(64, 64), order=(1, 0)))
+    return program.done()
+
+
+@pytest.mark.parametrize(("program", "words", "line"), [
+    (doubled_before_a_product(12), "`x` is a matrix of 64 x 12 in registers", 8),
+    (transposed(), "a computed matrix is used transposed by elementwise work", 2),
+], ids=["layout", "transposed"])  # fmt: skip
+def test_what_has_no_statement_is_refused_at_its_line_before_anything_is_solved(
+    program: TileProgram, words: str, line: int, at_root: object
+) -> None:
+    asked = replace(kernel(Example("examples/gemm.py", "bf16")), wired=wire(program))
+
+    def solver(graph: object, machine: object) -> Schedule:
+        raise AssertionError("solved")
+
+    with pytest.raises(exc.UnsupportedInKernel, match=words) as refused:
+        emission.emit_solved(asked, H100, solver)
+    assert (refused.value.file, refused.value.line) == ("k.py", line) and refused.value.hint
+
+
+def test_a_tile_that_the_target_has_is_not_refused() -> None:
+    refuse_unlowerable(wire(doubled_before_a_product(16)), H100)
+
+
+def test_a_refusal_goes_when_the_target_can_do_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the target says which products there are."""
+    small = wire(gemm(32, 64))
+    with pytest.raises(exc.UnsupportedInKernel, match="a product of 32 x 64"):
+        refuse_unlowerable(small, H100)
+    able = replace(target_of(H100), mma=MmaShapes(rows=32, columns=8, depth=16))
+    monkeypatch.setattr(lowerable, "target_of", lambda machine: able)
+    monkeypatch.setattr("twill.codegen.lower.streams.target_of", lambda machine: able)
+    refuse_unlowerable(small, H100)
+
+
+@pytest.mark.parametrize("error", [
+    exc.UnsupportedBySchedule("budgets"), exc.SharedMemoryFull("rings"),
+], ids=["schedule", "shared memory"])  # fmt: skip
+def test_what_another_schedule_may_do_is_left_to_the_solve(
+    error: exc.TwillError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def streams(*given: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lowerable, "streams", streams)
+    refuse_unlowerable(wire(gemm()), H100)
+
+
+@pytest.mark.parametrize(("path", "spec"), [
+    ("attention.py", "causal"), ("attention_backward.py", "full"), ("attention_any_length.py", "causal-d64"),
+    ("linear_attention.py", "bf16"), ("layer_norm.py", "bf16-widest"), ("gemm_fp8.py", "e4m3-wide"),
+])  # fmt: skip
+def test_kernels_that_are_emitted_pass(path: str, spec: str, at_root: object) -> None:
+    refuse_unlowerable(kernel(Example(f"examples/{path}", spec)).wired, H100)
+
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def turned(x_ptr, y_ptr, M, N, B: tl.constexpr):
+    r = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.program_id(1) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + r[:, None] * N + c[None, :])
+    tl.store(y_ptr + c[:, None] * M + r[None, :], tl.trans(x))
+"""
+SIGNATURE = ("--sig", "x_ptr=*bf16:16", "--sig", "y_ptr=*bf16:16", "--sig", "M=i32:16", "--sig", "N=i32:16", "--const",
+             "B=64")  # fmt: skip
+
+
+def test_a_solve_notes_what_cannot_be_emitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
+    assert main(["solve", str(tmp_path / "k.py"), *SIGNATURE, "--machine", "h100", "--no-store"]) == 0
+    said = capsys.readouterr().err
+    assert "note: it can be solved but not emitted" in said and "k.py:9: a computed matrix is used transposed" in said
+
+
+def test_a_machine_that_no_code_is_made_for_is_solved_for_without_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(exc.NoTarget):
+        refuse_unlowerable(wire(transposed()), load_machine("b200"))
+    (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
+    assert main(["solve", str(tmp_path / "k.py"), *SIGNATURE, "--machine", "b200", "--no-store"]) == 0
+    assert "not emitted" not in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""What lowering refuses whatever the schedule says, refused before anything is solved.
+
+A schedule in program order takes no solver and some milliseconds. The kernel is lowered with it to streams, of which
+nothing is kept: a tile that has no layout in registers, an operation without a statement or a scalar that no expression
+says are found on the way, at their lines. So what is refused is what lowering and the target lack at the time, and no
+list has to be kept of it. What depends on the schedule (`UnsupportedBySchedule`, shared memory, registers) is left to
+the schedule that is solved.
+"""
+
+from __future__ import annotations
+
+from twill import exc
+from twill.codegen.lower.candidates import candidates
+from twill.codegen.lower.streams import streams
+from twill.codegen.targets.base import target_of
+from twill.graph.build import Wired
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+
+ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles with; one
+
+
+def refuse_unlowerable(wired: Wired, machine: Machine) -> None:
+    """Raises UnsupportedInKernel or LayoutConflict, with the line, for what no schedule can make a warp program of;
+    NoTarget."""
+    target_of(machine).refuse(wired.graph)
+    if _refusal(wired, machine, ANY) is None:
+        return
+    refused = _refusal(wired, machine, ONE)  # row blocks may be what is too small
+    if refused is not None:
+        raise refused
+
+
+def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillError | None:
+    """What lowering says of the kernel in program order, in so many row blocks, if that is not for the schedule."""
+    schedule = _in_program_order(wired, machine, blocks)
+    if schedule is None:
+        return None if blocks is ANY else _refusal(wired, machine, ANY)
+    least = candidates(wired.program, schedule, machine)[-1]
+    try:
+        streams(wired, schedule, machine, least, "chosen", 1)
+    except (exc.UnsupportedBySchedule, exc.CandidateRefused):
+        return None
+    except (exc.UnsupportedInKernel, exc.LayoutConflict) as refused:
+        return refused
+    return None
+
+
+def _in_program_order(wired: Wired, machine: Machine, blocks: int | None) -> Schedule | None:
+    """One iteration at a time; None if that takes more than the machine has, which is for the solve to say."""
+    from twill.solve.pipeline import solve
+
+    try:
+        return solve(wired.graph, machine, SolveOptions(strategy="none", blocks=blocks, fuse=False))
+    except exc.TwillError:
+        return None

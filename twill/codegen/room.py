@@ -1,0 +1,86 @@
+"""Schedules with room.
+
+The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
+makes MMAs wait for want of registers, or of quiet around them), the kernel is solved again with some registers of each
+computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked against
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twill import exc
+from twill.codegen.compile.facts import KernelFacts
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Context, Figure, Machine
+from twill.machine.occupancy import register_pool
+from twill.schedule.checker.check import check_or_raise
+from twill.schedule.document import Schedule
+
+STEP = 2  # granules of registers that are kept free in addition, at least, after each refusal
+
+Solver = Callable[[DependenceGraph, Machine], Schedule]
+
+
+@dataclass(frozen=True)
+class Roomier:
+    """A schedule, and registers of each computing thread that it keeps free of tiles."""
+
+    room: int
+    schedule: Schedule
+
+
+def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:
+    """A schedule for `machine` that leaves `reserve` registers of each computing thread free of tiles."""
+    if not reserve:
+        return solve(graph, machine)
+    schedule = solve(graph, roomier(machine, reserve))
+    digest = machine.digest()
+    loops = tuple(
+        loop.model_copy(update={"graph": loop.graph.model_copy(update={"machine_digest": digest})})
+        for loop in schedule.loops
+    )
+    schedule = schedule.model_copy(update={"machine_digest": digest, "loops": loops})
+    check_or_raise(schedule, machine)
+    return schedule
+
+
+def roomier(machine: Machine, reserve: int) -> Machine:
+    """The machine with `reserve` more registers of overhead in every context that multiplies."""
+    computing = _computing(machine)
+
+    def with_room(context: Context) -> Context:
+        if context.name not in computing:
+            return context
+        source = f"{context.overhead.source}; {reserve} more after a build that ran out of registers"
+        figure = Figure(value=context.overhead.value + reserve, source=source)
+        return context.model_copy(update={"overhead": figure})
+
+    return machine.model_copy(update={"contexts": tuple(map(with_room, machine.contexts))})
+
+
+def _computing(machine: Machine) -> tuple[str, ...]:
+    """Names of the contexts that multiply; all of them if none does."""
+    return machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
+
+
+def slack(schedule: Schedule, machine: Machine) -> int:
+    """Registers per thread that each computing group could have beyond its budget, and had in the build: lowering hands
+    out what the schedule leaves. Keeping only so many free would lead to the same schedule."""
+    computing = [group for group in schedule.warp_groups if group.context in _computing(machine)]
+    pool = register_pool(sum(group.threads for group in schedule.warp_groups), machine)
+    free = pool - sum(group.threads * group.registers for group in schedule.warp_groups)
+    shared = free // max(1, sum(group.threads for group in computing))
+    own = (machine.context(group.context).max_registers - group.registers for group in computing)
+    granule = machine.register_file.granule
+    return max(0, min([shared, *own])) // granule * granule
+
+
+def missing(rejected: exc.BuildRejected, machine: Machine) -> int:
+    """Registers per thread to keep free in addition: what was spilled, or a few."""
+    granule = machine.register_file.granule
+    facts = rejected.facts
+    spilled = facts.spill_stores // 4 if isinstance(facts, KernelFacts) else 0  # 4 bytes each
+    return max(STEP, min(4 * STEP, -(-spilled // granule))) * granule

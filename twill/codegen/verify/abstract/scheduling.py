@@ -1,0 +1,122 @@
+"""The arithmetic of the tile scheduler: which program instances a CTA has, as the statements of a program say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, integer, no_element
+from twill.codegen.warp.program import (
+    INSTANCE,
+    INSTANCES,
+    PLACE,
+    RECALLED,
+    Define,
+    Evenly,
+    InstanceLoop,
+    Keep,
+    PublishInstance,
+    Recall,
+    SetProgramId,
+    Stmt,
+    WarpProgram,
+)
+from twill.codegen.warp.scheduling import SchedulingStmt, evenly
+
+Index = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LaunchedCta:
+    """Which CTA this is: its number, of how many, and its number in its cluster."""
+
+    number: int = 0
+    count: int = 1
+    rank: int = 0
+
+    def says(self) -> Mapping[str, int]:
+        """The values of `twill.codegen.warp.expression.Cta`."""
+        return {"cta": self.number, "ctas": self.count, "rank": self.rank}
+
+
+def execute(stmt: SchedulingStmt, scope: EvaluationScope, kept: list[int]) -> None:
+    """One statement that only computes. kept: what `Keep` leaves for `Recall`."""
+    match stmt:
+        case Define(names, values):
+            for name, value in zip(names, values, strict=True):
+                scope.names[name] = evaluate(value, scope)
+        case Evenly(name, count, most):
+            scope.names[name] = evenly(integer(count, scope), integer(most, scope))
+        case Keep(values):
+            kept[:] = [integer(value, scope) for value in values]
+        case Recall():
+            scope.names.update(zip(RECALLED, kept, strict=True))
+        case SetProgramId(axis, value):
+            index = list(scope.index)
+            index[axis] = integer(value, scope)
+            scope.index = (index[0], index[1], index[2])
+
+
+def instances_from(loop: InstanceLoop, scope: EvaluationScope) -> Iterator[int]:
+    """What a loop calls `instance`, in order. ValueError if it would never end."""
+    first, end, step = (integer(bound, scope) for bound in (loop.first, loop.end, loop.step))
+    yield from range(first, end, step)
+
+
+@dataclass
+class CommonScalars:
+    """What `setup` and `once` leave: scalars by name, and what was kept."""
+
+    names: Mapping[str, Scalar]
+    kept: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, program: WarpProgram, scope: EvaluationScope) -> CommonScalars:
+        """Computed in a scope, which has the scalars of `setup` then."""
+        kept: list[int] = []
+        _run(program.setup, scope, kept)
+        names = dict(scope.names)
+        _run(program.once, scope, kept)
+        scope.names = dict(names)
+        return cls(names, kept)
+
+
+def _run(stmts: Sequence[Stmt], scope: EvaluationScope, kept: list[int]) -> None:
+    for stmt in stmts:
+        if isinstance(stmt, SchedulingStmt):
+            execute(stmt, scope, kept)
+
+
+@dataclass(frozen=True)
+class InstanceOrder:
+    """The instances of a launch as one CTA has them, from the statements of all its warp groups (each asks for some of
+    the grid indices). An index along an axis that no warp group asks for is 0."""
+
+    program: WarpProgram
+
+    def instances(
+        self, grid: Index, scalars: Mapping[str, int | float], cta: LaunchedCta
+    ) -> Iterator[tuple[Index, Mapping[str, Scalar]]]:
+        """In order: the grid indices of each, and the scalars that its statements define. In a dynamic order, those of
+        places that CTAs take in turn."""
+        scope = EvaluationScope(scalars, grid, (0, 0, 0), no_element, cta=cta.says())
+        common = CommonScalars.of(self.program, scope)
+        loops = [group.loop for group in self.program.groups if group.loop is not None]
+        for count, instance in enumerate(instances_from(loops[0], scope) if loops else self._places(cta, scope)):
+            scope.index = (0, 0, 0)
+            scope.names = {**common.names, INSTANCE: instance, PLACE: instance, INSTANCES: count}
+            for stmts in dict.fromkeys(group.next for group in self.program.groups):
+                self._next(stmts, scope, common.kept)
+            yield scope.index, dict(scope.names)
+
+    def _places(self, cta: LaunchedCta, scope: EvaluationScope) -> Iterator[int]:
+        return iter(range(cta.number, int(scope.names["instances"]), cta.count))
+
+    def _next(self, stmts: Sequence[Stmt], scope: EvaluationScope, kept: list[int]) -> None:
+        published = [stmt for stmt in stmts if isinstance(stmt, PublishInstance)]
+        for stmt in published:
+            _run(stmt.body, scope, kept)
+            x, y, z = (integer(value, scope) for value in stmt.index)
+            scope.index = (x, y, z)
+        if all(group.loop is not None for group in self.program.groups):
+            _run(stmts, scope, kept)

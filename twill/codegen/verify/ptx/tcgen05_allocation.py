@@ -1,0 +1,106 @@
+"""`tcgen05.alloc`, `.dealloc` and `.relinquish_alloc_permit`, by whole warps; fences; what is left at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twill.codegen.verify.ptx import tcgen05_multiplies, tcgen05_registers
+from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
+from twill.codegen.verify.ptx.code import Step
+from twill.codegen.verify.ptx.findings import PtxFindings, Stopped
+from twill.codegen.verify.ptx.program import PtxInstruction
+from twill.codegen.verify.ptx.registers import Operands
+from twill.codegen.verify.ptx.tcgen05_multiplies import group_of
+from twill.codegen.verify.ptx.tcgen05_registers import memory_of
+from twill.codegen.verify.ptx.threads import Array, Gang, World
+
+ALIGNED = ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "wait::ld", "wait::st")
+"""What whole warps execute."""
+
+
+def is_aligned(instruction: PtxInstruction) -> bool:
+    """Whether a warp's lanes execute a `tcgen05` instruction together."""
+    return instruction.modifiers[0] in ALIGNED
+
+
+def build_aligned(operands: Operands, instruction: PtxInstruction) -> Step | None:
+    """The step of one that warps execute together."""
+    kind = instruction.modifiers[0]
+    if kind == "alloc":
+        return _allocate(operands, instruction)
+    if kind == "dealloc":
+        return _free(operands, instruction)
+    if kind == "relinquish_alloc_permit":
+        group_of(instruction)
+        return _relinquish
+    return tcgen05_registers.build(operands, instruction)
+
+
+def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
+    """The step of one that threads execute on their own; None if it is no `tcgen05`."""
+    if instruction.name != "tcgen05":
+        return None
+    if instruction.modifiers[0].startswith("fence::"):
+        return lambda g: None
+    return tcgen05_multiplies.build(operands, instruction)
+
+
+def _relinquish(g: Gang) -> None:
+    memory_of(g).permit = False
+
+
+def _allocate(operands: Operands, instruction: PtxInstruction) -> Step:
+    at, count = instruction.operands
+    address, space = address_of(operands, instruction, at), space_of(instruction)
+    columns = operands.fetch(instruction, count, "u32")
+    group_of(instruction)
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        warp = _alone(g)
+        given = g.of_lanes(address(g), g.lanes())[:1].astype(np.uint64)
+        cta, offsets = shared_place(g, given if space else into_space(given)[1], 4)
+        made = memory_of(g).allocate(int(g.of_lanes(columns(g), g.lanes())[0]))
+        offset = int(offsets[0])
+        noted(g, cta.shadow.write(np.arange(offset, offset + 4)[None], np.array([warp]), np.array([0])), place)
+        cta.shared[offset : offset + 4] = np.array([made], np.uint32).view(np.uint8)
+        g.cta.world.progress += 1
+
+    return step
+
+
+def _free(operands: Operands, instruction: PtxInstruction) -> Step:
+    address = operands.fetch(instruction, instruction.operands[0], "u32")
+    columns = operands.fetch(instruction, instruction.operands[1], "u32")
+    group_of(instruction)
+    place = instruction.place
+
+    def step(g: Gang) -> None:
+        warp = _alone(g)
+        memory = memory_of(g)
+        values: tuple[Array, Array] = (address(g), columns(g))
+        start, count = (int(g.of_lanes(value, g.lanes())[0]) for value in values)
+        cells = memory.free(start, count)
+        noted(g, memory.order.overwrite(cells, memory.order.known(warp)), place)
+
+    return step
+
+
+def _alone(g: Gang) -> int:
+    """The one warp that runs. Stopped: several."""
+    warps = g.warps_of(g.running())
+    if len(warps) != 1:
+        raise Stopped("tensor-memory", f"{len(warps)} warps execute what one does for the CTA")
+    return warps[0]
+
+
+def check_end(world: World, findings: PtxFindings) -> None:
+    """What should have happened before the CTAs ended."""
+    for said, place in tcgen05_multiplies.leftovers(world):
+        findings.add("leftover", said, place)
+    for cta in world.ctas:
+        if cta.tensor is not None and cta.tensor.allocated:
+            last = cta.gangs[0].code.function.instructions[-1].place
+            findings.add(
+                "tensor-memory", f"CTA {cta.index[0]} ends with columns {cta.tensor.allocated} allocated", last
+            )

@@ -1,0 +1,101 @@
+"""What the descriptors of `tcgen05.mma` say: the 32 bits about the instruction, the 64 bits about a matrix in shared memory.
+
+PTX ISA, "tcgen05 Instruction Descriptor" and "tcgen05 Shared Memory Descriptor".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_D = {0: "f16", 1: "f32", 2: "s32"}
+_OPERANDS = {
+    "f16": {0: "f16", 1: "bf16"},
+    "tf32": {2: "tf32"},
+    "f8f6f4": {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"},
+    "i8": {0: "u8", 1: "s8"},
+}
+_SWIZZLES = {0: 0, 2: 128, 4: 64, 6: 32}
+_ATOMS_OF_32 = 1
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class InstructionDescriptor:
+    """What is multiplied. d, a, b: types of elements; negated, mn_major: of A and of B; m, n: rows of A and of B, of a
+    pair of CTAs those of both."""
+
+    d: str
+    a: str
+    b: str
+    negated: tuple[bool, bool]
+    mn_major: tuple[bool, bool]
+    m: int
+    n: int
+    saturate: bool = False
+
+    @classmethod
+    def decoded(cls, bits: int, kind: str) -> InstructionDescriptor:
+        """Of a product without block scales and of all elements. kind: f16, tf32, f8f6f4 or i8.
+
+        Bits 0-2 sparsity, 3 saturation of i8, 4-5 type of D, 7-9 and 10-12 types of A and B, 13 and 14 negations of A
+        and B, 15 and 16 whether A and B lie along M and N, 17-22 N / 8, 24-28 M / 16.
+
+        ValueError: a type that the kind has not, sparsity, bits that must be zero.
+        """
+        if bits & 0x7:
+            raise ValueError(f"instruction descriptor {bits:#010x}: a sparse product")
+        if bits & 0xE0800040:
+            raise ValueError(f"instruction descriptor {bits:#010x}: bits 6, 23 and 29 to 31 are not zero")
+        operands = _OPERANDS[kind]
+        d, a, b = bits >> 4 & 0x3, bits >> 7 & 0x7, bits >> 10 & 0x7
+        if d not in _D or a not in operands or b not in operands:
+            raise ValueError(f"instruction descriptor {bits:#010x}: kind {kind} has no types {d} = {a} x {b}")
+        return cls(
+            d=_D[d],
+            a=operands[a],
+            b=operands[b],
+            negated=(bool(bits >> 13 & 1), bool(bits >> 14 & 1)),
+            mn_major=(bool(bits >> 15 & 1), bool(bits >> 16 & 1)),
+            n=(bits >> 17 & 0x3F) * 8,
+            m=(bits >> 24 & 0x1F) * 16,
+            saturate=bool(bits >> 3 & 1),
+        )
+
+
+@dataclass(frozen=True)
+class SharedMatrixDescriptor:
+    """Where a matrix lies in shared memory. start, leading, stride: bytes; swizzle: bytes, 0 for none; base: rows of 128
+    bytes by which the swizzle's pattern starts behind a multiple of its size."""
+
+    start: int
+    leading: int
+    stride: int
+    base: int
+    swizzle: int
+
+    @classmethod
+    def decoded(cls, bits: int) -> SharedMatrixDescriptor:
+        """Bits 0-13 address, 16-29 leading byte offset, 32-45 stride byte offset (each without its low 4 bits), 46-48 the
+        version 1, 49-51 base offset, 52 mode of the leading offset, 61-63 swizzle.
+
+        ValueError: another version, a leading offset that is an address, a swizzle of 128 bytes in atoms of 32 (which
+        is not executed) or one that does not exist, bits that must be zero.
+        """
+        swizzle = bits >> 61 & 0x7
+        if bits >> 46 & 0x7 != _VERSION:
+            raise ValueError(f"matrix descriptor {bits:#018x}: version {bits >> 46 & 0x7}, not {_VERSION}")
+        if bits >> 52 & 1:
+            raise ValueError(f"matrix descriptor {bits:#018x}: the leading offset is an address, which is not executed")
+        if bits & 0x1FE0_0000_C000_C000:
+            raise ValueError(f"matrix descriptor {bits:#018x}: bits 14, 15, 30, 31 and 53 to 60 are not zero")
+        if swizzle == _ATOMS_OF_32:
+            raise ValueError(f"matrix descriptor {bits:#018x}: the swizzle in atoms of 32 bytes is not executed")
+        if swizzle not in _SWIZZLES:
+            raise ValueError(f"matrix descriptor {bits:#018x}: there is no swizzle {swizzle}")
+        return cls(
+            start=(bits & 0x3FFF) << 4,
+            leading=(bits >> 16 & 0x3FFF) << 4,
+            stride=(bits >> 32 & 0x3FFF) << 4,
+            base=bits >> 49 & 0x7,
+            swizzle=_SWIZZLES[swizzle],
+        )

@@ -1,0 +1,115 @@
+"""Statements of the tile scheduler: how a warp group comes by its next program instance.
+
+All but the last three do arithmetic with unsigned numbers (u32, modulo 2^32). What CTAs do in common is in the blocks
+`setup` and `once` of a program, what a warp group does in front of each instance in its block `next`
+(`twill.codegen.warp.program`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twill.codegen.warp.expression import Expr
+from twill.codegen.warp.resources import SlotRef
+from twill.codegen.warp.statements import Stmt
+
+INSTANCE, PLACE = "instance", "place"  # scalars: of the loop over instances; what a warp group fetched last
+RECALLED = ("walk.x", "walk.y", "walk.z", "walk.w")  # scalars that Recall defines
+RECEIVED = ("told.x", "told.y", "told.z", "told.w")  # scalars that PublishInstance and ReceiveInstance define
+
+
+@dataclass(frozen=True)
+class InstanceLoop:
+    """Of a static order: a warp group works on instance `first`, first + step, ... below `end`, which `next` calls
+    `instance`. (In a dynamic order there is none: `next` fetches until a StopUnless.)"""
+
+    first: Expr
+    end: Expr
+    step: Expr
+
+
+@dataclass(frozen=True)
+class SchedulingStmt(Stmt):
+    """A statement without effect on memory, registers or barriers. Its note is printed behind it."""
+
+
+@dataclass(frozen=True)
+class Define(SchedulingStmt):
+    """Define scalars, one after the other: those of `next` for the body, those of `setup` for the whole program."""
+
+    names: tuple[str, ...]
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Evenly(SchedulingStmt):
+    """Define the width of groups of `count` things, none wider than `most`, that are about as wide as one another
+    (`evenly`)."""
+
+    name: str
+    count: Expr
+    most: Expr
+
+
+@dataclass(frozen=True)
+class Keep(SchedulingStmt):
+    """Four numbers that all instances have in common, into shared memory: divisions cost hundreds of cycles between two
+    instances, and registers that held the results would be missing in between."""
+
+    values: tuple[Expr, Expr, Expr, Expr]
+
+
+@dataclass(frozen=True)
+class Recall(SchedulingStmt):
+    """Define what was kept as `walk.x`, `walk.y`, `walk.z` and `walk.w`."""
+
+
+@dataclass(frozen=True)
+class SetProgramId(SchedulingStmt):
+    """The grid index of the instance along an axis."""
+
+    axis: int
+    value: Expr
+
+
+@dataclass(frozen=True)
+class StopUnless(SchedulingStmt):
+    """The warp group has had its last instance unless the condition (not 0) holds."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True)
+class FetchInstance(Stmt):
+    """Take the next place in the order of program instances: asynchronous, one atomic operation on a counter in global
+    memory. What reads `place` waits for it; at first `place` is the CTA's own number. The CTA that finds no place left
+    (`instances` or more) fetches no more."""
+
+
+@dataclass(frozen=True)
+class PublishInstance(Stmt):
+    """`body`, then the grid indices `index` of an instance, and whether it exists, written to `target` for the other
+    warp groups; for this one they are `told.x`, `told.y`, `told.z` and `told.w`."""
+
+    target: SlotRef
+    index: tuple[Expr, Expr, Expr]
+    exists: Expr
+    body: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReceiveInstance(Stmt):
+    """Define what `source` says as `told.x`, `told.y`, `told.z` and `told.w`. Waiting (Get) comes before."""
+
+    source: SlotRef
+
+
+def evenly(count: int, most: int) -> int:
+    """The width of groups that are about as wide as one another, none wider than `most`: a narrow last group would
+    begin with long instances when most CTAs are nearly done. They get narrower until the last one has half their
+    width."""
+    groups = -(-count // max(1, most))
+    width = max(1, -(-count // max(1, groups)))
+    while 2 * ((count - 1) % width + 1) < width:
+        width -= 1
+    return width

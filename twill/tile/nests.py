@@ -1,0 +1,220 @@
+"""A loop in a loop becomes one loop over the iterations of both.
+
+::
+
+    for i in range(l, u, s):          for m in range(trips(i) * max(trips(j), 1)):
+        before                            i, j = l + m // T * s, l' + m % T * s'      (T = max(trips(j), 1))
+        for j in range(l', u', s'):       before                     (its stores in the first iteration of a row)
+            body                          what j's loop carries: at a first iteration what it begins with
+        behind                            body                       (touches nothing where j's loop has no iteration)
+                                          behind                     (its stores in the last iteration of a row)
+                                          what i's loop carries: changed in the last iteration of a row
+
+Its pipeline is not drained between the rows. What stands before and behind the inner loop is computed in every
+iteration, to the same numbers. It is done where there is one inner loop whose bounds are the same in every row, and
+nothing that stands before it loads what the nest stores. Other nests are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from twill.exc import NestedLoop
+from twill.tile.affine import Polynomial
+from twill.tile.dead_code import compact
+from twill.tile.program import Access, Carry, Loop, Op, TileProgram, TileType, loops_of, walk
+from twill.tile.rewrite.writer import OpWriter
+
+Items = tuple[Op | Loop, ...]
+BEHIND = 1 << 30  # elements: no axis of a tensor is as long, and an index behind it is still an i32
+I32, TRUTH = TileType((), "i32"), TileType((), "i1")
+STORES = frozenset({"tile_store", "tile_reduce"})
+HINT = "the outer loop in the launch grid, one loop over both ranges, or tl.static_range for a short inner one"
+
+
+def flatten_nests(program: TileProgram) -> TileProgram:
+    """The program, its accesses resolved, without loops in loops; the same one if there are none. Raises
+    `NestedLoop`."""
+    if not any(_inner(item) for item in program.body if isinstance(item, Loop)):
+        return program
+    write = OpWriter(program)
+    write.number += sum(1 for _ in loops_of(program.body))
+    body: list[Op | Loop] = []
+    for item in program.body:
+        if isinstance(item, Loop) and _inner(item):
+            body += _NestFlattener(program, write, item).flat()
+        else:
+            body.append(item)
+    made = compact(replace(program, body=tuple(body), values=tuple(write.values)))
+    return replace(made, original=program.original or program)
+
+
+def _inner(loop: Loop) -> list[Loop]:
+    return [item for item in loop.body if isinstance(item, Loop)]
+
+
+def nowhere_unless(access: Access, taken: Polynomial) -> Access:
+    """The access of a load with no element inside its bounds where `taken` is 0 and not 1: a tile of a tensor map lies
+    far behind an end of its tensor then; elsewhere the upper bound of the first axis is its lower end."""
+    axes = list(access.axes)
+    ended = next((n for n, axis in enumerate(axes) if axis.upper is not None and axis.extent > 1), None)
+    if access.transport == "tma" and ended is not None:
+        axis = axes[ended]
+        away = (Polynomial.constant_of(1) - taken) * BEHIND
+        axes[ended] = replace(axis, offset=axis.offset + away)
+        return replace(access, axes=tuple(axes))
+    first = axes[0]
+    upper = first.upper if first.upper is not None else first.offset + first.extent
+    axes[0] = replace(first, upper=first.offset + taken * (upper - first.offset))
+    if access.transport == "tma":
+        why = "it is under a condition, and nothing says where its tensor ends"
+        access = replace(access, transport="plain", transport_reason=why)
+    return replace(access, axes=tuple(axes))
+
+
+class _NestFlattener:
+    """One nest. before, inner, behind: what the outer loop's body is made of."""
+
+    def __init__(self, program: TileProgram, write: OpWriter, outer: Loop) -> None:
+        self.program, self.write, self.outer = program, write, outer
+        inner = _inner(outer)
+        if len(inner) > 1:
+            self.refuse(inner[1], "a second loop inside a loop")
+        if _inner(inner[0]):
+            self.refuse(_inner(inner[0])[0], "a loop inside a loop inside a loop")
+        self.inner = inner[0]
+        place = outer.body.index(self.inner)
+        self.before = [item for item in outer.body[:place] if isinstance(item, Op)]
+        self.behind = [item for item in outer.body[place + 1 :] if isinstance(item, Op)]
+        self.inside = {outer.induction, *(carry.argument for carry in outer.carried)}
+        self.inside |= {result for op in walk(outer.body) for result in op.results}
+        self.inside |= {carry.result for carry in self.inner.carried}
+        self.zeros: list[Op] = []
+
+    def refuse(self, loop: Loop, what: str) -> NoReturn:
+        """The error for a nest that is none of those."""
+        raise NestedLoop(what, file=self.program.file, line=loop.line, hint=HINT)
+
+    def flat(self) -> Items:
+        """What its bounds are made of, and the one loop."""
+        outer, inner, write = self.outer, self.inner, self.write
+        bounds = (outer.lower, outer.upper, outer.step, inner.lower, inner.upper, inner.step)
+        if self.inside.intersection(bounds[3:]):
+            self.refuse(inner, "a loop inside a loop whose bounds change from one to the next")
+        if any(self.program.type_of(value) != I32 for value in bounds):
+            self.refuse(inner, "a loop inside a loop that counts in 64 bits")
+        self.refuse_reloads()
+        write.made = []
+        zero, one = (self.scalar("constant", value=number) for number in (0, 1))
+        rows, trips = self.trips(outer, zero, one), self.trips(inner, zero, one)
+        row = self.scalar("max", trips, one, signed=1)
+        total, last_of_row = self.scalar("mul", rows, row), self.scalar("sub", row, one)
+        runs = self.compare("gt", trips, zero)
+        outside, write.made = write.made, []
+
+        counter = write.value_like(outer.induction)
+        number = self.scalar("div", counter, row, signed=1)
+        place = self.scalar("sub", counter, self.scalar("mul", number, row))
+        self.define(outer.induction, "add", outer.lower, self.scalar("mul", number, outer.step))
+        self.define(inner.induction, "add", inner.lower, self.scalar("mul", place, inner.step))
+        first = self.compare("eq", place, zero)
+        last = self.compare("eq", place, last_of_row)
+        for op in self.before:
+            self.copy(op, stores=first)
+        carried = [self.begin(carry, first) for carry in inner.carried]
+        for op in walk(inner.body):
+            self.copy(op, stores=runs, loads=runs)
+        for carry in inner.carried:
+            self.choose(carry.result, runs, carry.yielded, carry.argument)
+        for op in self.behind:
+            self.copy(op, stores=last)
+        for carry in outer.carried:
+            chosen = write.value_like(carry.result)
+            self.choose(chosen, last, carry.yielded, carry.argument)
+            carried.append(replace(carry, yielded=chosen))
+        body = tuple(write.made)
+        loop = Loop(outer.id, counter, zero, total, one, tuple(carried), body, outer.line)
+        return (*outside, *self.zeros, loop)
+
+    def refuse_reloads(self) -> None:
+        """What stands before the inner loop is done again in each of its iterations: it must give the same."""
+        stored = {op.access.base for op in walk(self.outer.body) if op.kind in STORES and op.access is not None}
+        for op in self.before:
+            if op.kind == "tile_load" and op.access is not None and op.access.base in stored:
+                self.refuse(self.inner, f"a loop inside a loop behind a load from `{op.access.base}`, which is stored")
+
+    def scalar(self, kind: str, *operands: int, **attributes: int) -> int:
+        """A new number."""
+        return self.write.op(kind, operands, I32, self.outer.line, "", **attributes)
+
+    def compare(self, predicate: str, left: int, right: int) -> int:
+        """Whether it holds."""
+        return self.write.op("compare", (left, right), TRUTH, self.outer.line, predicate=predicate, signed=1)
+
+    def define(self, value: int, kind: str, *operands: int) -> None:
+        """A value of the program, made by a new operation."""
+        line, name = self.write.values[value].line, self.write.values[value].name
+        self.write.made.append(Op(self.write.fresh(), kind, operands, (value,), (), line, name))
+
+    def trips(self, loop: Loop, zero: int, one: int) -> int:
+        """How many iterations a loop has."""
+        reach = self.scalar("add", loop.upper, self.scalar("sub", loop.step, one))
+        rounded = self.scalar("div", self.scalar("sub", reach, loop.lower), loop.step, signed=1)
+        return self.scalar("max", rounded, zero, signed=1)
+
+    def begin(self, carry: Carry, first: int) -> Carry:
+        """What the inner loop carries: in the first iteration of a row what it begins with."""
+        kind = self.program.type_of(carry.argument)
+        left, result = self.write.value_like(carry.argument), self.write.value_like(carry.result)
+        self.choose(carry.argument, first, carry.init, left)
+        init = carry.init if carry.init not in self.inside else self.nothing(kind)
+        return Carry(carry.name, init, left, carry.yielded, result)
+
+    def nothing(self, kind: TileType) -> int:
+        """Zeros, which nobody sees."""
+        made, self.write.made = self.write.made, self.zeros
+        value = self.write.op("constant", (), kind, self.inner.line, value=0 if kind.element.startswith("i") else 0.0)
+        self.write.made = made
+        return value
+
+    def choose(self, value: int, condition: int, yes: int, no: int) -> None:
+        """A value of the program, which is one of two by a scalar condition."""
+        kind = self.write.values[value].type
+        if kind.shape:
+            condition = self.write.op("splat", (condition,), TileType(kind.shape, "i1"), self.inner.line)
+        self.define(value, "select", condition, yes, no)
+
+    def copy(self, op: Op, stores: int, loads: int | None = None) -> None:
+        """An operation, its accesses under a guard."""
+        if op.kind in STORES:
+            op = self.masked(op, stores)
+        elif op.kind == "tile_load" and loads is not None:
+            op = self.guarded(op, loads)
+        self.write.made.append(op)
+
+    def masked(self, op: Op, guard: int) -> Op:
+        """A store where the guard holds."""
+        return replace(op, operands=(op.operands[0], *self.both(op.operands[1:], guard, op.line)))
+
+    def both(self, masks: tuple[int, ...], guard: int, line: int) -> tuple[int, ...]:
+        """The masks of an access, and a guard."""
+        if not masks:
+            return (guard,)
+        kind = self.write.values[masks[0]].type
+        if kind.shape:
+            guard = self.write.op("splat", (guard,), kind, line)
+        return (self.write.op("and", (masks[0], guard), kind, line),)
+
+    def guarded(self, op: Op, guard: int) -> Op:
+        """A load where the guard holds; what it gives elsewhere is anything. A tensor of the host's is there."""
+        access = op.access
+        assert access is not None
+        described = any(a.name == access.base and a.type.element.startswith("desc:") for a in self.program.arguments)
+        if described and access.transport == "tma":
+            return op
+        if not access.axes:
+            return replace(op, operands=self.both(op.operands, guard, op.line))
+        one, zero = (self.scalar("constant", value=number) for number in (1, 0))
+        taken = self.scalar("select", guard, one, zero)
+        return replace(op, access=nowhere_unless(access, Polynomial.symbol(taken)))
