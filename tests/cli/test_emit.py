@@ -11,12 +11,14 @@ import pytest
 
 from tests.conftest import GOLDEN, ROOT
 from tests.fused_programs import KEPT
-from tests.golden_schedules import MACHINE, Example, schedule
+from tests.golden_schedules import MACHINE, Example, kernel, machine, schedule
 from twill import exc
 from twill.cli import main
 from twill.codegen import emission, emit
 from twill.codegen.compile import nvrtc
 from twill.codegen.compile.nvrtc import Build
+from twill.codegen.lowering import lower
+from twill.codegen.print.cuda.printer import print_cuda
 from twill.runtime.kernel import EmittedKernel
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
@@ -70,6 +72,33 @@ def test_a_program_is_printed_behind_each_pass_and_an_unknown_pass_is_refused_wi
     assert main([*words, "gather"]) == 2
     told = capsys.readouterr().err
     assert "there is no pass `gather`" in told and "loop-fusion" in told and "placement" in told
+
+
+def test_a_warp_program_is_read_checked_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "gemm.txt"
+    program = (GOLDEN / f"warp_{GEMM.name}.txt").read_text()
+    words = ["emit", GEMM.file, "--from-ir", str(path)]
+    fence = program[: program.index("fence %acc#0")].count("\n") + 1
+    path.write_text(program)
+    assert main([*words, *GIVEN]) == 0
+    assert capsys.readouterr().out == print_cuda(lower(kernel(GEMM).program, schedule(GEMM), machine()), machine()).text
+    path.write_text(program.replace("wait 0 pending: %acc#0", "commit", 1))
+    assert main([*words, *GIVEN]) == 2
+    assert "the warp program is wrong:\n  line 33: [wgmma-wait]" in capsys.readouterr().err
+    for wrong, said in (
+        (program.replace("fence %acc#0", "fence acc", 1), f"{path}:{fence}: column 15: found `acc`"),
+        (program.replace("for h100", "for h200", 1), "the warp program is for h200, not h100"),
+        (program.replace("get a_get#0", "get a_put", 1), "which is not there"),
+        ("", f"{path}:1: column 1: found an empty text"),
+    ):
+        path.write_text(wrong)
+        assert main([*words, *GIVEN]) != 0
+        assert said in capsys.readouterr().err
+    assert main([*words, *GIVEN, "--ir"]) == 2
+    assert "only the CUDA is printed" in capsys.readouterr().err
+    path.unlink()
+    assert main([*words, *GIVEN]) == 2
+    assert f"{path}: cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_why_lists_every_choice_with_its_predicted_cost_and_what_became_of_it(
@@ -130,7 +159,7 @@ def test_a_schedule_for_emission_fuses_no_program_instances(
 
     monkeypatch.setattr(pipeline, "solve", solve)
     assert main(["emit", "examples/gemm.py", *GIVEN, "--ir"]) == 0
-    assert [options.fuse for options in asked] == [False]
+    assert {options.fuse for options in asked} == {False}
 
 
 def test_a_schedule_that_fuses_instances_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

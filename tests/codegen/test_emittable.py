@@ -3,6 +3,8 @@ carried or masked by one number is emitted."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.kernels import H100
@@ -13,40 +15,48 @@ from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.tile.affine import Polynomial
-from twill.tile.program import TileProgram
+from twill.tile.dead_code import compact
+from twill.tile.program import Index, TileProgram
 
 
-def looked_up(where: str) -> TileProgram:
-    """A number from memory in an address, in a trip count, or in every iteration."""
+def computed(where: str) -> TileProgram:
+    """A number or a tile of integers that is computed from data, in an address; one that is looked up as a trip count;
+    one that a loop carries from one look-up to the next."""
     p = Programs()
     for name, element in (("I", "i32"), ("X", "f32"), ("Y", "f32")):
         p.argument(name, f"ptr:{element}")
-    trips = p.argument("trips")
-    number = p.load("I", (), "i32", name="page")
+    trips, zero = p.argument("trips"), p.constant(0)
+    number = p.reduce(p.load("I", (64,), "i32", name="pages"), 0, "max", name="page")
+    scale = p.load("I", (), "i32", name="scale")
     at = Polynomial.symbol(number) * 64 if where == "address" else Polynomial()
-    with p.loop(number if where == "trips" else trips, [p.constant(0.0, (64,), "f32")]) as k:
-        x = p.load("X", (64,), "f32", at=(at + k.i,))
-        if where == "iteration":
-            p.line += 10
-            x = p.op("mul", x, p.op("splat", p.load("Y", (), "f32", name="scale"), shape=(64,)))
-        k.yields = [p.op("add", k.carried[0], x)]
+    access = p.access("X", (64,), "f32", [])
+    with p.loop(scale if where == "trips" else trips, [p.constant(0.0, (64,), "f32"), zero]) as k:
+        at += Polynomial.symbol(k.carried[1]) if where == "carried" else k.i
+        x = p.load("X", (64,), "f32", at=(at,))
+        if where == "index":
+            rows = p.op("cast", x, element="i32", name="rows")
+            x = p.op("tile_load", rows, shape=(64,), element="f32", name="x",
+                     access=replace(access, indices=(Index((0,), Polynomial.constant_of(1)),)))  # fmt: skip
+        following = p.op("add", k.carried[1], p.load("I", (), "i32", at=(), name="skip"), name="at")
+        k.yields = [p.op("add", k.carried[0], x), following if where == "carried" else k.carried[1]]
     p.store("Y", k.results[0])
-    return p.done()
+    return compact(p.done())
 
 
 @pytest.mark.parametrize(("where", "words"), [
     ("address", "the address of a tile of `X` depends on `page`, which is loaded from memory"),
+    ("index", "the address of a tile of `X` is made of `rows` of line [0-9]+, which is computed from data"),
     ("trips", "the trip count of a loop depends on what is loaded"),
-    ("iteration", "`scale` is one number loaded in every iteration"),
+    ("carried", "changes from iteration to iteration by more than a fixed amount"),
 ])  # fmt: skip
 def test_what_depends_on_data_where_it_must_not_is_refused(where: str, words: str) -> None:
     with pytest.raises(exc.UnsupportedInKernel, match=words) as caught:
-        refuse_unemittable(looked_up(where))
+        refuse_unemittable(computed(where))
     assert caught.value.line and caught.value.hint and caught.value.file == "k.py"
 
 
 def test_a_number_that_is_loaded_before_a_loop_is_taken() -> None:
-    refuse_unemittable(looked_up("nowhere"))
+    refuse_unemittable(computed("nowhere"))
 
 
 def test_a_number_that_a_loop_carries_is_emitted() -> None:

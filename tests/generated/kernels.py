@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +37,11 @@ class Held:
     furthest: float
 
 
-def held(spec: Specialization, case: Case, *, raw: bool = False) -> list[Held]:
-    """Every array of one launch, by both. raw: the accesses as Triton spells them."""
+def held(
+    spec: Specialization, case: Case, *, raw: bool = False, given: Mapping[str, Array] | None = None
+) -> list[Held]:
+    """Every array of one launch, by both. raw: the accesses as Triton spells them. given: arrays that are not made up,
+    as Triton's interpreter takes them."""
     program = tile_program(spec)
     if not raw:
         program = resolve_accesses(program)
@@ -47,6 +51,7 @@ def held(spec: Specialization, case: Case, *, raw: bool = False) -> list[Held]:
         name: inputs(dtype, "small" if dtype in INTEGERS else "moderate", math.prod(case.shapes[name]), rng)
         for name, dtype in dtypes.items()
     }
+    data |= given or {}
     wanted = by_triton(spec, case, data)
     found = by_twill(program, case, {name: numbers(array, dtypes[name]).copy() for name, array in data.items()})
     return [

@@ -184,9 +184,9 @@ def test_an_index_tile_that_is_stored_is_a_node() -> None:
     assert counts(region.nodes[0]) == {"add.i32": 64}
 
 
-def test_a_scalar_from_memory_orders_the_access_that_its_address_needs() -> None:
+def test_a_computed_scalar_orders_the_access_that_its_address_needs() -> None:
     p = Programs()
-    begin = p.load("begins", (), "i32", name="begin")
+    begin = p.reduce(p.load("begins", (64,), "i32"), 0, "add", name="begin")
     x = p.load("x", (64,), "f32", at=(Polynomial.symbol(begin),))
     p.store("y", x)
     (region,) = dependence_graph(p.done()).regions

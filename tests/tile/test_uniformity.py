@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.tile_programs import Programs
-from twill.tile.program import TileProgram
+from twill.tile.affine import Polynomial
+from twill.tile.program import Index, TileProgram
 from twill.tile.uniformity import Uniformity, classify
 
 
@@ -13,12 +18,35 @@ def finish(p: Programs) -> tuple[TileProgram, Uniformity]:
     return program, classify(program)
 
 
-def test_scalars_are_uniform_unless_they_come_from_memory() -> None:
+def test_scalars_are_uniform_also_if_they_are_looked_up() -> None:
     p = Programs()
     n, loaded = p.argument("n"), p.load("z", (), "i32")
     twice, mixed = p.op("add", n, n), p.op("add", n, loaded)
     _, uniformity = finish(p)
-    assert {n, twice} <= uniformity.uniform and not {loaded, mixed} & (uniformity.uniform | uniformity.pure)
+    assert {n, twice, loaded, mixed} <= uniformity.uniform and uniformity.lookups == {loaded}
+
+
+def test_what_the_kernel_writes_itself_is_not_looked_up() -> None:
+    p = Programs()
+    loaded = p.load("z", (), "i32")
+    mixed = p.op("add", loaded, loaded)
+    p.store("z", mixed)
+    _, uniformity = finish(p)
+    assert not {loaded, mixed} & (uniformity.uniform | uniformity.pure) and not uniformity.lookups
+
+
+@pytest.mark.parametrize("picking", [True, False])
+def test_tiles_of_integers_that_addresses_are_made_of_are_looked_up(picking: bool) -> None:
+    p = Programs()
+    rows = p.load("rows", (64,), "i32")
+    shifted = p.op("add", rows, p.constant(1, (64,)))
+    picked = replace(p.access("x", (64,), "f16", []), indices=(Index((0,), Polynomial.constant_of(4)),))
+    x = p.op("tile_load", shifted, shape=(64,), element="f16", access=picked) if picking else p.load("x", (64,))
+    p.store("y", x)
+    p.store("w", shifted)
+    _, uniformity = finish(p)
+    assert uniformity.lookups == ({rows} if picking else set())
+    assert ({rows, shifted} <= uniformity.index) == picking
 
 
 def test_carried_scalars_are_uniform_if_they_start_and_stay_so() -> None:
@@ -26,8 +54,8 @@ def test_carried_scalars_are_uniform_if_they_start_and_stay_so() -> None:
     n, zero = p.argument("n"), p.constant(0)
     with p.loop(n, [zero, zero, zero]) as loop:
         steady, tainted, late = loop.carried
-        loaded = p.load("z", (), "i32")
-        loop.yields = [p.op("add", steady, n), p.op("add", tainted, late), loaded]
+        made = p.reduce(p.load("z", (64,), "i32"), 0, "add")
+        loop.yields = [p.op("add", steady, n), p.op("add", tainted, late), made]
     _, uniformity = finish(p)
     assert steady in uniformity.uniform and loop.results[0] in uniformity.uniform
     assert not {tainted, late} & uniformity.uniform

@@ -156,6 +156,8 @@ def add_emit(commands: Commands) -> None:
     rewriting(one)
     options(one)
     one.add_argument("--out", metavar="DIR", help="write source, cubin, manifest, schedule and launcher into DIR")
+    text = "what to write: CUDA with its cubin (default), or a module of Gluon, which runs where Triton does"
+    one.add_argument("--as", dest="language", choices=("cuda", "gluon"), default="cuda", help=text)
     one.add_argument("--ir", action="store_true", help="print the warp program")
     one.add_argument("--execute", action="store_true", help="run the PTX on the CPU first, and refuse what is wrong")
     text = "print the tile program or the warp program behind a pass; nothing is compiled"
@@ -172,6 +174,8 @@ def add_emit(commands: Commands) -> None:
     )
     given = one.add_mutually_exclusive_group()
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
+    text = "a warp program as --ir prints it: check it and print its CUDA"
+    given.add_argument("--from-ir", metavar="FILE", help=text)
     given.add_argument("--tuned", action="store_true", help="the tiles and the schedule that `twill tune` kept")
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     emission(one)

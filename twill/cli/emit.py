@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def emit(arguments: Namespace) -> int:
-    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out. With --execute
-    its machine code is run on the CPU first, and nothing is written if that goes wrong. With --why print what was
-    chosen among; without --out or --execute of lowering alone, of which nothing is compiled."""
+    """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out; with --from-ir
+    the CUDA of a warp program that is given. With --execute its machine code is run on the CPU first, and nothing is
+    written if that goes wrong. With --why print what was chosen among; without --out or --execute of lowering alone, of
+    which nothing is compiled."""
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.cli.solve import say_promises
@@ -37,7 +38,10 @@ def emit(arguments: Namespace) -> int:
     from twill.tile.text import program_text
 
     shown = arguments.ir or arguments.why or arguments.dump_after is not None
-    if arguments.out is None and not shown and not arguments.execute:
+    more = arguments.out is not None or shown or arguments.execute or arguments.language != "cuda"
+    if arguments.from_ir is not None and more:
+        raise exc.PrintedFromIr()
+    if arguments.out is None and not shown and not arguments.execute and arguments.from_ir is None:
         raise exc.NothingToEmit()
     if arguments.dump_after is not None:
         refuse_unknown(arguments.dump_after)
@@ -51,8 +55,13 @@ def emit(arguments: Namespace) -> int:
         return codes.SOLVED
     target.refuse(kernel.graph)
     say_promises(kernel.program)
+    if arguments.from_ir is not None:
+        sys.stdout.write(printed(kernel, machine, Path(arguments.from_ir)))
+        return codes.SOLVED
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
+    if arguments.language == "gluon":
+        return emit_as_gluon(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
         sys.stdout.write(lowered(kernel, machine, arguments))
         return codes.SOLVED
@@ -75,6 +84,61 @@ def emit(arguments: Namespace) -> int:
         said = (*kernel.rescale_report.said(), *changes, *executed)
         print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
     return codes.SOLVED
+
+
+def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
+    """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says."""
+    from twill.cli.output import folder, write_all
+    from twill.codegen.gluon import emit_gluon
+    from twill.codegen.warp.text import text
+
+    def solve(graph: DependenceGraph, on: Machine) -> Schedule:
+        return solved(graph, on, arguments) if arguments.schedule is None else given(arguments)
+
+    emission = emit_gluon(kernel, machine, solve, say_more)
+    if arguments.execute:
+        from twill.trial.gluon import checked
+
+        say_more("executing the PTX on the CPU")
+        print(checked(emission, kernel.specialization))
+    if arguments.out is not None:
+        directory = Path(arguments.out)
+        with folder(directory):
+            write_all({directory / name: content for name, content in emission.files().items()})
+    if arguments.ir:
+        sys.stdout.write(text(emission.program))
+        return codes.SOLVED
+    lines = emission.module.text.count("\n")
+    print(
+        f"{kernel.program.kernel} ({emission.schedule.spec}) for {machine.name}, I = {emission.schedule.ii}, as Gluon"
+    )
+    print(f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it")
+    return codes.SOLVED
+
+
+def printed(kernel: Extracted, machine: Machine, path: Path) -> str:
+    """The CUDA of the warp program in a file, once the verifier and the abstract machine have found it right. Errors:
+    ProgramNotReadable, WarpTextSyntax, ForeignWarpProgram, WrongWarpProgram, UnknownProblem, those of `print_cuda`."""
+    from twill import exc
+    from twill.codegen.print.cuda.printer import print_cuda
+    from twill.codegen.verify.abstract_machine import verify
+    from twill.codegen.warp.parse import parse
+    from twill.codegen.warp.verifier import faults
+    from twill.kernel.specialization import problem_of
+
+    try:
+        program = parse(path.read_text(encoding="utf-8"), kernel.program)
+    except (OSError, UnicodeDecodeError) as error:
+        raise exc.ProgramNotReadable(str(path), error) from None
+    except exc.WarpTextSyntax as error:
+        error.file = str(path)
+        raise
+    if program.machine != machine.name:
+        raise exc.ForeignWarpProgram(program.machine, machine.name, file=str(path))
+    found = faults(program) or [wrong.describe() for wrong in verify(program, problem_of(kernel.specialization))]
+    if found:
+        raise exc.WrongWarpProgram(found, file=str(path))
+    return print_cuda(program, machine).text
 
 
 def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
@@ -140,7 +204,7 @@ def extracted_as(arguments: Namespace) -> Extracted:
         arguments.spec,
         tuple(arguments.sig),
         tuple(arguments.const),
-        Allowed(arguments.rewrite, conditional=not arguments.no_conditional_rescale),
+        Allowed(arguments.rewrite, conditional=not arguments.no_conditional_rescale and arguments.language == "cuda"),
         arguments.order,
         strict=arguments.strict_math,
         fp_fusion=not arguments.no_fp_fusion,

@@ -33,4 +33,6 @@ def must_be_apart(program: TileProgram) -> tuple[tuple[str, str], ...]:
 
 def _same_tile(store: Access, load: Access) -> bool:
     """Whether both are the same elements, if both arguments are the same memory."""
+    if store.indices or load.indices:
+        return False
     return (store.element, store.axes, store.constant) == (load.element, load.axes, load.constant)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from twill import exc
 from twill.tile.dead_code import reads
-from twill.tile.program import Loop, Op, TileProgram, walk
+from twill.tile.program import Loop, Op, TileProgram, Value, walk
+from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify
 
-PAGES = "indices made of the grid and loop counters; a kernel that looks addresses up stays with Triton"
+PAGES = "indices made of the grid, loop counters, and what is loaded from a tensor that the kernel does not write"
+COUNTERS = "a number that is computed, or loaded, from the loop counter alone in the iteration that needs it"
 COUNTS = "a trip count that is an argument or a constexpr"
-BLOCKS = "one tl.load of all of them before the loop, or of a tile of them for each iteration"
 
 
 def refuse_unemittable(program: TileProgram) -> None:
@@ -23,18 +24,32 @@ def refuse_unemittable(program: TileProgram) -> None:
     for item in program.body:
         if isinstance(item, Loop):
             _bounds(program, item, uniformity)
+            _carried(program, item, uniformity)
     for op in program.ops():
         if op.access is not None:
             _address(program, op, uniformity)
-    for loop in (item for item in program.body if isinstance(item, Loop)):
-        for op in walk(loop.body):
-            if op.kind == "tile_load" and not program.type_of(op.results[0]).shape:
-                _refuse(program, op.line, f"`{op.name or 'a scalar'}` is one number loaded in every iteration", BLOCKS)
+            _indices(program, op, uniformity)
 
 
 def _bounds(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
-    if any(value not in uniformity.uniform for value in (loop.lower, loop.upper, loop.step)):
+    bounds, scalars = (loop.lower, loop.upper, loop.step), Scalars(program, uniformity)
+    if any(value not in uniformity.uniform or scalars.reach(value) & uniformity.lookups for value in bounds):
         _refuse(program, loop.line, "the trip count of a loop depends on what is loaded from memory", COUNTS)
+
+
+def _carried(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
+    """A scalar that a loop carries is a counter: each warp group knows it from the iteration alone."""
+    scalars = Scalars(program, uniformity)
+    inside = {loop.induction, *(carry.argument for carry in loop.carried)}
+    inside |= {result for op in walk(loop.body) if op.access is not None for result in op.results}
+    for carry in (carry for carry in loop.carried if carry.argument in uniformity.uniform):
+        maker = uniformity.makers.get(carry.yielded)
+        added = [value for value in maker.operands if value != carry.argument] if maker is not None else []
+        counts = maker is not None and maker.kind in ("add", "sub") and len(added) == 1 == len(maker.operands) - 1
+        if not counts or scalars.reach(added[0]) & inside:
+            line = maker.line if maker is not None and maker.line else loop.line
+            name = f"`{carry.name}`" if carry.name else "a number"
+            _refuse(program, line, f"{name} changes from iteration to iteration by more than a fixed amount", COUNTERS)
 
 
 def _address(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
@@ -45,6 +60,33 @@ def _address(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
     base = op.access.base if op.access is not None else ""
     source = f"`{name}`, which is" if name else "what is"
     _refuse(program, op.line, f"the address of a tile of `{base}` depends on {source} loaded from memory", PAGES)
+
+
+def _indices(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
+    """The tiles of integers in an address are looked up, or made of the grid, loop counters and ranges."""
+    free = uniformity.uniform | uniformity.pure
+    for value in (op.operands[position] for position in op.index_operands):
+        if value in free:
+            continue
+        made = _first_data(program, value, uniformity)
+        base = op.access.base if op.access is not None else ""
+        name = f"`{made.name}` of line {made.line}" if made.name else f"line {made.line}"
+        what = f"the address of a tile of `{base}` is made of {name}, which is computed from data"
+        _refuse(program, op.line, what, PAGES)
+
+
+def _first_data(program: TileProgram, value: int, uniformity: Uniformity) -> Value:
+    """What a value is made of that is neither looked up nor index arithmetic: the first that has a name."""
+    free, pending, seen = uniformity.uniform | uniformity.pure, [value], {value}
+    found = program.values[value]
+    while pending:
+        one = pending.pop(0)
+        found = program.values[one] if not found.name else found
+        maker = uniformity.makers.get(one)
+        fresh = [o for o in (maker.operands if maker else ()) if o not in free and o not in seen]
+        seen.update(fresh)
+        pending.extend(fresh)
+    return found
 
 
 def _refuse(program: TileProgram, line: int, what: str, hint: str) -> None:

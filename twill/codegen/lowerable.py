@@ -17,6 +17,7 @@ from twill.graph.build import Wired
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
 
 ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles with; one
 
@@ -49,8 +50,6 @@ def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillErr
 
 def _in_program_order(wired: Wired, machine: Machine, blocks: int | None) -> Schedule | None:
     """One iteration at a time; None if that takes more than the machine has, which is for the solve to say."""
-    from twill.solve.pipeline import solve
-
     try:
         return solve(wired.graph, machine, SolveOptions(strategy="none", blocks=blocks, fuse=False))
     except exc.TwillError:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twill.exc.base import TwillError
+
+SHOWN = 4  # faults of a warp program that was given
 
 
 class OutputNotWritable(TwillError):
@@ -15,6 +19,39 @@ class NothingToEmit(TwillError):
     def __init__(self) -> None:
         hint = "--out DIR for the files, --ir or --dump-after PASS for the warp program, --execute to run the PTX"
         super().__init__("nothing was asked for", hint=hint)
+
+
+class PrintedFromIr(TwillError):
+    """`twill emit --from-ir` was asked for more than the CUDA of the warp program."""
+
+    def __init__(self) -> None:
+        hint = "--from-ir FILE alone, without --out, --as, --execute, --ir, --why and --dump-after"
+        super().__init__("of a warp program that is given, only the CUDA is printed", hint=hint)
+
+
+class ProgramNotReadable(TwillError):
+    """The file of `twill emit --from-ir` cannot be read, or is no text."""
+
+    def __init__(self, file: str, error: OSError | UnicodeDecodeError) -> None:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        super().__init__(f"cannot be read: {why}", file=file, hint="a file that `twill emit --ir` printed")
+
+
+class WrongWarpProgram(TwillError):
+    """The warp program of `twill emit --from-ir` is not well-formed, or does not compute what the kernel does. found:
+    what is wrong, by the verifier or the abstract machine; the first few are shown."""
+
+    def __init__(self, found: Sequence[str], *, file: str) -> None:
+        more = f"\n  and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        hint = "the program as `twill emit --ir` prints it, changed only where the kernel stays the same"
+        super().__init__("\n  ".join(("the warp program is wrong:", *found[:SHOWN])) + more, file=file, hint=hint)
+
+
+class ForeignWarpProgram(TwillError):
+    """The warp program of `twill emit --from-ir` is for another machine than the one that was named."""
+
+    def __init__(self, theirs: str, ours: str, *, file: str) -> None:
+        super().__init__(f"the warp program is for {theirs}, not {ours}", file=file, hint=f"--machine {theirs}")
 
 
 class MalformedResults(TwillError):

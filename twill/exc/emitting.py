@@ -177,3 +177,23 @@ class ExecutionDiffers(TwillError):
             file=file,
             hint="another schedule (--blocks, --pin); and please report it with the kernel file",
         )
+
+
+class NotInGluon(TwillError):
+    """The warp program needs what Gluon has no words for, or what its printer does not know."""
+
+
+class NoGluon(TwillError):
+    """The installed Triton has no Gluon, or one with names that are not known here."""
+
+    def __init__(self, version: str, oldest: str, name: str) -> None:
+        have = f"Triton {version}" if version else "no Triton"
+        hint = f"Triton {oldest} to 3.9 (pip install triton)"
+        super().__init__(f"{have} is installed, which has no `{name}`", hint=hint)
+
+
+class GluonRejected(TwillError):
+    """Triton refuses a module of Gluon."""
+
+    def __init__(self, version: str, why: str) -> None:
+        super().__init__(f"Triton {version} refuses the Gluon module: {why}", hint="report it with the module")

@@ -85,7 +85,12 @@ def _horizon(first: Access, second: Access, counter: LoopCounter) -> int:
 def meets(first: Access, second: Access, counter: LoopCounter | None, distance: int) -> bool:
     """Whether `second` may touch elements that `first` touched `distance` iterations before."""
     comparable = len(first.axes) == len(second.axes) and first.constant == second.constant
-    if not comparable or any(a.stride != b.stride for a, b in zip(first.axes, second.axes, strict=True)):
+    if (
+        first.indices
+        or second.indices
+        or not comparable
+        or any(a.stride != b.stride for a, b in zip(first.axes, second.axes, strict=True))
+    ):
         return True
     return not any(_apart(a, b, counter, distance) for a, b in zip(first.axes, second.axes, strict=True))
 

@@ -284,7 +284,8 @@ def _letters(step: Step) -> tuple[str, ...]:
     if step.op.kind == "dot":
         return ("a", "b", "c")[: len(step.operands)]
     if step.op.kind in ACCESS:
-        return ("data", "mask")[step.op.kind == "tile_load" :][: len(step.operands)]
+        indices = ("address",) * len(step.op.index_operands)
+        return ("data", *indices, "mask")[step.op.kind == "tile_load" :][: len(step.operands)]
     return tuple("in" for _ in step.operands)
 
 

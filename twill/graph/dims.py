@@ -109,7 +109,21 @@ class _Finder:
 
 
 def _nothing(step: Step, finder: _Finder) -> None:
-    """Accesses and sources relate no axes."""
+    """Sources relate no axes."""
+
+
+def _access(step: Step, finder: _Finder) -> None:
+    """The indices of an access, and its mask, run along the axes of its tile."""
+    tile = step.results[0] if step.op.kind == "tile_load" else step.operands[0]
+    access, mask = step.op.access, step.op.mask_operand
+    if access is None or tile == UNIFORM:
+        return
+    for position, index in zip(step.op.index_operands, access.indices, strict=True):
+        cell = step.operands[position]
+        for own, axis in enumerate(index.axes if cell != UNIFORM else ()):
+            finder.link((cell, own), (tile, axis))
+    if mask is not None:
+        finder.link_all(step.operands[mask], tile)
 
 
 def _same(step: Step, finder: _Finder) -> None:
@@ -219,6 +233,7 @@ RULES: dict[str, Callable[[Step, _Finder], None]] = {
     "transpose": _transpose,
     "slice": _slice, "join": _join, "splat": _nothing, "constant": _nothing, "range": _nothing,
     "reduce": _reduce, "scan": _scan, "dot": _dot,
+    "tile_load": _access, "tile_store": _access, "tile_reduce": _access,
 }  # fmt: skip
 
 LINEAR = frozenset({"cast", "neg", *VIEWS}) - {"slice", "join", "update"}

@@ -95,6 +95,8 @@ class NextInstance:
         kind, whole = step.op.kind, self.is_whole(step)
         if kind == "update" or not (step.index or is_free(step)):
             return own(cell)  # looked at where it is made
+        if step.op.access is not None:
+            return None if self.scalar in self.scalars.reach(self.flat.cells[cell].value) else own(cell)
         if kind == "constant":
             value = step.op.attribute("value")
             return Polynomial.constant_of(value) if whole and isinstance(value, int) else own(cell)

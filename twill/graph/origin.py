@@ -58,6 +58,7 @@ class _Judge:
         ]
         self.uniform = [step.op.access for step in flat.steps if step.op.access and _tile(step) < 0]
         self.adders = [step for step in flat.steps if step.op.kind == "tile_reduce"]
+        self.indices = [step.op.operands[n] for step in flat.steps for n in step.op.index_operands]
         self.makers = {result: step for step in flat.steps for result in step.results}
         bounds = [b for _, loop, _ in stretches(program) if loop for b in (loop.lower, loop.upper, loop.step)]
         self.bounds = frozenset[int]().union(*(self.scalars.reach(bound) for bound in bounds))
@@ -97,6 +98,8 @@ class _Judge:
             return False
         of_scalars = (p for access in self.uniform for p in _polynomials(access, (), wanted))
         if any(scalar in self.scalars.reach_of(p) for p in of_scalars):
+            return False
+        if any(scalar in self.scalars.reach(value) for value in self.indices):
             return False
         if any(scalar in reach for reach in self._tiles_without(wanted)):
             return False

@@ -35,6 +35,7 @@ def reads(op: Op) -> tuple[int, ...]:
 
 def _polynomials(access: Access) -> Iterable[Polynomial]:
     yield access.constant
+    yield from (index.scale for index in access.indices)
     for axis in access.axes:
         yield from (p for p in (axis.stride, axis.offset, axis.lower, axis.upper) if p is not None)
 
@@ -163,4 +164,5 @@ def _renumbered_access(access: Access, new: Mapping[int, int]) -> Access:
         )
         for axis in access.axes
     )
-    return replace(access, axes=axes, constant=renumbered(access.constant))
+    indices = tuple(replace(index, scale=renumbered(index.scale)) for index in access.indices)
+    return replace(access, axes=axes, constant=renumbered(access.constant), indices=indices)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twill.tile.program import Carry, Loop, Op, TileProgram, TileType
-from twill.tile.uniformity import Uniformity, stretches
+from twill.tile.uniformity import Uniformity, folded_operands, stretches
 from twill.tile.vocabulary import ELEMENTWISE
 
 SIGNED = frozenset({"add", "sub", "mul", "fma", "div", "max", "min", "compare", "exp", "exp2", "rsqrt", "sqrt", "sin"})
@@ -111,7 +111,11 @@ class _Flattener:
         memo: dict[int, int] = {}
         foldable = op.kind in ELEMENTWISE
         self.guarding = op.id in self.only_update
-        operands = tuple(self._use(o, memo if foldable else {}, not foldable) for o in op.operands)
+        folded = folded_operands(op, self.uniformity.home[op.id] % 2 == 1)
+        operands = tuple(
+            self._use(o, memo if foldable else {}, not foldable and position not in folded)
+            for position, o in enumerate(op.operands)
+        )
         results = tuple(self._share(result) for result in op.results)
         step = Step(op, operands, results, self.uniformity.home[op.id], False, guarded=self.guarding)
         if op.kind == "update":

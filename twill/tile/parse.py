@@ -26,13 +26,12 @@ NUMBER = re.compile(r"-?(?:inf|nan|\d+(?:\.\d*)?(?:e[+-]?\d+)?)(?![\w.])")
 
 def parse(text: str) -> TileProgram:
     """The program of a text. Raises TileTextSyntax."""
-    head, *others = [Line(number, one) for number, one in enumerate(text.split("\n"), 1) if one.strip()] or [
-        Line(1, "")
-    ]
+    written = [TileTextLine(number, one) for number, one in enumerate(text.split("\n"), 1) if one.strip()]
+    head, *others = written or [TileTextLine(1, "")]
     named = head.match(r"kernel (\S+) spec (\S+) file ([^\s,]+)", "`kernel NAME spec NAME file PATH`")
     strict, apart = bool(head.accept(", strict")), bool(head.accept(", no fp fusion"))
     head.finish()
-    reader = Reader(others)
+    reader = TileTextReader(others)
     while (line := reader.peek()) is not None and line.accept("argument "):
         reader.argument(line)
     body = tuple(reader.block(""))
@@ -47,7 +46,7 @@ def parse(text: str) -> TileProgram:
 
 
 @dataclass
-class Line:
+class TileTextLine:
     """A line, and how much of it was read. at: where reading goes on, from 0. line: of the kernel, 0 without one."""
 
     number: int
@@ -101,16 +100,16 @@ class Line:
 
 
 @dataclass
-class Reader:
+class TileTextReader:
     """Walks over the lines; `values` grows with what they define."""
 
-    lines: list[Line]
+    lines: list[TileTextLine]
     at: int = 0
     items: int = 0
     values: dict[int, Value] = field(default_factory=dict)
     arguments: list[Argument] = field(default_factory=list)
 
-    def peek(self) -> Line | None:
+    def peek(self) -> TileTextLine | None:
         """The next line."""
         return self.lines[self.at] if self.at < len(self.lines) else None
 
@@ -121,7 +120,7 @@ class Reader:
 
     # -- values -------------------------------------------------------------------------------
 
-    def new(self, line: Line) -> tuple[int, str]:
+    def new(self, line: TileTextLine) -> tuple[int, str]:
         """A value that is defined here: its number and name. Raises TileTextSyntax."""
         at = line.at
         found = line.match(REF, "a value such as `%3` or `%3:name`")
@@ -136,7 +135,7 @@ class Reader:
         self.values[number] = Value(number, kind, name, line)
         return number
 
-    def ref(self, line: Line) -> int:
+    def ref(self, line: TileTextLine) -> int:
         """A value that was defined before. Raises TileTextSyntax."""
         at = line.at
         number = int(line.match(REF, "a value such as `%3` or `%3:name`")[1])
@@ -145,7 +144,7 @@ class Reader:
             line.fail("a value that is defined above")
         return number
 
-    def argument(self, line: Line) -> None:
+    def argument(self, line: TileTextLine) -> None:
         """`argument %3 N_CTX: i32, multiple of 16`. Raises TileTextSyntax."""
         number = int(line.match(r"%(\d+) ", "a value such as `%3`")[1])
         name = line.match(NAME, "a name")[0]
@@ -170,7 +169,7 @@ class Reader:
             self.at += 1
             yield self.loop(line, indent) if line.accept("for ") else self.op(line)
 
-    def loop(self, line: Line, indent: str) -> Loop:
+    def loop(self, line: TileTextLine, indent: str) -> Loop:
         """`for %3:i in range(%2, %1:n, %2)` and what is indented below it. Raises TileTextSyntax."""
         number, induction = self.item(), self.new(line)
         line.expect(" in range(")
@@ -194,12 +193,12 @@ class Reader:
             self.at += 1
         return Loop(number, induction[0], lower, upper, step, tuple(carried), body, line.line)
 
-    def next_ref(self, line: Line) -> int:
+    def next_ref(self, line: TileTextLine) -> int:
         """A value behind a comma. Raises TileTextSyntax."""
         line.expect(", ")
         return self.ref(line)
 
-    def carries(self, loop: Line, indent: str) -> Iterator[tuple[int, int]]:
+    def carries(self, loop: TileTextLine, indent: str) -> Iterator[tuple[int, int]]:
         """`carry %4:acc from %2: 4x2 f32`: the initial value and the loop's own. Raises TileTextSyntax."""
         while (line := self.peek()) is not None and line.indent == len(indent) and line.accept("carry "):
             argument = self.new(line)
@@ -210,7 +209,7 @@ class Reader:
             line.finish()
             self.at += 1
 
-    def op(self, line: Line) -> Op:
+    def op(self, line: TileTextLine) -> Op:
         """`%6 = add %4:acc %5:x signed=1: 4x2 f32`. Raises TileTextSyntax."""
         made = []
         if line.text.startswith("%", line.at):
@@ -237,7 +236,7 @@ class Reader:
 
     # -- accesses -----------------------------------------------------------------------------
 
-    def access(self, line: Line) -> Access:
+    def access(self, line: TileTextLine) -> Access:
         """`out + 7 [4 from 4*%3:i by %1:n in ..%1:n, 2 from 0 by 1] pad 0.0 plain (why)`. Raises TileTextSyntax."""
         at = line.at
         base = line.match(NAME, "the name of an argument")[0]
@@ -260,7 +259,7 @@ class Reader:
             base, element.rpartition(":")[2], tuple(axes), constant, pad, transport, reason[1] if reason else ""
         )
 
-    def axis(self, line: Line) -> Axis:
+    def axis(self, line: TileTextLine) -> Axis:
         """`4 from 4*%3:i by %1:n in ..%1:n`. Raises TileTextSyntax."""
         extent = int(line.match(r"\d+", "the extent of an axis")[0])
         line.expect(" from ")
@@ -275,7 +274,7 @@ class Reader:
             upper = None if line.at >= len(line.text) or line.text[line.at] in ",]" else self.polynomial(line)
         return Axis(extent, stride, offset, lower, upper)
 
-    def polynomial(self, line: Line) -> Polynomial:
+    def polynomial(self, line: TileTextLine) -> Polynomial:
         """`64*%3:i + %1:n - 1`. Raises TileTextSyntax."""
         negative = line.accept("-")
         total = -self.term(line) if negative else self.term(line)
@@ -283,7 +282,7 @@ class Reader:
             total += self.term(line) * (1 if sign[1] == "+" else -1)
         return total
 
-    def term(self, line: Line) -> Polynomial:
+    def term(self, line: TileTextLine) -> Polynomial:
         """A product of numbers and values. Raises TileTextSyntax."""
         made = Polynomial.constant_of(1)
         while True:

@@ -7,8 +7,9 @@ Grammar::
     Loop        ::= induction lower upper step Carry* Item*        (a counted loop)
     Carry       ::= init argument yielded result                   (a loop-carried value)
     Op          ::= kind operand* result* attribute* access? line name
-    Access      ::= base Axis* pad transport                       (an affine tile access)
+    Access      ::= base Axis* Index* pad transport                (a tile access)
     Axis        ::= extent stride offset lower upper               (one axis of the tile)
+    Index       ::= axes scale                                     (a computed or loaded part of the address)
 
 Values are numbered (SSA); scalars are tiles of shape (). Operation kinds are a closed
 vocabulary, `twill.tile.vocabulary`. The program is complete: running its operations in order
@@ -64,11 +65,24 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Index:
+    """A tile of integers that is part of an address: `scale` elements times the integer. The tile is an operand of the
+    access; its axis a is axis `axes[a]` of the access, and it is the same along the others.
+
+    Rows that a tile of row numbers picks: axes (0,), scale the distance between rows.
+    """
+
+    axes: tuple[int, ...]
+    scale: Polynomial
+
+
+@dataclass(frozen=True)
 class Access:
     """A tile of a tensor in global memory. base: the argument's name (a pointer or descriptor).
 
     Axes are in the order of the tile's shape. Element (i, j, ...) is at
-    base + constant + Σ stride·(offset + i). pad: what masked elements read as.
+    base + constant + Σ stride·(offset + i) + Σ scale·index[i, j, ...]. pad: what masked elements read as. indices: one
+    for each operand of the operation behind the tile that it stores, before the mask; () if the address is affine.
     transport: "tma" if strides, alignment and bounds allow a tensor map, "copy" if 16-byte
     asynchronous copies do, "plain" otherwise, with the reason it is not "tma".
     """
@@ -80,6 +94,7 @@ class Access:
     pad: float
     transport: str
     transport_reason: str
+    indices: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +113,18 @@ class Op:
     def attribute(self, name: str) -> int | float | str | tuple[int, ...]:
         """The attribute `name`; KeyError if the operation has none."""
         return dict(self.attributes)[name]
+
+    @property
+    def index_operands(self) -> tuple[int, ...]:
+        """The positions of the operands that are indices of the access, in their order."""
+        first = 0 if self.kind == "tile_load" else 1
+        return tuple(range(first, first + len(self.access.indices))) if self.access is not None else ()
+
+    @property
+    def mask_operand(self) -> int | None:
+        """The position of the operand that is the mask of the access; None if it has none."""
+        behind = (0 if self.kind == "tile_load" else 1) + (len(self.access.indices) if self.access is not None else 0)
+        return behind if self.access is not None and behind < len(self.operands) else None
 
 
 @dataclass(frozen=True)

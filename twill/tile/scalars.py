@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill.tile.affine import Polynomial
+from twill.tile.dead_code import reads
 from twill.tile.fold import fold
 from twill.tile.program import Loop, TileProgram
 from twill.tile.trip import Trip
@@ -36,7 +37,7 @@ class Scalars:
         if carry is not None:
             return carry.init, carry.yielded
         op = self.uniformity.makers.get(value)
-        return op.operands if op else ()
+        return reads(op) if op else ()
 
     def reach_of(self, polynomial: Polynomial) -> frozenset[int]:
         """Every value that a polynomial over scalars depends on."""

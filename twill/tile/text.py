@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twill.tile.program import Access, Argument, Axis, Loop, Op, TileProgram, TileType
+from twill.tile.program import Access, Argument, Axis, Index, Loop, Op, TileProgram, TileType
 
 
 def program_text(program: TileProgram) -> str:
@@ -61,7 +61,12 @@ class _Printer:
         axes = ", ".join(self.axis(axis) for axis in access.axes)
         start = f" + {access.constant.text(names)}" if access.constant.terms else ""
         reason = f" ({access.transport_reason})" if access.transport_reason else ""
-        return f"{access.base}{start} [{axes}] pad {access.pad} {access.transport}{reason}"
+        picked = "".join(f" + {self.index(index)}" for index in access.indices)
+        return f"{access.base}{start} [{axes}]{picked} pad {access.pad} {access.transport}{reason}"
+
+    def index(self, index: Index) -> str:
+        names = {value.id: self.ref(value.id) for value in self.program.values}
+        return f"index along {', '.join(map(str, index.axes))} by {index.scale.text(names)}"
 
     def axis(self, axis: Axis) -> str:
         names = {value.id: self.ref(value.id) for value in self.program.values}

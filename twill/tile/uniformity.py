@@ -1,7 +1,9 @@
 """Which values of a tile program cost nothing, which are index arithmetic, and where each is made.
 
-- *uniform*: a scalar computed from arguments, grid indices, induction variables and constants.
-- *pure*: a tile computed from uniform scalars, ranges and constants alone, so that every place
+- *lookup*: a load from a tensor that the kernel does not write, of one number, or of a tile of integers that an address
+  or the mask of a load is made of. Whoever needs it loads it for itself.
+- *uniform*: a scalar computed from arguments, grid indices, induction variables, constants and lookups.
+- *pure*: a tile computed from uniform scalars, ranges, constants and lookups alone, so that every place
   that uses it can compute its own copy. A carried tile is pure if each iteration adds a
   loop-invariant pure tile to it (`offs_n += BLOCK_N`).
 - *index*: a pure integer tile all of whose tile operands are index tiles: masks and offsets. It
@@ -16,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
-from twill.tile.program import Carry, Loop, Op, TileProgram
+from twill.tile.dead_code import reads
+from twill.tile.program import Carry, Loop, Op, TileProgram, walk
 from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REDUCE, SCAN, SOURCES, VIEWS
 
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE})
@@ -27,7 +30,8 @@ KNOWN_KINDS = MOVABLE_KINDS | frozenset(ACCESS)
 @dataclass(frozen=True)
 class Uniformity:
     """What `classify` found. makers: the operation that makes a value, if one does. carries: the
-    carried value that a block argument or loop result belongs to. home: stretch by operation id.
+    carried value that a block argument or loop result belongs to. home: stretch by operation id. lookups: the values
+    that lookups load.
     """
 
     uniform: frozenset[int]
@@ -36,6 +40,7 @@ class Uniformity:
     makers: dict[int, Op]
     carries: dict[int, Carry]
     home: dict[int, int]
+    lookups: frozenset[int] = frozenset()
 
 
 def stretches(program: TileProgram) -> Iterator[tuple[int, Loop | None, tuple[Op, ...]]]:
@@ -65,6 +70,7 @@ def classify(program: TileProgram) -> Uniformity:
     makers: dict[int, Op] = {}
     carries: dict[int, Carry] = {}
     home: dict[int, int] = {}
+    looked = lookups(program)
     born: dict[int, int] = {argument.value: 0 for argument in program.arguments}
     for number, loop, ops in stretches(program):
         if loop is not None:
@@ -73,15 +79,15 @@ def classify(program: TileProgram) -> Uniformity:
             for carry in loop.carried:
                 carries[carry.argument] = carries[carry.result] = carry
                 born[carry.argument], born[carry.result] = number, number + 1
-            uniform |= _uniform_arguments(program, loop, ops, uniform)
-            pure |= _progressions(program, loop, ops, uniform, pure)
+            uniform |= _uniform_arguments(program, loop, ops, uniform, looked)
+            pure |= _progressions(program, loop, ops, uniform, pure, looked)
         for op in ops:
             if op.kind not in KNOWN_KINDS:
                 raise UnsupportedOperation(f"{op.kind} has no tile access", file=program.file, line=op.line)
             home[op.id] = _home(op, number, loop, born)
             for result in op.results:
                 makers[result], born[result] = op, home[op.id]
-            _grow(program, op, uniform, pure)
+            _grow(program, op, uniform, pure, looked)
         if loop is not None:
             for carry in loop.carried:
                 if carry.argument in uniform:
@@ -89,7 +95,8 @@ def classify(program: TileProgram) -> Uniformity:
                 if carry.argument in pure:
                     pure.add(carry.result)
     index = _index(program, pure, makers, carries, uniform)
-    return Uniformity(frozenset(uniform), frozenset(pure), index, makers, carries, home)
+    found = frozenset(looked & (uniform | pure))
+    return Uniformity(frozenset(uniform), frozenset(pure), index, makers, carries, home, found)
 
 
 def _home(op: Op, number: int, loop: Loop | None, born: dict[int, int]) -> int:
@@ -98,29 +105,66 @@ def _home(op: Op, number: int, loop: Loop | None, born: dict[int, int]) -> int:
     return number - 1
 
 
-def _grow(program: TileProgram, op: Op, uniform: set[int], pure: set[int]) -> None:
+def lookups(program: TileProgram) -> frozenset[int]:
+    """What is loaded by lookups, as long as their own addresses are made of lookups and what is known anyway."""
+    written = {op.access.base for op in program.ops() if op.access is not None and op.kind != "tile_load"}
+    in_loops = {op.id for item in program.body if isinstance(item, Loop) for op in walk(item.body)}
+    wanted: set[int] = set()
+    found: set[int] = set()
+    for op in reversed(list(program.ops())):
+        load = op.kind == "tile_load" and op.access is not None and op.access.base not in written
+        if load and not program.type_of(op.results[0]).shape:
+            found.update(op.results)
+        if load and wanted.intersection(op.results) and program.type_of(op.results[0]).element.startswith("i"):
+            found.update(op.results)
+        if op.kind in PURE_KINDS and wanted.intersection(op.results):
+            wanted.update(op.operands)
+        if op.access is not None:
+            wanted.update(op.operands[position] for position in folded_operands(op, op.id in in_loops))
+    return frozenset(found)
+
+
+def folded_operands(op: Op, in_loop: bool) -> tuple[int, ...]:
+    """The positions of the operands that an access computes for itself: its indices, and with them, or in a loop for a
+    load, its mask."""
+    masked = op.mask_operand is not None and (op.index_operands or (in_loop and op.kind == "tile_load"))
+    return (*op.index_operands, *([op.mask_operand] if masked and op.mask_operand is not None else []))
+
+
+def _grow(program: TileProgram, op: Op, uniform: set[int], pure: set[int], looked: frozenset[int]) -> None:
     """Adds the results of an operation to the sets that its operands put them in."""
-    if op.kind not in PURE_KINDS or any(o not in uniform and o not in pure for o in op.operands):
+    if op.kind not in PURE_KINDS and not looked.intersection(op.results):
+        return
+    if any(o not in uniform and o not in pure for o in reads(op)):
         return
     for result in op.results:
         scalar = not program.type_of(result).shape and not any(o in pure for o in op.operands)
         (uniform if scalar else pure).add(result)
 
 
-def _uniform_arguments(program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int]) -> set[int]:
+def _uniform_arguments(
+    program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], looked: frozenset[int]
+) -> set[int]:
     """Carried scalars that start uniform and stay so: assumed of all, then withdrawn as refuted."""
     assumed = [c for c in loop.carried if c.init in uniform and not program.type_of(c.argument).shape]
     while True:
         known = uniform | {carry.argument for carry in assumed}
         for op in ops:
-            _grow(program, op, known, set())
+            _grow(program, op, known, set(), looked)
         retained = [carry for carry in assumed if carry.yielded in known]
         if len(retained) == len(assumed):
             return {carry.argument for carry in retained}
         assumed = retained
 
 
-def _progressions(program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], pure: set[int]) -> set[int]:
+def _progressions(
+    program: TileProgram,
+    loop: Loop,
+    ops: tuple[Op, ...],
+    uniform: set[int],
+    pure: set[int],
+    looked: frozenset[int],
+) -> set[int]:
     """Arguments of carried integer tiles to which each iteration adds the same pure tile."""
     fixed = set(pure)
     made: dict[int, Op] = {}
@@ -130,7 +174,7 @@ def _progressions(program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform
         if varying.intersection(op.operands):
             varying.update(op.results)
         else:
-            _grow(program, op, set(uniform), fixed)
+            _grow(program, op, set(uniform), fixed, looked)
     return {
         carry.argument
         for carry in loop.carried

@@ -13,7 +13,7 @@ from tests.tile_programs import Programs
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.tiles import TileLayouts
-from twill.codegen.lower.transfers import Part, Transfers, largest_part, rows_of
+from twill.codegen.lower.transfers import Part, Span, Transfers, largest_part
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
@@ -238,10 +238,11 @@ def test_a_bounded_axis_of_one_element_stays() -> None:
     assert window.axes[0].upper == Number(5)
 
 
-def test_some_rows_of_a_window() -> None:
+def test_some_rows_of_an_access() -> None:
     transfers, part = made((128, 64))
-    window = transfers.window(part, OUTSIDE)
-    np.testing.assert_array_equal(addresses(transfers, rows_of(window, 32, 16)), addresses(transfers, window)[32:48])
+    some = transfers.window_of(part.access, [Span(32, 16), Span(0, 64)], OUTSIDE)
+    whole = addresses(transfers, transfers.window(part, OUTSIDE))
+    np.testing.assert_array_equal(addresses(transfers, some), whole[32:48])
 
 
 @pytest.mark.parametrize(("extent", "most", "part"), [(128, 256, 128), (512, 256, 256), (384, 256, 192), (7, 3, 1)])

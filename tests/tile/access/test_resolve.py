@@ -137,31 +137,53 @@ def resolved_source(kernel_file: Callable[..., str], body: str, *sig: str) -> Ti
 
 
 GATHER = "i = tl.arange(0, 64)\nrow = tl.load(IDX + i)\nx = tl.load(X + row)\ntl.store(Y + i, x)"
+ROW_GATHER = (
+    "i = tl.arange(0, 64)\nj = tl.arange(0, 32)\nrow = tl.load(IDX + i)\n"
+    "x = tl.load(X + row[:, None] * S + j[None, :] + 5)\ntl.store(Y + i[:, None] * 32 + j[None, :], x)"
+)
 WRAPPED = "i = tl.arange(0, 64)\noffs = (tl.program_id(0) * 64 + i) % N\nx = tl.load(X + offs)\ntl.store(Y + i, x)"
+SCATTER = "i = tl.arange(0, 64)\nrow = tl.load(IDX + i)\nx = tl.load(X + i)\ntl.store(Y + row * 2 + 1, x, mask=row < N)"
+HALVED = "i = tl.arange(0, 64)\nx = tl.load(X + i // 3 * 4 + i)\ntl.store(Y + i, x)"
+PRODUCT = "i = tl.arange(0, 64)\nx = tl.load(X + i * i)\ntl.store(Y + i, x)"
 IRREGULAR = (
     "i = tl.arange(0, 64)\np = X + i\nfor k in range(0, N):\n    x = tl.load(p)\n    tl.store(Y + i, x)\n    p += k"
 )
-PRODUCT = "i = tl.arange(0, 64)\nx = tl.load(X + i * i)\ntl.store(Y + i, x)"
 
 
 @pytest.mark.parametrize(
-    ("body", "line", "says", "instead"),
+    ("body", "said"),
     [
-        (GATHER, 7, "the address of `x` is not affine: `row` (line 6) is loaded from memory (a gather)", "contiguous"),
-        (WRAPPED, 7, "the address of `x` is not affine: `offs` (line 6) wraps around with %", "mask=offs < size"),
-        (IRREGULAR, 8, "the address of `x` is not affine: `p` (line 6) changes by another amount", "loop variable"),
-        (PRODUCT, 6, "the address of `x` is not affine: `x` is a product of two index tiles", "scalar stride"),
+        (GATHER, ("tile_load", "X", ["64 0 0"], "0", [((0,), "1")], False)),
+        (ROW_GATHER, ("tile_load", "X", ["64 0 0", "32 1 5"], "0", [((0,), "S")], False)),
+        (WRAPPED, ("tile_load", "X", ["64 0 0"], "0", [((0,), "1")], False)),
+        (HALVED, ("tile_load", "X", ["64 1 0"], "0", [((0,), "4")], False)),
+        (PRODUCT, ("tile_load", "X", ["64 0 0"], "0", [((0,), "1")], False)),
+        (SCATTER, ("tile_store", "Y", ["64 0 0"], "1", [((0,), "2")], True)),
     ],
 )
-def test_what_is_not_affine_is_refused_with_line_reason_and_remedy(
-    kernel_file: Callable[..., str], body: str, line: int, says: str, instead: str
+def test_what_is_not_affine_in_an_address_is_an_index_of_the_access(
+    kernel_file: Callable[..., str], body: str, said: tuple[object, ...]
+) -> None:
+    program = resolved_source(kernel_file, body)
+    names = {argument.value: argument.name for argument in program.arguments}
+    (op,) = [op for op in program.ops() if op.index_operands]
+    assert op.access is not None and op.access.transport == "plain"
+    axes = [f"{a.extent} {a.stride.text(names)} {a.offset.text(names)}" for a in op.access.axes]
+    indices = [(index.axes, index.scale.text(names)) for index in op.access.indices]
+    constant = op.access.constant.text(names)
+    assert (op.kind, op.access.base, axes, constant, indices, op.mask_operand is not None) == said
+    assert all(program.type_of(op.operands[n]).shape == (64,) for n in op.index_operands)
+
+
+def test_an_address_that_changes_by_another_amount_in_every_iteration_is_refused(
+    kernel_file: Callable[..., str],
 ) -> None:
     with pytest.raises(AddressNotAffine) as error:
-        resolved_source(kernel_file, body)
-    assert error.value.line == line
+        resolved_source(kernel_file, IRREGULAR)
+    assert error.value.line == 8
     assert error.value.file.endswith("kernel.py")
-    assert says in error.value.message
-    assert instead in error.value.hint
+    assert "the address of `x` is not affine: `p` (line 6) changes by another amount" in error.value.message
+    assert "loop variable" in error.value.hint
 
 
 def test_reading_what_an_atomic_addition_returns_is_refused(kernel_file: Callable[..., str]) -> None:

@@ -53,6 +53,8 @@ def tile_reuse(plan: LoweringPlan, by_place: Iterable[Ring], task: Task, ring: R
     if access is None or task.region not in plan.loops or plan.is_written(task.node.tensor or ""):
         return None
     loop = loop_of(plan, task.region)
+    if any(plan.wired.scalars.reach(value) & plan.wired.uniformity.lookups for value in symbols(access)):
+        return None
     begins = [value for bounds in loops(plan, task.region) for value in (bounds[0], bounds[2])]
     if any(on_grid(plan, value) for value in begins):
         return None

@@ -39,6 +39,13 @@ class Events:
 
     def issue(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
         """Everything that a task does when it is issued."""
+        made: list[Stmt] = []
+        with self.tools.scalars.event(made):
+            made += self.issued(plan, task, number, at)
+        return made
+
+    def issued(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
+        """As `issue`, without what it looks up."""
         key = ("issue", number)
         made: list[Stmt] = []
         uses = plan.uses.get(key, {})
@@ -72,7 +79,8 @@ class Events:
         """What follows the wait for an MMA: its result is amended, its operands' slots go back, its result goes to
         other groups."""
         made: list[Stmt] = []
-        self.scope(plan, ("retire", number), task, at, made).predicated_update(task.steps[-1])
+        with self.tools.scalars.event(made):
+            self.scope(plan, ("retire", number), task, at, made).predicated_update(task.steps[-1])
         if ("retire", number) in plan.landings:
             made.append(Copy(*plan.landings["retire", number]))
         for use in plan.uses.get(("retire", number), {}).values():

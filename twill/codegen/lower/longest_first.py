@@ -19,7 +19,7 @@ from math import prod
 from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import InlinedScalars
-from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, add, multiply, subtract
+from twill.codegen.warp.expression import Apply, Expr, Lookup, Number, NumPrograms, ProgramId, add, multiply, subtract
 from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
 
@@ -117,6 +117,8 @@ def _growth_of_term(term: Expr, axis: int) -> int | None:
                 return None
             known = set(ways) - {0}
             return known.pop() if len(known) == 1 else None
+        case Lookup():
+            return None
         case _:
             return 0
 

@@ -14,6 +14,7 @@ from twill import exc
 from twill.codegen.lower.conversions import converted, fits, operand_layout, reduced_layout
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.flushes import Flush, flush
+from twill.codegen.lower.indices import IndexTiles, padding, places_of
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
@@ -39,6 +40,7 @@ from twill.codegen.warp.program import (
     Reg,
     SlotRef,
     Stmt,
+    Window,
 )
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELEMENTWISE, NATURAL
@@ -197,6 +199,9 @@ class LoweringScope:
     def load(self, number: int, step: Step) -> None:
         """A tile that every thread loads its own elements of."""
         assert step.op.access is not None
+        if step.op.access.indices:
+            self.gather(number, step)
+            return
         cell = step.results[0]
         window = self.tools.transfers.window(Part(step.op.access, cell, self.block), self.at)
         guarded = bool(step.operands) and step.operands[0] == UNIFORM
@@ -208,6 +213,26 @@ class LoweringScope:
             condition = self.scalars.value(step.op.operands[0], self.at)
             loaded = If(condition, (loaded,), (nothing,), line=step.op.line)
         self.made.append(loaded)
+
+    def gather(self, number: int, step: Step) -> None:
+        """A tile whose elements have addresses of their own."""
+        access, result = step.op.access, self.result(number)
+        assert access is not None
+        made: list[Stmt] = []
+        part = Part(access, step.results[0], self.block)
+        window, condition = self.picked(step, part, self.registers.fragment(result).layout, made)
+        loaded: Stmt = LoadGlobal(window, result, line=step.op.line)
+        if condition is not None:
+            loaded = If(condition, (loaded,), (Fill(result, padding(access)),), line=step.op.line)
+        self.made += [*made, loaded]
+
+    def picked(self, step: Step, part: Part, layout: Layout, made: list[Stmt]) -> tuple[Window, Expr | None]:
+        """The window of an access with its indices and its mask, and the scalar that says whether any of it is touched.
+        layout: of the tile in registers. made: gets the statements in front of the access."""
+        spans = self.tools.transfers.spans(part)
+        places = places_of(span.extent for span in spans)
+        tiles = IndexTiles(self, layout, [span for span in spans if span.extent > 1], made)
+        return tiles.window(step, self.tools.transfers.window_of(part.access, spans, self.at), places)
 
     # -- operands -----------------------------------------------------------------------------
 
@@ -343,6 +368,12 @@ class LoweringScope:
             self.made.append(Range(made, int(str(step.op.attribute("start"))) + before, line=step.op.line))
         elif step.op.kind in ELEMENTWISE:
             self.compute(step, made)
+        elif step.op.access is not None:
+            spans = self.tools.transfers.spans(Part(step.op.access, cell, self.block))
+            tiles = IndexTiles(
+                self, self.registers.fragment(made).layout, [s for s in spans if s.extent > 1], self.made
+            )
+            tiles.look_up(step, made, places_of(span.extent for span in spans))
         else:
             self.refuse(step, f"`{step.op.kind}` is not emitted", "elementwise operations on ranges")
         return made
@@ -370,6 +401,11 @@ class LoweringScope:
     def refuse(self, step: Step, what: str, hint: str) -> None:
         """Raises UnsupportedInKernel at a step's line."""
         raise exc.UnsupportedInKernel(what, file=self.plan.wired.program.file, line=step.op.line, hint=hint)
+
+
+def nowhere(source: Source) -> int:
+    """Of a place in which no value of another task is at hand."""
+    raise KeyError(source)
 
 
 def outside(tools: Tools, block: int, made: list[Stmt]) -> LoweringScope:

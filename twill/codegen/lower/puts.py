@@ -6,21 +6,22 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from math import prod
 
-from twill import exc
 from twill.codegen.lower.cross_loop_reuse import position, streams
 from twill.codegen.lower.cross_tile_reuse import reuse_conditions, tile_reuse
+from twill.codegen.lower.indices import IndexTiles, padding, places_of
 from twill.codegen.lower.multicast import CTAS
-from twill.codegen.lower.operations import Tools
+from twill.codegen.lower.operations import LoweringScope, Tools, nowhere
 from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.scalars import Iteration
 from twill.codegen.lower.task import Task
-from twill.codegen.lower.transfers import Part, largest_part, rows_of
+from twill.codegen.lower.transfers import Part, largest_part
 from twill.codegen.warp.expression import Expr, Local
 from twill.codegen.warp.layout import runs
 from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Expect,
+    Fill,
     If,
     Let,
     LoadGlobal,
@@ -40,7 +41,7 @@ class Puts:
     """Fills the rings whose producer is the group of `tools`."""
 
     def __init__(self, tools: Tools) -> None:
-        self.plan, self.registers = tools.plan, tools.registers
+        self.tools, self.plan, self.registers = tools, tools.plan, tools.registers
         self.transfers, self.cursors, self.sharing = tools.transfers, tools.cursors, tools.rings.sharing
         self.rings = tools.rings.by_place
         self.lets: list[Stmt] = []  # whether neighbouring CTAs want the same tiles, whether tiles are there already
@@ -102,24 +103,42 @@ class Puts:
     def by_threads(self, part: Part, ring: Ring, cursor: int, step: Step, at: Iteration) -> Iterator[Stmt]:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
         rows at a time."""
-        if step.operands:
-            error = exc.UnsupportedInKernel if ring.multiplied else exc.UnsupportedBySchedule
-            raise error(
-                "a load whose mask is more than bounds on its indices feeds a ring",
-                file=self.plan.wired.program.file, line=step.op.line, hint="mask by comparing indices with bounds",
-            )  # fmt: skip
-        window, shape = self.transfers.window(part, at), ring.buffer.shape
+        shape = ring.buffer.shape
         each = largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
         piece = (each, *shape[1:])
         fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
         for first in range(0, shape[0], each):
             rows = (first, first + each) if each < shape[0] else None
-            yield LoadGlobal(rows_of(window, first, each), fragment, line=step.op.line)
+            yield from self.rows_by_threads(part, fragment, (first, each), step, at)
             yield StoreShared(fragment, SlotRef(ring.buffer.id, cursor, rows), line=step.op.line)
         if ring.multiplied:
             yield ProxyFence()
         yield Publish(cursor)
         yield Advance(cursor)
+
+    def rows_by_threads(
+        self, part: Part, fragment: int, rows: tuple[int, int], step: Step, at: Iteration
+    ) -> Iterator[Stmt]:
+        """Some rows of a tile into registers. rows: the first, and how many."""
+        spans = self.transfers.spans(part)
+        places = places_of(span.extent for span in spans)
+        cut = [
+            replace(span, first=span.first + rows[0], extent=rows[1]) if place == 0 else span
+            for span, place in zip(spans, places, strict=True)
+        ]
+        made: list[Stmt] = []
+        scope = LoweringScope(self.tools, at, part.block, nowhere, lambda source: None)
+        tiles = IndexTiles(
+            scope,
+            self.registers.fragment(fragment).layout,
+            [span for span, place in zip(cut, places, strict=True) if place >= 0],
+            made,
+        )
+        window, condition = tiles.window(step, self.transfers.window_of(part.access, cut, at), places)
+        loaded: Stmt = LoadGlobal(window, fragment, line=step.op.line)
+        if condition is not None:
+            loaded = If(condition, (loaded,), (Fill(fragment, padding(part.access)),), line=step.op.line)
+        yield from (*made, loaded)
 
     def from_registers(self, task: Task, ring: Ring) -> list[Stmt]:
         """A computed tile into the next slot."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, count
 
@@ -10,6 +12,7 @@ from twill.codegen.warp.expression import (
     Apply,
     Expr,
     Local,
+    Lookup,
     Number,
     NumPrograms,
     ProgramId,
@@ -18,10 +21,10 @@ from twill.codegen.warp.expression import (
     multiply,
     subtract,
 )
-from twill.codegen.warp.program import Let
+from twill.codegen.warp.program import Let, Stmt
 from twill.graph.build import Wired
 from twill.tile.affine import Polynomial
-from twill.tile.program import Carry, Loop, Op
+from twill.tile.program import Access, Carry, Loop, Op, walk
 
 
 @dataclass(frozen=True)
@@ -46,16 +49,34 @@ OUTSIDE = Iteration()
 
 @dataclass
 class ScalarTable:
-    """The scalars of one warp group: those that no loop changes are defined once (`lets`)."""
+    """The scalars of one warp group: those that no loop changes are defined once (`lets`). looked_up: numbers that the
+    event at hand looks up in its iteration, by value and where it stands."""
 
     wired: Wired
     lets: dict[int, Let] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)  # names in use in the group
+    looked_up: dict[tuple[int, str, int], Let] | None = None
 
     def __post_init__(self) -> None:
         self.program = self.wired.program
         self.arguments = {a.value: a for a in self.program.arguments}
         self.inductions = {item.induction: item for item in self.program.body if isinstance(item, Loop)}
+        self.in_loops = {
+            result
+            for item in self.program.body
+            if isinstance(item, Loop)
+            for op in walk(item.body)
+            for result in op.results
+            if op.access is not None
+        }
+
+    @contextmanager
+    def event(self, made: list[Stmt]) -> Iterator[None]:
+        """What is appended to `made` inside is one event: it looks up each number once, in front of all else."""
+        self.looked_up, first = {}, len(made)
+        yield
+        made[first:first] = self.looked_up.values()
+        self.looked_up = None
 
     def value(self, value: int, at: Iteration) -> Expr:
         """A uniform scalar as an expression. Raises UnsupportedInKernel for carried scalars that are no counters."""
@@ -107,12 +128,31 @@ class ScalarTable:
 
     def apply(self, op: Op, value: int, at: Iteration) -> Expr:
         """The operation on its operands."""
+        if op.access is not None:
+            return self.lookup(op, op.access, value, at)
         operands = tuple(self.value(operand, at) for operand in op.operands)
         return Apply(op.kind, operands, self.program.type_of(value).element, op.attributes)
 
+    def lookup(self, op: Op, access: Access, value: int, at: Iteration) -> Expr:
+        """A number from a tensor that the kernel does not write; in an event, by name."""
+        known = None if self.looked_up is None else self.looked_up.get((value, at.step, at.stage))
+        if known is not None:
+            return Local(known.name, access.element)
+        index = self.polynomial(access.constant, at, wide=True)
+        for axis in access.axes:
+            place = multiply(self.polynomial(axis.stride, at, wide=True), self.polynomial(axis.offset, at, wide=True))
+            index = add(index, place)
+        mask = None if op.mask_operand is None else self.value(op.operands[op.mask_operand], at)
+        made = Lookup(access.base, index, access.element, mask, access.pad)
+        if self.looked_up is None or at.loop is None:
+            return made
+        named = Let(self.fresh(op.name.split(".")[0] or "looked"), made, line=op.line)
+        self.looked_up[value, at.step, at.stage] = named
+        return Local(named.name, access.element)
+
     def varies(self, value: int, loop: Loop) -> bool:
-        """Whether a scalar depends on a loop's iteration."""
-        inside = {loop.induction, *(c.argument for c in loop.carried)}
+        """Whether a scalar depends on a loop's iteration, or is looked up in the loop."""
+        inside = {loop.induction, *(c.argument for c in loop.carried), *self.in_loops}
         return bool(self.wired.scalars.reach(value) & inside)
 
     def counter(self, loop: Loop, at: Iteration) -> Expr:

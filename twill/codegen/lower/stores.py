@@ -53,6 +53,9 @@ class Stores:
             return
         cell = step.operands[0] if step.operands[0] != UNIFORM else -1
         part = Part(step.op.access, cell, task.block)
+        if step.op.access.indices:
+            scope.made += self.scatter(step, part, operand, combine, scope)
+            return
         window = self.tools.transfers.window(part, scope.at)
         mask, condition = self.mask(step, scope, layout)
         if mask is not None and not isinstance(operand, Reg) and cell >= 0:
@@ -61,6 +64,18 @@ class Stores:
         if condition is not None:
             stored = If(condition, (stored,), line=step.op.line)
         scope.made.append(stored)
+
+    def scatter(self, step: Step, part: Part, operand: Operand, combine: str, scope: LoweringScope) -> tuple[Stmt, ...]:
+        """A tile whose elements have addresses of their own."""
+        made: list[Stmt] = []
+        whole = isinstance(operand, Reg) and not operand.axes
+        tile = operand.fragment if isinstance(operand, Reg) and whole else scope.fragment(part.cell)
+        layout = scope.registers.fragment(tile).layout
+        window, condition = scope.picked(step, part, layout, made)
+        stored: Stmt = StoreGlobal(window, Reg(tile), None, combine, line=step.op.line)
+        if condition is not None:
+            stored = If(condition, (stored,), line=step.op.line)
+        return (*made, stored)
 
     def mask(self, step: Step, scope: LoweringScope, layout: Layout | None = None) -> tuple[int | None, Expr | None]:
         """The elements to store, in the layout of what is stored, and whether any are, if one scalar says so for all of

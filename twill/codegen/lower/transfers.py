@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, prod
@@ -24,6 +24,14 @@ class Part:
     access: Access
     cell: int
     block: int
+
+
+@dataclass(frozen=True)
+class Span:
+    """Part of an axis: `extent` elements from the `first` on."""
+
+    first: int
+    extent: int
 
 
 @dataclass(frozen=True)
@@ -132,8 +140,9 @@ class Transfers:
 
     def is_fixed(self, symbol: int) -> bool:
         """Whether a scalar is made of arguments alone."""
+        found = self.tiles.wired.uniformity
         return not self.tiles.wired.scalars.varies_with_grid(symbol) and not any(
-            v in self.scalars.inductions or v in self.tiles.wired.uniformity.carries
+            v in self.scalars.inductions or v in found.carries or v in found.lookups
             for v in self.tiles.wired.scalars.reach(symbol)
         )
 
@@ -156,25 +165,26 @@ class Transfers:
 
     def window(self, part: Part, at: Iteration) -> Window:
         """The part as a window; axes of extent 1 go into the constant."""
-        constant = self.scalars.polynomial(part.access.constant, at, wide=True)
+        return self.window_of(part.access, self.spans(part), at)
+
+    def spans(self, part: Part) -> list[Span]:
+        """What the part is of each axis of the access."""
+        return [Span(before, extent) for _, extent, before in self.axes(part)]
+
+    def window_of(self, access: Access, spans: Sequence[Span], at: Iteration) -> Window:
+        """Spans of the axes of an access as a window, without its indices and its mask."""
+        constant = self.scalars.polynomial(access.constant, at, wide=True)
         axes = []
-        for axis, extent, before in self.axes(part):
+        for axis, span in zip(access.axes, spans, strict=True):
             stride = self.scalars.polynomial(axis.stride, at, wide=True)
-            offset = add(self.scalars.polynomial(axis.offset, at), Number(before))
-            if extent == 1 and axis.lower is None and axis.upper is None:
+            offset = add(self.scalars.polynomial(axis.offset, at), Number(span.first))
+            if span.extent == 1 and axis.lower is None and axis.upper is None:
                 wide = self.scalars.polynomial(axis.offset, at, wide=True)
-                constant = add(constant, multiply(stride, add(wide, Number(before, "i64"))))
+                constant = add(constant, multiply(stride, add(wide, Number(span.first, "i64"))))
                 continue
             bounds = [None if p is None else self.scalars.polynomial(p, at) for p in (axis.lower, axis.upper)]
-            axes.append(WindowAxis(extent, stride, offset, bounds[0], bounds[1]))
-        return Window(part.access.base, part.access.element, tuple(axes), constant, part.access.pad)
-
-
-def rows_of(window: Window, first: int, count: int) -> Window:
-    """Some rows of a window: `count` along its first axis, from the `first` on."""
-    axis = window.axes[0]
-    cut = replace(axis, extent=count, offset=add(axis.offset, Number(first)))
-    return replace(window, axes=(cut, *window.axes[1:]))
+            axes.append(WindowAxis(span.extent, stride, offset, bounds[0], bounds[1]))
+        return Window(access.base, access.element, tuple(axes), constant, access.pad)
 
 
 def largest_part(extent: int, most: int) -> int:

@@ -9,7 +9,7 @@ with a function `run(program, choices)`; `Choices` says what lowering decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from twill.codegen.passes import (
@@ -72,14 +72,21 @@ PIPELINE = (
 )  # fmt: skip
 
 
-def run_passes(program: WarpProgram, choices: Choices, watch: Watcher = lambda name, made: None) -> WarpProgram:
+def run_passes(
+    program: WarpProgram,
+    choices: Choices,
+    watch: Watcher = lambda name, made: None,
+    without: Collection[str] = (),
+) -> WarpProgram:
     """The program behind the last pass, well-formed behind each. watch: gets the name of each pass and the program
-    behind it.
+    behind it. without: names of passes that are left out, for a printer that has no words for what they make.
 
     Raises SharedMemoryFull, UnsupportedInKernel, IllFormedWarpProgram.
     """
     refuse_ill_formed(program, LOWERING)
     for step in PIPELINE:
+        if step.name in without:
+            continue
         program = step.run(program, choices)
         refuse_ill_formed(program, f"the pass {step.name}")
         watch(step.name, program)

@@ -9,6 +9,7 @@ Grammar::
            | Cta of                       (which CTA this is; of the tile scheduler alone, as all of element u32)
            | Element fragment             (a fragment of layout Uniform: one scalar, in every thread)
            | Apply kind Expr* attribute*  (a scalar operation of `twill.tile.vocabulary`)
+           | Lookup argument Expr Expr?   (an element of a tensor that the kernel does not write)
            | PerGroup number*             (a literal of each warp group of a section, see
            `twill.codegen.print.sections`;
                                            in no warp program)
@@ -90,6 +91,18 @@ class Apply:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """The element at `index` (in elements, i64) of the tensor `argument`, which the kernel does not write; `pad`, and
+    nothing is touched, where `condition` does not hold (None: it always does)."""
+
+    argument: str
+    index: Expr
+    element: str
+    condition: Expr | None = None
+    pad: float = 0.0
+
+
+@dataclass(frozen=True)
 class PerGroup:
     """A literal that differs between the warp groups that are printed as one: one number for each of them."""
 
@@ -97,7 +110,7 @@ class PerGroup:
     element: str = "i32"
 
 
-Expr = Number | Symbol | ProgramId | NumPrograms | Local | Cta | Element | Apply | PerGroup
+Expr = Number | Symbol | ProgramId | NumPrograms | Local | Cta | Element | Apply | Lookup | PerGroup
 
 
 def is_unsigned(expr: Expr) -> bool:

@@ -19,6 +19,9 @@
   for each column) is taken away; equal in all threads that share the row or column. Either a round of runs is whole
   rows (thread t then has columns t * run % C ... and one row a round), or a row is whole rounds (thread t then has
   `run` columns of each round, and every row).
+- AlongBlocked(parent, axis): the vector left of a Blocked matrix when an axis is taken away, in the threads that hold
+  the matrix: of its axis 1 (a value for each row) register c is that of the row in which run c lies, of its axis 0 (a
+  value for each column) register i is that of the column of the matrix's register i. What an address is made of.
 - Uniform: one element, in every thread.
 """
 
@@ -60,6 +63,14 @@ class Blocked:
 
 
 @dataclass(frozen=True)
+class AlongBlocked:
+    """The vector left of `parent`, a matrix, when `axis` is taken away: axis 1 leaves rows, axis 0 columns."""
+
+    parent: Blocked
+    axis: int
+
+
+@dataclass(frozen=True)
 class Slice:
     """The vector left of `parent`, a matrix of which `has_slices` holds, when `axis` is taken away."""
 
@@ -87,7 +98,7 @@ class Uniform:
     """One element (shape ()), in every thread."""
 
 
-Layout = Accumulator | Along | Blocked | Slice | Uniform
+Layout = Accumulator | Along | Blocked | AlongBlocked | Slice | Uniform
 
 
 def has_slices(layout: Layout) -> bool:
@@ -132,7 +143,7 @@ def shape_of(layout: Layout) -> tuple[int, ...]:
             return (parent.rows,) if axis == 1 else (parent.columns,)
         case Blocked(shape):
             return shape
-        case Slice(parent, axis):
+        case Slice(parent, axis) | AlongBlocked(parent, axis):
             return (parent.shape[1 - axis],)
         case Uniform():
             return ()
@@ -153,6 +164,8 @@ def elements_of(layout: Layout) -> int:
             return parent.shape[0] if layout.is_long else -(-math.prod(parent.shape) // layout.step)
         case Slice(parent):
             return parent.shape[1] // THREADS if layout.is_long else parent.run
+        case AlongBlocked(parent, axis):
+            return elements_of(parent) // (parent.run if axis == 1 else 1)
         case Uniform():
             return 1
 
@@ -168,5 +181,7 @@ def text(layout: Layout) -> str:
             return f"blocked {run}"
         case Slice(_, axis):
             return "blocked rows" if axis == 1 else "blocked columns"
+        case AlongBlocked(_, axis):
+            return "rows of blocked" if axis == 1 else "columns of blocked"
         case Uniform():
             return "uniform"

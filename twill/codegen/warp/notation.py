@@ -11,7 +11,7 @@ from typing import Any
 
 from twill.codegen.warp import layout
 from twill.codegen.warp.expression import Element, Expr, Number
-from twill.codegen.warp.resources import Reg, SlotRef, Window, WindowAxis
+from twill.codegen.warp.resources import Reg, SlotRef, Window, WindowAxis, WindowIndex
 from twill.codegen.warp.scalars import (
     ScalarNames,
     read_attribute,
@@ -103,7 +103,10 @@ def _write_window(window: Window, names: ScalarNames) -> str:
     """`f32 out + 5 [128 from row by stride in 0..M, ...] pad 0.0`."""
     start = f" + {write_expr(window.constant, names)}" if window.constant != Number(0) else ""
     axes = ", ".join(_axis(axis, names) for axis in window.axes)
-    return f"{quoted(window.element)} {quoted(window.argument)}{start} [{axes}] pad {write_value(window.pad)}"
+    picked = ", ".join(f"{_write_operand(i.tile, names)} by {write_expr(i.scale, names)}" for i in window.indices)
+    where = ", ".join(_write_operand(tile, names) for tile in window.where)
+    more = (f" at {picked}" if picked else "") + (f" if {where}" if where else "")
+    return f"{quoted(window.element)} {quoted(window.argument)}{start} [{axes}]{more} pad {write_value(window.pad)}"
 
 
 def _axis(axis: WindowAxis, names: ScalarNames) -> str:
@@ -117,8 +120,23 @@ def _read_window(r: Reader, names: ScalarNames) -> Window:
     constant = read_expr(r, names) if r.accept("+") else Number(0)
     r.expect("[")
     axes = read_list(r, lambda r: _read_axis(r, names), "]")
+    indices = _several(Kind(lambda v, n: "", _read_index)).read(r, names) if r.accept("at") else ()
+    where = _several(Kind(_write_operand, _read_reg)).read(r, names) if r.accept("if") else ()
     r.expect("pad")
-    return Window(argument, element, tuple(axes), constant, read_number(r))
+    return Window(argument, element, tuple(axes), constant, read_number(r), indices, where)
+
+
+def _read_reg(r: Reader, names: ScalarNames) -> Reg:
+    operand = _read_operand(r, names)
+    if not isinstance(operand, Reg):
+        r.fail("a tile in registers")
+    return operand
+
+
+def _read_index(r: Reader, names: ScalarNames) -> WindowIndex:
+    tile = _read_reg(r, names)
+    r.expect("by")
+    return WindowIndex(tile, read_expr(r, names))
 
 
 def _read_axis(r: Reader, names: ScalarNames) -> WindowAxis:
@@ -159,6 +177,8 @@ def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
             return f"blocked {_by(shape)} by {run}"
         case layout.Slice(parent):
             return f"{layout.text(made)} of {_by(parent.shape)} by {parent.run}"
+        case layout.AlongBlocked(layout.Blocked(shape, run)):
+            return f"{layout.text(made)} {_by(shape)} by {run}"
     return layout.text(made)
 
 
@@ -169,9 +189,7 @@ def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
         sliced = 1 if r.accept("rows") else 0 if r.accept("columns") else None
         if sliced is not None:
             r.expect("of")
-        shape = _read_shape(r)
-        r.expect("by")
-        blocked = layout.Blocked(shape, read_int(r))
+        blocked = _read_blocked(r)
         return blocked if sliced is None else layout.Slice(blocked, sliced)
     if r.accept("accumulator"):
         return _read_accumulator(r)
@@ -182,7 +200,15 @@ def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
     if not axis and not r.accept("columns"):
         r.fail("a layout (accumulator, rows, parts of rows, columns, blocked, uniform)")
     r.expect("of")
+    if r.accept("blocked"):
+        return layout.AlongBlocked(_read_blocked(r), axis)
     return layout.Along(_read_accumulator(r), axis, parts)
+
+
+def _read_blocked(r: Reader) -> layout.Blocked:
+    shape = _read_shape(r)
+    r.expect("by")
+    return layout.Blocked(shape, read_int(r))
 
 
 def _read_accumulator(r: Reader) -> layout.Accumulator:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
-from twill.codegen.warp.expression import Symbol
+from twill.codegen.warp.expression import Lookup, Symbol
 from twill.codegen.warp.program import WarpProgram, Window
 from twill.tile.program import TileProgram
 
@@ -37,7 +37,7 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     for node in nodes((program.setup, program.once, *blocks)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
-        elif isinstance(node, Window):
+        elif isinstance(node, Window | Lookup):
             windows[node.argument] = node.element
     return (
         *(PrintedParameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),

@@ -82,6 +82,7 @@ from twill.codegen.warp.resources import (
     TensorMapSpec,
     Window,
     WindowAxis,
+    WindowIndex,
 )
 from twill.codegen.warp.scheduling import (
     INSTANCE,
@@ -153,7 +154,7 @@ __all__ = [
     "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range",
     "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef",
     "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE",
-    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "walk", "with_blocks",
+    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 

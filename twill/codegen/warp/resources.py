@@ -83,6 +83,22 @@ class SlotRef:
     columns: tuple[int, int] | None = None
 
 
+# ---------------------------------------------------------------- operands
+@dataclass(frozen=True)
+class Reg:
+    """A fragment as an operand, spread along the axes that it lacks.
+
+    axes: for each axis of the result, the axis of the fragment, or -1 along which it repeats. (): as it is,
+    or a Uniform.
+    """
+
+    fragment: int
+    axes: tuple[int, ...] = ()
+
+
+Operand = Reg | Expr
+
+
 # ---------------------------------------------------------------- global memory
 @dataclass(frozen=True)
 class TensorMapSpec:
@@ -119,14 +135,28 @@ class WindowAxis:
 
 
 @dataclass(frozen=True)
+class WindowIndex:
+    """A tile of integers, spread to the tile in registers that is moved, that is part of its address: `scale` elements
+    (i64) times the integer."""
+
+    tile: Reg
+    scale: Expr
+
+
+@dataclass(frozen=True)
 class Window:
-    """A tile of global memory, element by element: argument + constant + Σ stride·(offset + i)."""
+    """A tile of global memory, element by element: argument + constant + Σ stride·(offset + i) + Σ scale·index.
+
+    where: tiles of i1, spread likewise; what one of them leaves out is masked.
+    """
 
     argument: str
     element: str
     axes: tuple[WindowAxis, ...]
     constant: Expr
     pad: float
+    indices: tuple[WindowIndex, ...] = ()
+    where: tuple[Reg, ...] = ()
 
 
 # ---------------------------------------------------------------- warp groups
@@ -147,18 +177,3 @@ class Cursor:
     id: int
     name: str
     aref: int
-
-
-@dataclass(frozen=True)
-class Reg:
-    """A fragment as an operand, spread along the axes that it lacks.
-
-    axes: for each axis of the result, the axis of the fragment, or -1 along which it repeats. (): as it is,
-    or a Uniform.
-    """
-
-    fragment: int
-    axes: tuple[int, ...] = ()
-
-
-Operand = Reg | Expr

@@ -8,6 +8,7 @@ Expressions::
     Expr  ::= number | "$" argument | local | "%" fragment | program_id "(" axis ")" | num_programs "(" axis ")"
             | cta "(" ")" | ctas "(" ")" | rank "(" ")"
             | "(" Expr sign Expr ")" | "(" Expr ")" | kind "(" (Expr | attribute "=" value)* ")"
+            | lookup "(" argument "," Expr ("," Expr)? "," pad "=" number ")"
     any of them with (":" element)? behind it
 
 The element is written where it is not the usual one: i32 of integers, f32 of other numbers, that of the argument or
@@ -33,6 +34,7 @@ from twill.codegen.warp.expression import (
     Element,
     Expr,
     Local,
+    Lookup,
     Number,
     NumPrograms,
     ProgramId,
@@ -220,6 +222,11 @@ def _bare(expr: Expr, names: ScalarNames) -> str:
             if sign and len(written) == 2:
                 return f"({written[0]} {sign} {written[1]})"
             return f"{kind}({', '.join((*written, *(f'{name}={write_value(value)}' for name, value in attributes)))})"
+        case Lookup(argument, index, _, condition, pad):
+            when = [write_expr(condition, names)] if condition is not None else []
+            return (
+                f"lookup({', '.join((quoted(argument), write_expr(index, names), *when, f'pad={write_value(pad)}'))})"
+            )
     raise TypeError(f"{expr} is in no warp program")
 
 
@@ -256,7 +263,7 @@ def _read_bare(r: Reader, names: ScalarNames) -> Expr:
         return _GRID[kind](axis, "")
     if kind in _CTA and r.accept(")"):
         return Cta(kind, "")
-    return _read_call(kind, r, names)
+    return _read_lookup(r, names) if kind == "lookup" else _read_call(kind, r, names)
 
 
 def _read_symbol(r: Reader, names: ScalarNames) -> Expr:
@@ -281,6 +288,22 @@ def _read_binary(r: Reader, names: ScalarNames) -> Expr:
     r.expect(")")
     kind, attributes = (_UNSIGNED if names.counts else _SIGNED)[sign]
     return Apply(kind, (left, right), "", attributes)
+
+
+def _read_lookup(r: Reader, names: ScalarNames) -> Expr:
+    argument = read_word(r)
+    r.expect(",")
+    index = read_expr(r, names)
+    r.expect(",")
+    condition = None
+    if not (r.peek().text == "pad" and r.peek(1).text == "="):
+        condition = read_expr(r, names)
+        r.expect(",")
+    r.expect("pad")
+    r.expect("=")
+    pad = read_number(r)
+    r.expect(")")
+    return Lookup(argument, index, "", condition, pad)
 
 
 def _read_call(kind: str, r: Reader, names: ScalarNames) -> Expr:

@@ -18,19 +18,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from twill.tile.access.value import ONE, ZERO, AffineTile, DescriptorWindow, Mask
+from twill.tile.access.value import ONE, ZERO, AffineTile, DescriptorWindow, IndexTerm, Mask
 from twill.tile.affine import Monomial, Polynomial, rank
 from twill.tile.program import Axis
 
 
 @dataclass(frozen=True)
 class Address:
-    """Axes in the order of the tile's shape. complete: the bounds say all that the mask says."""
+    """Axes in the order of the tile's shape. complete: the bounds say all that the mask says. terms: what is added to
+    it that is not affine."""
 
     base: str
     axes: tuple[Axis, ...]
     constant: Polynomial
     complete: bool
+    terms: tuple[IndexTerm, ...] = ()
 
 
 def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], bool]) -> Address:
@@ -54,7 +56,7 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
                 None if upper is None else offset + upper,
             )
         )
-    return Address(tile.base, tuple(axes), constant, complete)
+    return Address(tile.base, tuple(axes), constant, complete, tile.terms)
 
 
 def address_of_block(window: DescriptorWindow, block: tuple[int, ...], index: tuple[Polynomial, ...]) -> Address:

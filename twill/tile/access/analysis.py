@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.tile.access.loop import analyse_loop
-from twill.tile.access.rules import SymbolicStep, not_affine, symbolic
+from twill.tile.access.rules import SymbolicStep, not_affine, symbolic, term
 from twill.tile.access.scalar import Fact, SymbolicScalars
 from twill.tile.access.value import ZERO, AffineTile, DescriptorWindow, NotAffine, Symbolic, scalar
 from twill.tile.affine import Polynomial
@@ -46,12 +46,14 @@ def item_ids(items: tuple[Op | Loop, ...]) -> Iterator[int]:
 
 class Analysis:
     """forms: the symbolic form by value id (tiles of floats have none). scalars: what is known of
-    symbols. before, start: by loop id, scalar operations that `analyse_loop` adds to the program
+    symbols. computed: tiles of integers that are no affine ones within bounds, though they could be taken so. before,
+    start: by loop id, scalar operations that `analyse_loop` adds to the program
     before the loop and at the start of its body.
     """
 
-    def __init__(self, program: TileProgram) -> None:
+    def __init__(self, program: TileProgram, computed: frozenset[int] = frozenset()) -> None:
         self.program = program
+        self.computed = computed
         self.numbering = Numbering(program)
         self.scalars = SymbolicScalars()
         self.forms: dict[int, Symbolic] = {}
@@ -96,6 +98,8 @@ class Analysis:
         result = self.type_of(op.results[0])
         if not result.shape and not result.element.startswith(("ptr:", "desc:")):
             self.forms[op.results[0]] = scalar(self._scalar(op, result))
+        elif op.results[0] in self.computed:
+            self.forms[op.results[0]] = term(op, result.shape)
         elif op.kind == "make_descriptor":
             self.forms[op.results[0]] = self._descriptor(op)
         elif result.element.startswith(("i", "ptr:")):

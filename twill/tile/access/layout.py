@@ -22,7 +22,12 @@ class MemoryLayout:
 
     def in_memory(self, address: Address) -> Address:
         """The address with the axes that memory has, in its order."""
-        return replace(address, axes=tuple(address.axes[self.stored[position]] for position in self.order))
+        places = [self.stored[position] for position in self.order]
+        terms = tuple(
+            replace(term, axes=tuple(-1 if axis < 0 else places.index(axis) for axis in term.axes))
+            for term in address.terms
+        )
+        return replace(address, axes=tuple(address.axes[place] for place in places), terms=terms)
 
     @property
     def squeezed(self) -> tuple[int, ...]:
@@ -72,9 +77,10 @@ def layout_of(address: Address, *, load: bool) -> MemoryLayout:
         every = tuple(range(len(shape)))
         return MemoryLayout(shape, every, every)
     retained = []
+    picked = {axis for term in address.terms for axis in term.axes}
     for number, axis in enumerate(address.axes):
         bounded = axis.lower is not None or axis.upper is not None
-        if axis.extent > 1 and (axis.stride or bounded or not load):
+        if axis.extent > 1 and (axis.stride or bounded or number in picked or not load):
             retained.append(number)
     inner = [position for position, number in enumerate(retained) if address.axes[number].stride == ONE]
     last = inner if len(inner) == 1 else []

@@ -85,12 +85,14 @@ def stand_in(trial: Analysis, carry: Carry, symbol: int) -> AffineTile:
     assert isinstance(init, AffineTile)
     fresh = [trial.scalars.declare(symbol - 1 - part) for part in range(len(init.parts))]
     steps = tuple(f if extent > 1 else ZERO for f, extent in zip(fresh[1:], init.shape, strict=True))
-    return AffineTile(init.shape, fresh[0], steps, init.base, init.within)
+    return AffineTile(init.shape, fresh[0], steps, init.base, init.within, init.terms)
 
 
 def increment(yielded: Symbolic | None, argument: AffineTile) -> Increment | None:
     """What the yielded form has more than the argument's."""
-    if not isinstance(yielded, AffineTile) or (yielded.base, yielded.within) != (argument.base, argument.within):
+    if not isinstance(yielded, AffineTile):
+        return None
+    if (yielded.base, yielded.within, yielded.terms) != (argument.base, argument.within, argument.terms):
         return None
     return tuple(new - old for new, old in zip(yielded.parts, argument.parts, strict=True))
 
@@ -125,7 +127,7 @@ def advance(
     init, added = analysis.forms.get(carry.init), increments.get(carry.argument)
     if added and isinstance(init, AffineTile):
         parts = [old + times(new) for old, new in zip(init.parts, added, strict=True)]
-        analysis.forms[value] = AffineTile(init.shape, parts[0], tuple(parts[1:]), init.base, init.within)
+        analysis.forms[value] = AffineTile(init.shape, parts[0], tuple(parts[1:]), init.base, init.within, init.terms)
         return
     form = opaque(analysis, carry, value)
     if form:

@@ -26,12 +26,11 @@ from twill.tile.access.analysis import PURE, Analysis
 from twill.tile.access.garbage import GarbageAnalysis, GarbageNeeded, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import MemoryLayout, layout_of
-from twill.tile.access.rules import not_affine
 from twill.tile.access.transport import Movement, choose
 from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, DescriptorWindow, IndexBound, Mask, NotAffine
 from twill.tile.dead_code import compact
 from twill.tile.nests import flatten_nests, nowhere_unless
-from twill.tile.program import Access, Loop, Op, TileProgram, TileType, loops_of
+from twill.tile.program import Access, Index, Loop, Op, TileProgram, TileType, loops_of
 
 POINTER_KINDS = {"load": "tile_load", "store": "tile_store", "atomic_add": "tile_reduce"}
 DESCRIPTOR_KINDS = {
@@ -44,10 +43,62 @@ def resolve_accesses(program: TileProgram) -> TileProgram:
 
     A loop in a loop is one loop then (`twill.tile.nests`), and `original` has them both."""
     program = hoist_scalars(program)
-    rewriter = _Rewriter(Analysis(program).run())
-    rewriter.refuse_garbage()
+    rewriter = _Rewriter(bounded_where_it_may_be(program))
     body = tuple(rewriter.block(program.body))
     return flatten_nests(compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values))))
+
+
+def bounded_where_it_may_be(program: TileProgram) -> Analysis:
+    """The analysis in which an index that wraps around, or is clipped, is affine within bounds where no result depends
+    on what lies beyond them, and is computed element by element where one does."""
+    computed = frozenset[int]()
+    while True:
+        analysis = Analysis(program, computed).run()
+        found = next(iter(needed_beyond_bounds(analysis)), None)
+        if found is None:
+            return analysis
+        computed |= {first_bounded(analysis, found).results[0]}
+
+
+def needed_beyond_bounds(analysis: Analysis) -> Iterator[int]:
+    """Addresses that are affine within bounds only, and needed beyond them: by a result, or by a store that is not
+    masked so."""
+    try:
+        GarbageAnalysis(analysis).block(analysis.program.body)
+    except GarbageNeeded as needed:
+        yield needed.load.operands[0]
+    for op in analysis.program.ops():
+        tile = analysis.forms.get(op.operands[0]) if op.kind in ("store", "atomic_add") else None
+        if isinstance(tile, AffineTile):
+            masks = unguarded(op)[0][2:3]
+            mask = mask_form(analysis, masks[0]) if masks else EVERYWHERE
+            if not all(implied(bound, mask.bounds) for bound in tile.within):
+                yield op.operands[0]
+
+
+def first_bounded(analysis: Analysis, address: int) -> Op:
+    """Where a tile of addresses stops being affine: the operation that bounded it first."""
+    made = [op for op in analysis.program.ops() if op.results]
+    reached = {address}
+    for op in reversed(made):
+        if reached.intersection(op.results):
+            reached.update(op.operands)
+    return next(op for op in made if op.results[0] in reached and bounds_more(analysis, op))
+
+
+def bounds_more(analysis: Analysis, op: Op) -> bool:
+    """Whether the result is affine within closer bounds than the operands."""
+    forms = [analysis.forms.get(value) for value in (*op.results, *op.operands)]
+    made, *read = [form.within if isinstance(form, AffineTile) else frozenset() for form in forms]
+    return len(made) > len(frozenset[IndexBound]().union(*read))
+
+
+def mask_form(analysis: Analysis, value: int) -> Mask:
+    """The symbolic form of a mask."""
+    form = analysis.forms.get(value)
+    if isinstance(form, AffineTile):  # a scalar condition
+        return EVERYWHERE if form.origin.is_constant and form.origin else UNKNOWN_MASK
+    return form if isinstance(form, Mask) else UNKNOWN_MASK
 
 
 def unguarded(op: Op) -> tuple[tuple[int, ...], int | None]:
@@ -69,29 +120,6 @@ class _Rewriter:
         self.arguments = {argument.name: argument for argument in self.program.arguments}
         self.names = {value.id: value.name or f"[line {value.line}]" for value in analysis.numbering.values}
         self.names |= {argument.value: argument.name for argument in self.program.arguments}
-
-    def refuse_garbage(self) -> None:
-        """Raises AddressNotAffine where a result depends on what an index wraps around to, or is clipped to."""
-        try:
-            GarbageAnalysis(self.analysis).block(self.program.body)
-        except GarbageNeeded as needed:
-            raise self.not_affine(needed.load, self.where_bounded(needed.load.operands[0]), needed.reader) from None
-
-    def where_bounded(self, value: int) -> NotAffine:
-        """Where a tile of addresses stops being affine: the operation that bounded it first."""
-        made = [op for op in self.program.ops() if op.results]
-        reached = {value}
-        for op in reversed(made):
-            if reached.intersection(op.results):
-                reached.update(op.operands)
-        bounding = (op for op in made if op.results[0] in reached and self.bounds_more(op))
-        return next(map(not_affine, bounding))
-
-    def bounds_more(self, op: Op) -> bool:
-        """Whether the result is affine within closer bounds than the operands."""
-        forms = [self.analysis.forms.get(value) for value in (*op.results, *op.operands)]
-        made, *read = [form.within if isinstance(form, AffineTile) else frozenset() for form in forms]
-        return len(made) > len(frozenset[IndexBound]().union(*read))
 
     def block(self, items: tuple[Op | Loop, ...]) -> Iterator[Op | Loop]:
         for item in items:
@@ -119,27 +147,60 @@ class _Rewriter:
         other: tuple[int, ...] = ()
         if kind == "tile_load":
             values, masks, other = (), operands[1:2], operands[2:3]
-        mask = self.mask(masks[0]) if masks else EVERYWHERE
-        if kind != "tile_load" and not all(implied(bound, mask.bounds) for bound in tile.within):
-            raise self.not_affine(op, self.where_bounded(op.operands[0]))
+        mask = mask_form(self.analysis, masks[0]) if masks else EVERYWHERE
         mask = replace(mask, bounds=tuple(dict.fromkeys((*mask.bounds, *sorted(tile.within, key=repr)))))
-        address = address_of_tile(tile, mask, self.analysis.scalars.fixed)
+        fixed = self.analysis.scalars.fixed
+        address = address_of_tile(tile, mask, fixed)
         layout = layout_of(address, load=kind == "tile_load")
         pad = self.constant(other[0]) if other else 0.0
         access = self.access(op, kind, layout.in_memory(address), 0.0 if pad is None else pad, promised=False)
+        picked, indices = self.picked(op, address)
+        yield from picked
         masks = () if address.complete else masks
+        if masks and address.terms and address_of_tile(tile, replace(mask, complete=True), fixed).complete:
+            conjunctions: list[Op] = []
+            masks = self.unbounded(op, masks[0], conjunctions)
+            yield from conjunctions
         if guard is not None:
             made, access, masks = self.under_guard(op, kind, access, masks, guard)
             yield from made
         if kind != "tile_load":
-            yield from self.give(op, kind, access, values[0], masks, layout)
+            yield from self.give(op, kind, access, values[0], (*indices, *masks), layout)
         elif pad is None:
             loaded = self.analysis.numbering.value(self.program.type_of(op.results[0]), op)
-            yield from self.take(op, access, masks, layout, loaded)
+            yield from self.take(op, access, (*indices, *masks), layout, loaded)
             chosen = (op.operands[1], loaded, other[0])
             yield self.analysis.numbering.op("select", chosen, op.results[0], op)
         else:
-            yield from self.take(op, access, masks, layout, op.results[0])
+            yield from self.take(op, access, (*indices, *masks), layout, op.results[0])
+
+    def unbounded(self, op: Op, mask: int, made: list[Op]) -> tuple[int, ...]:
+        """What is left of a mask without the sides of conjunctions that are bounds and nothing else: it may be the same
+        along an axis then. made: gets the operations that make it."""
+        maker = self.makers.get(mask)
+        if mask_form(self.analysis, mask).complete:
+            return ()
+        if maker is None or maker.kind != "and":
+            return (mask,)
+        sides = [left for operand in maker.operands for left in self.unbounded(op, operand, made)]
+        if len(sides) < 2 or tuple(sides) == maker.operands:
+            return (mask,) if len(sides) == 2 else tuple(sides)
+        both = self.analysis.numbering.value(self.program.type_of(mask), op)
+        made.append(self.analysis.numbering.op("and", tuple(sides), both, op))
+        return (both,)
+
+    def picked(self, op: Op, address: Address) -> tuple[list[Op], tuple[int, ...]]:
+        """The tiles of integers in an address, without axes of extent 1, and the operations that make them so."""
+        numbering = self.analysis.numbering
+        made, values = [], []
+        for term in address.terms:
+            kind = self.analysis.type_of(term.value)
+            value, shape = term.value, tuple(extent for extent in kind.shape if extent > 1)
+            if shape != kind.shape:
+                value = numbering.value(TileType(shape, kind.element), op)
+                made.append(numbering.op("reshape", (term.value,), value, op))
+            values.append(value)
+        return made, tuple(values)
 
     def descriptor(self, op: Op) -> Iterator[Op]:
         """A load, store or reduction of a descriptor's block."""
@@ -232,26 +293,26 @@ class _Rewriter:
         ]
         return made, nowhere_unless(access, self.analysis.scalars.declare(holds))
 
-    def take(self, op: Op, access: Access, masks: tuple[int, ...], layout: MemoryLayout, result: int) -> Iterator[Op]:
+    def take(self, op: Op, access: Access, more: tuple[int, ...], layout: MemoryLayout, result: int) -> Iterator[Op]:
         """A load as memory has the tile, then views to `result`, the tile as the kernel sees it."""
         numbering, element = self.analysis.numbering, self.analysis.type_of(result).element
         views = layout.views_after_load()
         shapes = [layout.memory, *(shape for _, _, shape in views)][:-1]
         made = [*(numbering.value(TileType(shape, element), op) for shape in shapes), result]
-        yield self.moved(op, "tile_load", masks, (made[0],), access)
+        yield self.moved(op, "tile_load", more, (made[0],), access)
         for (kind, attributes, _), operand, view in zip(views, made, made[1:], strict=False):
             yield numbering.op(kind, (operand,), view, op, **attributes)
 
     def give(
-        self, op: Op, kind: str, access: Access, value: int, masks: tuple[int, ...], layout: MemoryLayout
+        self, op: Op, kind: str, access: Access, value: int, more: tuple[int, ...], layout: MemoryLayout
     ) -> Iterator[Op]:
-        """Views from the value that the kernel stores to the tile as memory has it, then the store."""
+        """Views from the value that the kernel stores to the tile as memory has it, then the store. more: operands."""
         numbering, element = self.analysis.numbering, self.program.type_of(value).element
         for view, attributes, shape in layout.views_before_store():
             seen = numbering.value(TileType(shape, element), op)
             yield numbering.op(view, (value,), seen, op, **attributes)
             value = seen
-        yield self.moved(op, kind, (value, *masks), (), access)
+        yield self.moved(op, kind, (value, *more), (), access)
 
     def moved(self, op: Op, kind: str, operands: tuple[int, ...], results: tuple[int, ...], access: Access) -> Op:
         """The tile access that replaces `op`."""
@@ -268,14 +329,8 @@ class _Rewriter:
         alignment = self.arguments[address.base].divisibility
         movement = Movement(kind, combine, element, address, pad, alignment, promised, self.names)
         transport, reason = choose(movement, self.analysis.scalars)
-        return Access(address.base, element, address.axes, address.constant, pad, transport, reason)
-
-    def mask(self, value: int) -> Mask:
-        """The symbolic form of a mask."""
-        form = self.analysis.forms.get(value)
-        if isinstance(form, AffineTile):  # a scalar condition
-            return EVERYWHERE if form.origin.is_constant and form.origin else UNKNOWN_MASK
-        return form if isinstance(form, Mask) else UNKNOWN_MASK
+        indices = tuple(Index(tuple(a for a in term.axes if a >= 0), term.scale) for term in address.terms)
+        return Access(address.base, element, address.axes, address.constant, pad, transport, reason, indices)
 
     def constant(self, value: int) -> float | None:
         """The number that every element of a tile is, if that is known."""
@@ -284,15 +339,12 @@ class _Rewriter:
             op = self.makers.get(op.operands[0])
         return float(op.attribute("value")) if op is not None and op.kind == "constant" else None  # type: ignore[arg-type]
 
-    def not_affine(self, op: Op, form: object, reader: Op | None = None) -> AddressNotAffine:
-        """The error for an address without an affine form. reader: what depends on its being none."""
+    def not_affine(self, op: Op, form: object) -> AddressNotAffine:
+        """The error for an address without a symbolic form."""
         if not isinstance(form, NotAffine):
             form = NotAffine(op.operands[0], "is no address in an argument", "a pointer or descriptor argument")
         value = self.analysis.numbering.values[form.value]
         what = f"`{value.name}`" if value.name else "an index"
         where = f" (line {value.line})" if value.line and value.line != op.line else ""
         whose = f"`{op.name}`" if op.name else "this access"
-        why = f"{what}{where} {form.reason}"
-        if reader is not None:
-            why += f", and line {reader.line} needs what that brings in"
-        return AddressNotAffine(whose, why, form.hint, file=self.program.file, line=op.line)
+        return AddressNotAffine(whose, f"{what}{where} {form.reason}", form.hint, file=self.program.file, line=op.line)

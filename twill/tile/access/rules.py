@@ -9,7 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, IndexBound, Mask, NotAffine, Symbolic
+from twill.tile.access.value import (
+    EVERYWHERE,
+    ONE,
+    UNKNOWN_MASK,
+    ZERO,
+    AffineTile,
+    IndexBound,
+    IndexTerm,
+    Mask,
+    NotAffine,
+    Symbolic,
+    summed,
+)
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
 
@@ -54,7 +66,8 @@ OTHERWISE = "sums of tl.arange and scalars, times scalar strides"
 
 
 def symbolic(step: SymbolicStep) -> Symbolic:
-    """The result of an operation on tiles or pointers: NotAffine, or an unknown mask, if no rule covers it."""
+    """The result of an operation on tiles or pointers. If no rule covers it: of integers a term of its own, else
+    NotAffine, or an unknown mask."""
     rule = RULES.get(step.op.kind)
     unknown = next((operand for operand in step.operands if isinstance(operand, NotAffine)), None)
     made = rule(step) if rule and (not unknown or step.result.element == "i1") else None
@@ -62,7 +75,15 @@ def symbolic(step: SymbolicStep) -> Symbolic:
         return made
     if step.result.element == "i1":
         return UNKNOWN_MASK
+    if step.result.element.startswith("i"):
+        return term(step.op, step.result.shape)
     return unknown if unknown and rule else not_affine(step.op)
+
+
+def term(op: Op, shape: tuple[int, ...]) -> AffineTile:
+    """The result of an operation as a tile of integers that nothing is known of."""
+    whole = IndexTerm(op.results[0], tuple(n if extent > 1 else -1 for n, extent in enumerate(shape)), ONE)
+    return AffineTile(shape, ZERO, (ZERO,) * len(shape), terms=(whole,))
 
 
 def not_affine(op: Op) -> NotAffine:
@@ -127,9 +148,9 @@ def add(step: SymbolicStep) -> Symbolic | None:
     left, right = step.affine()
     sign = -1 if step.op.kind == "sub" else 1
     steps = tuple(a + b * sign for a, b in zip(left.steps, right.steps, strict=True))
-    return AffineTile(
-        step.result.shape, left.origin + right.origin * sign, steps, left.base, left.within | right.within
-    )
+    terms = summed(left.terms, right.scaled(Polynomial.constant_of(sign)).terms)
+    within = left.within | right.within
+    return AffineTile(step.result.shape, left.origin + right.origin * sign, steps, left.base, within, terms)
 
 
 def multiply(step: SymbolicStep) -> Symbolic | None:
@@ -137,9 +158,14 @@ def multiply(step: SymbolicStep) -> Symbolic | None:
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
     factor, index = step.affine()
-    if any(factor.steps):
+    if varies(factor):
         factor, index = index, factor
-    return None if any(factor.steps) or factor.within else scaled(index, factor.origin)
+    return None if varies(factor) or factor.within else index.scaled(factor.origin)
+
+
+def varies(tile: AffineTile) -> bool:
+    """Whether the elements of a tile differ."""
+    return any(tile.steps) or bool(tile.terms)
 
 
 def remainder(step: SymbolicStep) -> Symbolic | None:
@@ -147,12 +173,12 @@ def remainder(step: SymbolicStep) -> Symbolic | None:
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
     index, divisor = step.affine()
-    if any(divisor.steps) or divisor.within:
+    if varies(divisor) or divisor.within or index.terms:
         return None
     made = below(index, divisor.origin)
     if made is None or all(map(step.nonnegative, index.parts)):
         return made
-    from_zero = below(scaled(index, Polynomial.constant_of(-1)), Polynomial.constant_of(1))
+    from_zero = below(index.scaled(Polynomial.constant_of(-1)), Polynomial.constant_of(1))
     return replace(made, within=made.within | from_zero.within) if from_zero else None
 
 
@@ -167,7 +193,7 @@ def larger(step: SymbolicStep) -> Symbolic | None:
     index, limit = clipped(step)
     if not index or not limit:
         return None
-    turned = scaled(index, Polynomial.constant_of(-1))
+    turned = index.scaled(Polynomial.constant_of(-1))
     made = below(turned, 1 - limit.origin)
     return replace(index, within=made.within) if made else None
 
@@ -177,9 +203,9 @@ def clipped(step: SymbolicStep) -> tuple[AffineTile, AffineTile] | tuple[None, N
     if len(step.affine()) < 2 or step.result.element == "i1" or not step.attribute("signed", 1):
         return None, None
     index, limit = step.affine()
-    if any(limit.steps):
+    if varies(limit):
         index, limit = limit, index
-    return (None, None) if any(limit.steps) or limit.within else (index, limit)
+    return (None, None) if varies(limit) or limit.within or index.terms else (index, limit)
 
 
 def below(index: AffineTile, limit: Polynomial) -> AffineTile | None:
@@ -191,7 +217,7 @@ def below(index: AffineTile, limit: Polynomial) -> AffineTile | None:
 def chosen(step: SymbolicStep) -> Symbolic | None:
     """An index that a mask lets through, as long as the mask holds."""
     mask, index, _ = step.operands
-    if not isinstance(mask, Mask) or not mask.complete or not isinstance(index, AffineTile):
+    if not isinstance(mask, Mask) or not mask.complete or not isinstance(index, AffineTile) or index.terms:
         return None
     return replace(index, within=index.within | set(mask.bounds))
 
@@ -201,13 +227,8 @@ def shift_left(step: SymbolicStep) -> Symbolic | None:
     if len(step.affine()) < 2 or step.result.element == "i1":
         return None
     index, by = step.affine()
-    known = by.origin.is_constant and not any(by.steps) and not by.within and 0 <= by.origin.constant < 63
-    return scaled(index, Polynomial.constant_of(1 << by.origin.constant)) if known else None
-
-
-def scaled(tile: AffineTile, factor: Polynomial) -> AffineTile:
-    """A tile of integers, each times the factor."""
-    return replace(tile, origin=tile.origin * factor, steps=tuple(step * factor for step in tile.steps))
+    known = by.origin.is_constant and not varies(by) and not by.within and 0 <= by.origin.constant < 63
+    return index.scaled(Polynomial.constant_of(1 << by.origin.constant)) if known else None
 
 
 def cast(step: SymbolicStep) -> Symbolic | None:
@@ -238,7 +259,7 @@ def compare(step: SymbolicStep) -> Symbolic | None:
     if len(step.affine()) < 2 or not step.attribute("signed", 1) or predicate not in ("lt", "le", "gt", "ge"):
         return None
     left, right = step.affine()
-    if left.within or right.within:
+    if left.within or right.within or left.terms or right.terms:
         return None
     if predicate in ("gt", "ge"):
         left, right = right, left

@@ -60,6 +60,8 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     moving = [axis for axis in address.axes if axis.extent > 1]
     if not moving:
         yield "it is a single element"
+    for term in address.terms:
+        yield f"its index {movement.names[term.value]} is computed element by element"
     if not address.complete:
         yield "its mask is not only bounds on its indices"
     inner = [axis for axis in address.axes if axis.stride == ONE]
@@ -72,6 +74,9 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     varying = [term for term in address.constant.terms if any(not scalars.facts[s].fixed for s, _ in term[0])]
     if len(address.axes) + len(varying) > RANK:
         yield f"it has {len(address.axes) + len(varying)} strides, over {RANK}"
+    for axis in address.axes:
+        if not scalars.fixed(axis.stride):
+            yield f"its stride {text(axis.stride, movement)} differs between program instances"
     for axis in address.axes:
         if axis.lower:
             yield f"its lower bound is {text(axis.lower, movement)}, not 0"
@@ -107,6 +112,8 @@ def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
 def why_not_copy(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     """Reasons against asynchronous copies from global to shared memory (only loads have them), in words."""
     address = movement.address
+    if address.terms:
+        yield "each element has an address of its own"
     if not address.complete:
         yield "the mask is not only bounds"
     if movement.pad:

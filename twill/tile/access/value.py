@@ -31,10 +31,21 @@ class IndexBound:
 
 
 @dataclass(frozen=True)
+class IndexTerm:
+    """scale times the tile of integers `value`, whose axis a is axis `axes[a]` of the tile that this is a term of (-1:
+    the axis has extent 1 and is gone)."""
+
+    value: int
+    axes: tuple[int, ...]
+    scale: Polynomial
+
+
+@dataclass(frozen=True)
 class AffineTile:
-    """Element (i, j, ...) is origin + steps[0]·i + steps[1]·j + ..., counted in elements from the
+    """Element (i, j, ...) is origin + steps[0]·i + steps[1]·j + ... + its terms, counted in elements from the
     address that the argument `base` holds ("" for integers). The step of an axis of extent 1 is 0. within: it is so for
-    elements within these bounds, and something else beyond them (an index that wraps around or is clipped).
+    elements within these bounds, and something else beyond them (an index that wraps around or is clipped). terms:
+    tiles of integers that are not affine (loaded, divided), by value and axes.
     """
 
     shape: tuple[int, ...]
@@ -42,6 +53,7 @@ class AffineTile:
     steps: tuple[Polynomial, ...]
     base: str = ""
     within: frozenset[IndexBound] = frozenset()
+    terms: tuple[IndexTerm, ...] = ()
 
     def moved(self, shape: tuple[int, ...], axes: Mapping[int, int]) -> AffineTile:
         """The tile as a view of another shape; `axes`: old axis -> new axis."""
@@ -49,7 +61,14 @@ class AffineTile:
         for old, new in axes.items():
             steps[new] = self.steps[old]
         within = frozenset(replace(bound, axis=axes[bound.axis]) for bound in self.within)
-        return replace(self, shape=shape, steps=tuple(steps), within=within)
+        terms = tuple(replace(term, axes=tuple(axes.get(axis, -1) for axis in term.axes)) for term in self.terms)
+        return replace(self, shape=shape, steps=tuple(steps), within=within, terms=terms)
+
+    def scaled(self, factor: Polynomial) -> AffineTile:
+        """A tile of integers, each times the factor."""
+        terms = tuple(replace(term, scale=term.scale * factor) for term in self.terms) if factor else ()
+        steps = tuple(step * factor for step in self.steps)
+        return replace(self, origin=self.origin * factor, steps=steps, terms=terms)
 
     @property
     def parts(self) -> tuple[Polynomial, ...]:
@@ -67,6 +86,15 @@ class Mask:
     def moved(self, axes: Mapping[int, int]) -> Mask:
         """The mask as a view; bounds are on axes of extent > 1, which no view drops."""
         return replace(self, bounds=tuple(replace(bound, axis=axes[bound.axis]) for bound in self.bounds))
+
+
+def summed(left: tuple[IndexTerm, ...], right: tuple[IndexTerm, ...]) -> tuple[IndexTerm, ...]:
+    """The terms of a sum: those of one tile along the same axes are one."""
+    total: dict[tuple[int, tuple[int, ...]], Polynomial] = {}
+    for term in (*left, *right):
+        key = (term.value, term.axes)
+        total[key] = total.get(key, ZERO) + term.scale
+    return tuple(IndexTerm(value, axes, scale) for (value, axes), scale in total.items() if scale)
 
 
 EVERYWHERE = Mask((), True)

@@ -187,10 +187,11 @@ class Instance:
     def tile_access(self, op: Op, access: Access, operands: list[Any]) -> Any:
         """A tile access: element by element within its bounds and mask."""
         address, inside = self.elements(access)
+        for position, index in zip(op.index_operands, access.indices, strict=True):
+            address = address + self.number(index.scale) * spread(operands[position], index.axes, address.shape)
         load = op.kind == "tile_load"
-        masks = operands if load else operands[1:]
-        if masks:
-            inside = inside & masks[0]
+        if op.mask_operand is not None:
+            inside = inside & operands[op.mask_operand]
         if load:
             kind = self.program.type_of(op.results[0])
             return loaded(gather(self.tensors[access.base], (address, inside), access.pad), kind)
@@ -240,6 +241,16 @@ class Instance:
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
         scatter(tensor, (address, inside), operands[1], "" if op.kind == "store" else "add", element)
         return None
+
+
+def spread(index: Array, axes: Sequence[int], shape: Sequence[int]) -> Array:
+    """A tile of integers in 64 bits: its axis a along axis `axes[a]` of a tile of that shape, repeated along others."""
+    index = np.asarray(index).astype(np.int64)
+    index = np.transpose(index, np.argsort(np.asarray(axes, np.int64)))
+    across = [1] * len(shape)
+    for axis in axes:
+        across[axis] = shape[axis]
+    return np.broadcast_to(index.reshape(across), tuple(shape))
 
 
 def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | None]]) -> Elements:

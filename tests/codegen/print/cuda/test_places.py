@@ -13,6 +13,7 @@ from twill.codegen.warp.layout import (
     THREADS,
     Accumulator,
     Along,
+    AlongBlocked,
     Blocked,
     Layout,
     Slice,
@@ -29,6 +30,8 @@ LAYOUTS: list[Layout] = [
     Slice(Blocked((4, 1024), 8), 0), Slice(Blocked((4, 1024), 8), 1), Slice(Blocked((8, 8), 1), 1),
     Slice(Blocked((8, 8), 1), 0), Slice(Blocked((2, 128), 2), 1),
 ]  # fmt: skip
+BLOCKED = [Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((4, 2048), 4), Blocked((3, 40), 1)]
+VECTORS: list[Layout] = [AlongBlocked(blocked, axis) for blocked in BLOCKED for axis in (0, 1)]
 
 
 def c(expression: str, thread: int, i: int) -> int:
@@ -58,11 +61,13 @@ def element(layout: Layout, thread: int, i: int) -> tuple[int, ...]:
             every = [element(parent, thread, n) for n in range(elements_of(parent))]
             held = dict.fromkeys(place[1 - axis] for place in every if axis == 1 or place[0] == every[0][0])
             return ([*held][i],)
+        case AlongBlocked(parent, axis):
+            return (element(parent, thread, i * (parent.run if axis == 1 else 1))[1 - axis],)
         case Uniform():
             return ()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", [*LAYOUTS, *VECTORS], ids=str)
 def test_the_printed_index_is_the_layout_s(layout: Layout) -> None:
     places, guard = indices(layout), inside(layout)
     for thread, i in itertools.product(range(THREADS), range(elements_of(layout))):
@@ -101,6 +106,15 @@ def test_an_operand_of_a_blocked_matrix_s_register_holds_the_element_of_the_same
             if not guard or c(guard, thread, i):
                 found = element(vector, thread, c(place, thread, i))[0]
                 assert found == element(matrix, thread, i)[axes.index(0)]
+
+
+@pytest.mark.parametrize("matrix", BLOCKED, ids=str)
+@pytest.mark.parametrize(("axes", "axis"), [((0, -1), 1), ((-1, 0), 0)])
+def test_a_vector_of_a_blocked_matrix_is_where_the_matrix_is(matrix: Blocked, axes: tuple[int, ...], axis: int) -> None:
+    place = register(matrix, AlongBlocked(matrix, axis), axes)
+    for thread, i in itertools.product(range(THREADS), range(elements_of(matrix))):
+        found = element(AlongBlocked(matrix, axis), thread, c(place, thread, i))[0]
+        assert found == element(matrix, thread, i)[axes.index(0)]
 
 
 def test_an_operand_that_other_threads_hold_is_a_conflict() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from twill import exc
-from twill.codegen.print.cuda.elements import BYTES, SMALL, is_packed, value_type
+from twill.codegen.print.cuda.elements import BYTES, SMALL, from_memory, is_packed, value_type
 from twill.codegen.print.cuda.index_fragments import Coefficients, constant, spread_constant
 from twill.codegen.print.cuda.names import Names
 from twill.codegen.print.cuda.places import register
@@ -15,7 +15,17 @@ from twill.codegen.print.cuda.print_per_group import per_group
 from twill.codegen.print.cuda.shared import SharedAddresses
 from twill.codegen.print.cuda.wgmma import WgmmaShape
 from twill.codegen.print.cuda.writer import TextWriter
-from twill.codegen.warp.expression import Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
+from twill.codegen.warp.expression import (
+    Element,
+    Expr,
+    Local,
+    Lookup,
+    Number,
+    NumPrograms,
+    PerGroup,
+    ProgramId,
+    Symbol,
+)
 from twill.codegen.warp.layout import Layout, elements_of
 from twill.codegen.warp.program import (
     Aref,
@@ -78,6 +88,11 @@ class PrintContext:
                 return self.locals[leaf.name]
             case Element():
                 return f"{self.fragments[leaf.fragment]}[0]"
+            case Lookup(argument, index, element, condition, pad):
+                found = from_memory(element, f"{self.arguments[argument]}[{self.expression(index)}]")
+                if condition is None:
+                    return found
+                return f"({self.expression(condition)} ? {found} : {literal(pad, element)})"
 
     def define(self, name: str, multiple: int = 1) -> str:
         """A new C name for a local of this scope, a multiple of `multiple`."""

@@ -10,7 +10,17 @@ import math
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Slice, Uniform, shape_of
+from twill.codegen.warp.layout import (
+    THREADS,
+    Accumulator,
+    Along,
+    AlongBlocked,
+    Blocked,
+    Layout,
+    Slice,
+    Uniform,
+    shape_of,
+)
 from twill.codegen.warp.layout import text as layout_text
 
 
@@ -44,6 +54,10 @@ def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
             return _blocked(shape, run, i)
         case Slice():
             return (_sliced(layout, i),)
+        case AlongBlocked(Blocked(shape, run), 1):
+            return (_blocked(shape, run, f"({i} * {run})")[0],)
+        case AlongBlocked(Blocked(shape, run)):
+            return (_blocked(shape, run, i)[1],)
         case Uniform():
             return ()
 
@@ -102,6 +116,8 @@ def inside(layout: Layout, i: str = "i") -> str:
         if not inside(layout.parent) or layout.axis == 0:
             return ""
         return f"{_sliced(layout, i).text()} < {layout.parent.shape[0]}"
+    if isinstance(layout, AlongBlocked):
+        return inside(layout.parent, f"({i} * {layout.parent.run})" if layout.axis == 1 else i)
     if not isinstance(layout, Blocked):
         return ""
     total, step = math.prod(layout.shape), THREADS * layout.run
@@ -128,6 +144,10 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
         case Along(_, axis), Along(_, same) if axes in ((), (0,)) and axis == same:
             if shape_of(result) == shape_of(operand):
                 return i
+        case Blocked(_, run), AlongBlocked(parent, 1) if axes == (0, -1) and parent == result:
+            return f"({i} / {run})"
+        case Blocked(), AlongBlocked(parent, 0) if axes == (-1, 0) and parent == result:
+            return i
         case Blocked(shape, run), Blocked(other, own) if axes in ((), tuple(range(len(shape)))):
             if run == own and math.prod(shape) == math.prod(other):
                 return i

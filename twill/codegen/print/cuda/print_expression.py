@@ -8,9 +8,20 @@ from collections.abc import Callable
 from twill import exc
 from twill.codegen.print.cuda.elements import is_float, rounded
 from twill.codegen.print.cuda.print_elementwise import ElementwiseOperation, print_elementwise
-from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, NumPrograms, PerGroup, ProgramId, Symbol
+from twill.codegen.warp.expression import (
+    Apply,
+    Element,
+    Expr,
+    Local,
+    Lookup,
+    Number,
+    NumPrograms,
+    PerGroup,
+    ProgramId,
+    Symbol,
+)
 
-Leaf = NumPrograms | Symbol | Local | Element | PerGroup
+Leaf = NumPrograms | Symbol | Local | Element | Lookup | PerGroup
 """What only the scope around an expression can name."""
 
 # Index arithmetic of a kernel does not overflow (the analysis of its addresses rests on that), so that plain
@@ -25,7 +36,7 @@ def print_expression(expr: Expr, leaf: Callable[[Leaf], str]) -> str:
             return literal(value, element)
         case ProgramId(axis):
             return f"program_id_{axis}"
-        case NumPrograms() | Symbol() | Local() | Element() | PerGroup():
+        case NumPrograms() | Symbol() | Local() | Element() | Lookup() | PerGroup():
             return leaf(expr)
         case Apply():
             return _apply(expr, leaf)

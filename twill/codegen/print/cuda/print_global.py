@@ -118,7 +118,7 @@ def _prepare(access: _Access) -> None:
     for axis, lane in _bounded(access, places):
         offset = "0" if _is(axis.offset, 0) else ctx.expression(axis.offset)
         element = " + ".join(part for part in (offset, lane) if part != "0")
-        if element:
+        if element and not _is(axis.stride, 0):
             terms.append(_wide(f"({element})") + ("" if _is(axis.stride, 1) else f" * {ctx.expression(axis.stride)}"))
     name = ctx.arguments[window.argument]
     out.line(f"{access.type}* const at = {' + '.join([name, *terms])};")
@@ -145,9 +145,12 @@ def _bounded(access: _Access, places: tuple[Index, ...]) -> list[tuple[WindowAxi
 
 def _offset(access: _Access, e: int) -> str:
     """C: elements from `at` to the element in register i + e."""
-    terms = []
-    for axis, place in zip(access.axes, indices(access.layout, f"(i + {e})" if e else "i"), strict=True):
-        if place.constant != "0":
+    terms, i = [], f"(i + {e})" if e else "i"
+    for index in access.window.indices:
+        scale = "" if _is(index.scale, 1) else f" * {access.ctx.expression(index.scale)}"
+        terms.append(f"(i64){access.ctx.operand(index.tile, access.layout, i)}{scale}")
+    for axis, place in zip(access.axes, indices(access.layout, i), strict=True):
+        if place.constant != "0" and not _is(axis.stride, 0):
             stride = "" if _is(axis.stride, 1) else f" * {access.ctx.expression(axis.stride)}"
             terms.append(f"(i64)({place.constant}){stride}" if stride else f"({place.constant})")
     return " + ".join(terms) or "0"
@@ -167,7 +170,7 @@ def _conditions(access: _Access, e: int) -> list[str]:
         out.append(padding)
     if access.mask is not None:
         out.append(access.ctx.operand(Reg(access.mask), access.layout, i))
-    return out
+    return out + [access.ctx.operand(tile, access.layout, i) for tile in access.window.where]
 
 
 # ---------------------------------------------------------------- width
@@ -184,18 +187,28 @@ def _width(access: _Access) -> tuple[int, bool]:
     inner = access.axes[-1]
     if not _is(inner.stride, 1) or access.mask is not None:
         return 1, False
+    tiles = (*(index.tile for index in access.window.indices), *access.window.where)
+    if any(along(tile, access.layout)[-1] >= 0 for tile in tiles):
+        return 1, False
     ctx, size = access.ctx, access.size
     known = gcd(argument_multiple(access.window.argument, ctx) // size, multiple_of(access.window.constant, ctx))
     for axis in (*access.axes, *access.fixed):
         known = gcd(known, multiple_of(axis.stride, ctx) * multiple_of(axis.offset, ctx))
     for axis in access.axes[:-1]:
         known = gcd(known, multiple_of(axis.stride, ctx))
+    for index in access.window.indices:
+        known = gcd(known, multiple_of(index.scale, ctx))
     width = most
     while width > 1 and (width * size > _WIDEST or known % width or inner.extent % width):
         width //= 2
     limits = [limit for limit in (inner.lower, inner.upper) if limit is not None]
     even = all(gcd(multiple_of(limit, ctx), multiple_of(inner.offset, ctx)) % width == 0 for limit in limits)
     return width, not even
+
+
+def along(tile: Reg, layout: Layout) -> tuple[int, ...]:
+    """For each axis of a tile in registers, that of the operand spread over it; -1 along which it repeats."""
+    return tile.axes or tuple(range(len(shape_of(layout))))
 
 
 def _loop(access: _Access, width: int) -> str:

@@ -115,7 +115,9 @@ class Actor:
         self.fetched: Message | None = None  # of this one; None if nothing was published or received
         self.stopped = False  # by the statements in front of an instance
         names = dict(machine.common.names)
-        self.scope = EvaluationScope(machine.scalars, machine.grid, (0, 0, 0), self._element, names, machine.cta.says())
+        self.scope = EvaluationScope(
+            machine.scalars, machine.grid, (0, 0, 0), self._element, names, machine.cta.says(), machine.tensors.tensors
+        )
         self.line = 0
 
     # ------------------------------------------------------------ rings

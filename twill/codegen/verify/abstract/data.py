@@ -105,4 +105,5 @@ def steers(program: TileProgram, name: str) -> bool:
                 reached.update((carry.argument, carry.result))
     bounds = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
     addresses = {value for op in program.ops() for value in reads(op) if value not in op.operands}
+    addresses |= {op.operands[position] for op in program.ops() for position in op.index_operands}
     return bool(reached & (bounds | addresses))

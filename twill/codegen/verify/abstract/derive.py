@@ -110,6 +110,7 @@ def _strides(program: TileProgram) -> set[int]:
     """Values that are strides of an access, or distances between what program instances access, and nothing else."""
     accesses = [op.access for op in program.ops() if op.access]
     strides = {symbol for access in accesses for axis in access.axes for symbol in axis.stride.symbols()}
+    strides |= {symbol for access in accesses for index in access.indices for symbol in index.scale.symbols()}
     loops = [item for item in program.body if isinstance(item, Loop)]
     moving = {loop.induction for loop in loops} | {carry.argument for loop in loops for carry in loop.carried}
     moving |= {result for op in program.ops() if op.kind == "program_id" for result in op.results}

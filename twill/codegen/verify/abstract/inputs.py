@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from twill.codegen.verify.abstract.coverage import choose
-from twill.codegen.verify.abstract.data import Data, free_integers, tells_floats_apart, tensor
+from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.verify.abstract.reached import looked_into, picks, reached, scattered
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
 from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
-from twill.tile.interpret.arithmetic import Array
+from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.launch_grid import of_instances
@@ -125,9 +126,14 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     scalars = {**case.scalars, **descriptor_scalars(program, known)}
     sizes = {name: math.prod(shape) for name, shape in known.items()}
     sizes |= {name: size for name, size in extents(program, case.grid, scalars).items() if name not in sizes}
-    arrays = {}
+    arrays: dict[str, Array] = {}
+    if picks(program):
+        arrays, reaching = tables(program, case, scalars, sizes, rng)
+        sizes |= {name: size for name, size in reaching.items() if name not in known}
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
+        if argument.name in arrays:
+            continue
         if kind in ("ptr", "desc"):
             arrays[argument.name] = tensor(
                 rng, sizes.get(argument.name, 0), element, scale, data, argument.name in free
@@ -140,3 +146,32 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
     text += "" if data == "normal" else f", {data} data"
     return CheckedLaunch(case.grid, arrays, scalars, 1, text, scale)
+
+
+def tables(
+    program: TileProgram,
+    case: Case,
+    scalars: Mapping[str, int | float],
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+) -> tuple[dict[str, Array], dict[str, int]]:
+    """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
+
+    They hold numbers from 0 to 7; those that say where something is stored hold each number once, as two program
+    instances do not store to one place. Tables that are found through others are made after those."""
+    elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
+    once, made = scattered(program), dict[str, Array]()
+    missing = set(looked_into(program))
+    found = reached(program, case.grid, scalars, made)
+    while missing:
+        ready = sorted(name for name in missing if sizes.get(name, 0) or name in found) or sorted(missing)
+        for name in ready:
+            size = max(sizes.get(name, 0), found.get(name, 0))
+            made[name] = (
+                rounded(rng.permutation(size), elements[name])
+                if name in once
+                else random_tensor(rng, size, elements[name], 1)
+            )
+        missing -= set(ready)
+        found = reached(program, case.grid, scalars, made)
+    return made, found

@@ -25,6 +25,7 @@ from twill.codegen.warp.program import (
     StoreGlobal,
     StoreShared,
     WarpGroup,
+    Window,
 )
 
 BITS = {"i1": 1, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i64": 64, "f64": 64}
@@ -90,14 +91,21 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
             return {result}, read | {operand}
         case Copy(source=source, result=result):
             return {result}, read | {source}
-        case LoadGlobal(result=result, mask=mask):
+        case LoadGlobal(window=window, result=result, mask=mask):
+            read |= {tile.fragment for tile in tiles_of(window)}
             return {result}, read | ({mask} if mask is not None else set())
         case StoreShared(operand=operand):
             return set(), read | {operand}
-        case StoreGlobal(operand=value, mask=mask):
+        case StoreGlobal(window=window, operand=value, mask=mask):
+            read |= {tile.fragment for tile in tiles_of(window)}
             read |= {value.fragment} if isinstance(value, Reg) else set()
             return set(), read | ({mask} if mask is not None else set())
     return set(), read
+
+
+def tiles_of(window: Window) -> tuple[Reg, ...]:
+    """The tiles in registers that the addresses and masks of a window are made of."""
+    return (*(index.tile for index in window.indices), *window.where)
 
 
 def _elements(thing: object) -> Iterator[int]:

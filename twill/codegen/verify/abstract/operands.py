@@ -14,6 +14,7 @@ from twill.codegen.warp.layout import (
     LANES_OF_A_ROW,
     Accumulator,
     Along,
+    AlongBlocked,
     Blocked,
     Layout,
     Slice,
@@ -230,6 +231,8 @@ def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
             return parent.rows == other.rows
         case Along(parent, 0), Along(other, 0):
             return parent.columns == other.columns
+        case AlongBlocked(parent, axis), Blocked():
+            return parent == over and axes == ((0, -1) if axis == 1 else (-1, 0))
         case Blocked(shape, run), Blocked(other_shape, other_run):
             return run == other_run and math.prod(shape) == math.prod(other_shape)
         case Slice(parent, axis), Blocked():

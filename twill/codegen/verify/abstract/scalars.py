@@ -6,8 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from twill.codegen.warp.expression import Apply, Cta, Element, Expr, Local, Number, NumPrograms, ProgramId, Symbol
-from twill.tile.interpret.arithmetic import apply, rounded
+from twill.codegen.warp.expression import (
+    Apply,
+    Cta,
+    Element,
+    Expr,
+    Local,
+    Lookup,
+    Number,
+    NumPrograms,
+    ProgramId,
+    Symbol,
+)
+from twill.tile.interpret.arithmetic import Array, apply, rounded
 
 Scalar = Any  # a Python int, or a NumPy scalar
 
@@ -23,6 +34,7 @@ class EvaluationScope:
     element: Callable[[int], Scalar]
     names: dict[str, Scalar] = field(default_factory=dict)
     cta: Mapping[str, int] = field(default_factory=dict)
+    tensors: Mapping[str, Array] | None = None  # what lookups read; None: nothing is known of it, and taken for 0
 
 
 def no_element(fragment: int) -> Scalar:
@@ -50,6 +62,15 @@ def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
             return scope.element(fragment)
         case Apply():
             return _apply(expr, scope)
+        case Lookup(argument, index, element, condition, pad):
+            touched = condition is None or bool(evaluate(condition, scope))
+            if scope.tensors is None:
+                return 0 if element in ("i32", "i64") else rounded(0, element)[()]
+            at, tensor = integer(index, scope), scope.tensors[argument]
+            if touched and not 0 <= at < tensor.size:
+                raise IndexError(f"element {at} of `{argument}`")
+            value = rounded(tensor[at] if touched else pad, element)[()]
+            return int(value) if element in ("i32", "i64") else value
 
 
 def integer(expr: Expr, scope: EvaluationScope) -> int:

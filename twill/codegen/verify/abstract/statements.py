@@ -41,9 +41,11 @@ from twill.codegen.warp.program import (
     TmaLoad,
     TmaStore,
     WaitGroups,
+    Window,
 )
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import Elements
 
 BITS = {"i1": 8, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64,
         "f64": 64}  # fmt: skip
@@ -177,11 +179,28 @@ def _store_shared(actor: Actor, stmt: StoreShared) -> None:
 
 
 # ---------------------------------------------------------------- global memory by all threads
+def _picked(actor: Actor, window: Window, elements: Elements, stmt: LoadGlobal | StoreGlobal) -> Elements:
+    """The elements of a window with the tiles that are part of its addresses and masks."""
+    address, inside = elements
+    shape = tuple(axis.extent for axis in window.axes if axis.extent > 1)
+    shape = shape[::-1] if stmt.transposed else shape
+
+    def spread(tile: Reg) -> Array:
+        made = np.broadcast_to(_operand(actor, tile, len(shape)), shape)
+        return (made.T if stmt.transposed else made).reshape(address.shape)
+
+    for index in window.indices:
+        address = address + integer(index.scale, actor.scope) * spread(index.tile).astype(np.int64)
+    for tile in window.where:
+        inside = inside & spread(tile)
+    return address, inside
+
+
 def _load_global(actor: Actor, stmt: LoadGlobal) -> None:
     mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
     if mask is not None and stmt.transposed:
         mask = mask.T
-    elements = actor.machine.tensors.window(stmt.window, actor.scope, mask)
+    elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
     value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad)
     value = value.T if stmt.transposed else value
     actor.fragments.write(stmt.result, np.asarray(value).reshape(actor.fragments.shape(stmt.result)), actor.line)
@@ -192,7 +211,7 @@ def _store_global(actor: Actor, stmt: StoreGlobal) -> None:
     value = _operand(actor, stmt.operand, len(stmt.window.axes))
     if stmt.transposed:
         value, mask = value.T, None if mask is None else mask.T
-    elements = actor.machine.tensors.window(stmt.window, actor.scope, mask)
+    elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
     if value.size == elements[0].size:
         value = value.reshape(elements[0].shape)
     actor.machine.tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)

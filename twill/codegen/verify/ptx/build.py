@@ -16,6 +16,7 @@ from twill.codegen.verify.ptx import (
     floats,
     integers,
     moves,
+    packed_floats,
     synchronize,
     tcgen05_allocation,
     wgmma_in_flight,
@@ -40,8 +41,8 @@ from twill.codegen.verify.ptx.registers import Operands, constant, held, unsuppo
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
-    moves.build, convert.build, floats.build, integers.build, accesses.build, copies.build, synchronize.build,
-    exchange.build, tcgen05_allocation.build,
+    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build, copies.build,
+    synchronize.build, exchange.build, tcgen05_allocation.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
 _LONGEST = 256  # steps of a block: gangs take turns between blocks
@@ -125,11 +126,13 @@ def parameter_offset(layout: VariableLayout, parameter: Variable) -> int:
 
 
 def _starts(function: Function) -> list[int]:
-    """Of the blocks: labels, and what follows an end."""
+    """Of the blocks: labels, what follows an end, and ends at which lanes may wait: what stands before is done once."""
     starts = {0, *function.labels.values()}
     for number, instruction in enumerate(function.instructions):
         if control.ends_block(instruction):
             starts.add(number + 1)
+            if control.may_wait(instruction):
+                starts.add(number)
     count = len(function.instructions)
     found = sorted(start for start in starts if start < count)
     return [at for start, end in zip(found, [*found[1:], count], strict=True) for at in range(start, end, _LONGEST)]

@@ -19,8 +19,8 @@ End = Callable[[Gang, Strand], None]
 class Block:
     """instructions: those of the steps. end: goes on to other blocks. touched: registers that steps read or write;
     each: of every step what it reads, what it writes, and the source if it is a move, else -1. written: in order,
-    (register, source) of what may be an operand of a multiply; the source of a move, else -1. last_touched: registers that
-    `last` reads or writes."""
+    (register, source) of what may be an operand of a multiply; the source of a move, else -1. last_touched: registers
+    that `last` reads or writes."""
 
     steps: tuple[Step, ...]
     instructions: tuple[PtxInstruction, ...]

@@ -29,6 +29,8 @@ ENDS = {
     "bra", "brx", "ret", "exit", "trap", "bar", "barrier", "wgmma", "setmaxnreg", "shfl", "vote", "redux", "elect",
     "match", "ldmatrix", "stmatrix", "movmatrix", "mma", "call",
 }  # fmt: skip
+WAYS = ("bra", "brx", "ret", "exit", "trap")
+"""What lanes take without waiting for others."""
 
 
 def ends_block(instruction: PtxInstruction) -> bool:
@@ -38,6 +40,11 @@ def ends_block(instruction: PtxInstruction) -> bool:
     if instruction.name == "mbarrier":
         return instruction.modifiers[0] in ("try_wait", "test_wait")
     return instruction.name in ENDS
+
+
+def may_wait(instruction: PtxInstruction) -> bool:
+    """Whether lanes may wait at the end that it makes."""
+    return ends_block(instruction) and instruction.name not in WAYS
 
 
 def build(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
@@ -330,6 +337,15 @@ def _group_step(operands: Operands, instruction: PtxInstruction) -> Step:
     return lambda g: g.products.wait(g, left)
 
 
+def _all_ask(g: Gang, wanted: int) -> bool:
+    """Whether every thread of the warp group is at a `setmaxnreg` to so many registers, which its warps may be at in
+    several places of the program."""
+    asking = np.zeros(g.size, bool)
+    for strand in g.strands:
+        asking |= strand.lanes if strand.asks == wanted else False
+    return bool((asking == g.alive).all())
+
+
 def _budget(instruction: PtxInstruction, following: int) -> End:
     (operand,) = instruction.operands
     if not isinstance(operand, Immediate):
@@ -337,7 +353,15 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
     wanted, grows, place = operand.value, "inc" in instruction.modifiers, instruction.place
 
     def end(g: Gang, strand: Strand) -> None:
-        if not _met(g, strand, whole_gang=True):
+        if strand.granted:
+            strand.granted = False
+            g.go(strand, following)
+            return
+        if not _met(g, strand, whole_gang=False):
+            return
+        strand.asks = wanted
+        if not _all_ask(g, wanted):
+            strand.wait = Wait(lambda: strand.granted or _all_ask(g, wanted), "the other warps of their warp group")
             return
         cta = g.cta
         had = g.budget
@@ -355,6 +379,8 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
         cta.pool -= more
         g.budget = wanted
         cta.world.progress += 1
+        for other in g.strands:
+            other.asks, other.granted = 0, other is not strand
         g.go(strand, following)
 
     return end

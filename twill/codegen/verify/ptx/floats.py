@@ -42,7 +42,7 @@ def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     if type not in ("f32", "f64", "f16", "f16x2", "bf16", "bf16x2"):
         return None
     count = _COUNT[instruction.name]
-    function = _function(instruction, type)
+    function = function_of(instruction, type)
     if "sat" in instruction.modifiers:
         inner = function
         function = lambda *given: saturated(inner(*given))  # noqa: E731
@@ -58,7 +58,7 @@ _COUNT = {
 }  # fmt: skip
 
 
-def _function(instruction: PtxInstruction, type: str) -> Function:
+def function_of(instruction: PtxInstruction, type: str) -> Function:
     """On float32 (halves too, which are rounded behind it) or float64."""
     name, modifiers = instruction.name, set(instruction.modifiers)
     rounding = next((r for r in _ROUNDINGS if r in modifiers), "rn")

@@ -10,6 +10,7 @@ import re
 import struct
 from dataclasses import dataclass, field, replace
 
+from twill.codegen.verify.ptx.branch_tables import without_tables
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -55,7 +56,7 @@ _TOP = re.compile(r"[\[\]{},]")
 
 def parse(text: str) -> PtxModule:
     """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
-    return _Parser(_without_comments(text)).module()
+    return _Parser(without_tables(_without_comments(text))).module()
 
 
 def _without_comments(text: str) -> str:
@@ -186,7 +187,7 @@ class _Parser:
         elif match := self._take(_VARIABLE):
             body.variables.append(self._variable(match))
         elif match := self._take(_TABLE):
-            body.tables[list(body.labels)[-1]] = tuple(map(str.strip, match.group(1).split(",")))
+            body.tables[list(body.labels)[-1]] = tuple(_split(match.group(1)))
         elif not self._take(_TUNING):
             raise self._error("no directive that is known")
 
@@ -343,13 +344,13 @@ class _Parser:
 
 
 def _with_targets(body: _Body) -> tuple[PtxInstruction, ...]:
-    """The instructions; those that branch by a table name its labels instead of it."""
+    """The instructions; those that branch by a table name its labels."""
     made = []
     for instruction in body.instructions:
         table = instruction.operands[-1] if instruction.name == "brx" and instruction.operands else None
         if isinstance(table, PtxSymbol) and table.name in body.tables:
-            labels = Vector(tuple(map(PtxSymbol, body.tables[table.name])))
-            instruction = replace(instruction, operands=(*instruction.operands[:-1], labels))
+            table = Vector(tuple(map(PtxSymbol, body.tables[table.name])))
+            instruction = replace(instruction, operands=(*instruction.operands[:-1], table))
         made.append(instruction)
     return tuple(made)
 

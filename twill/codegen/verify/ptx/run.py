@@ -192,7 +192,7 @@ def _run(world: World, findings: PtxFindings, most: int) -> bool:
 
 
 def _helped(world: World, gangs: Sequence[Gang]) -> bool:
-    """Nobody can go on: the first copy or commit that somebody waits for lands; else any; else a wait gives up for now."""
+    """Nobody can go on: the first copy or commit that somebody waits for lands; else any; else a wait gives up."""
     waiting = [strand for gang in gangs for strand in gang.strands if strand.wait is not None]
     awaited = {id(barrier) for strand in waiting if strand.wait for barrier in strand.wait.barriers}
     flying: list[tuple[Any, Callable[[], None]]] = [

@@ -96,8 +96,8 @@ def _alone(g: Gang) -> int:
 
 def check_end(world: World, findings: PtxFindings) -> None:
     """What should have happened before the CTAs ended."""
-    for said, place in tcgen05_multiplies.leftovers(world):
-        findings.add("leftover", said, place)
+    for place in tcgen05_multiplies.leftovers(world):
+        findings.add("leftover", "nobody waits for a multiply", place)
     for cta in world.ctas:
         if cta.tensor is not None and cta.tensor.allocated:
             last = cta.gangs[0].code.function.instructions[-1].place

@@ -1,9 +1,9 @@
 """Tensor memory of one CTA: its cells, who has allocated what, and who knows of which access.
 
-What orders accesses (PTX ISA, "tcgen05 Memory Consistency Model"): multiplies of one thread follow one another; what they
-did is known to who waits for a later `tcgen05.commit`. A `tcgen05.ld` or `.st` is over at the thread's `wait::ld` or
-`wait::st`, and known to others as anything that its warp did before it arrives somewhere. Cells are kept in halves of the
-quarter that a warp reaches: 16 lanes x 1 column.
+What orders accesses (PTX ISA, "tcgen05 Memory Consistency Model"): multiplies of one thread follow one another; what
+they did is known to who waits for a later `tcgen05.commit`. A `tcgen05.ld` or `.st` is over at the thread's `wait::ld`
+or `wait::st`, and known to others as anything that its warp did before it arrives somewhere. Cells are kept in halves
+of the quarter that a warp reaches: 16 lanes x 1 column.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`tcgen05.ld`, `.st` and their waits: registers and tensor memory, asynchronously and by whole warps.
 
-A load reads tensor memory at the `wait::ld` that covers it, the latest that is allowed; until then its registers hold NaN
-and whoever touches them is found. A store takes its registers when it is issued, and writes at its `wait::st`.
+A load reads tensor memory at the `wait::ld` that covers it, the latest that is allowed, or when a register of it is
+used before, which is found. A store takes its registers when it is issued, and writes at its `wait::st`.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class TensorMoves:
             order = memory.order
             order.storing[move.cells.at] -= 1
             order.wrote(move.cells, move.warp, int(order.clocks.known[move.warp, move.warp]))
+            assert move.values is not None
             memory.cells[move.lanes, move.columns] = move.values
 
 

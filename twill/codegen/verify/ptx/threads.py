@@ -46,7 +46,8 @@ class Wait:
 class Strand:
     """Lanes at one place. block: of the code. meeting: they wait for other lanes of their warps to come here.
 
-    refused: the progress of the world when a wait of theirs last gave up.
+    refused: the progress of the world when a wait of theirs last gave up. asks, granted: registers of a thread that
+    they ask for, 0 for none, and whether they have got them.
     """
 
     block: int
@@ -55,6 +56,8 @@ class Strand:
     meeting: bool = False
     gave_up: bool = False
     refused: tuple[int, int] = (-1, -1)
+    asks: int = 0
+    granted: bool = False
 
 
 @dataclass

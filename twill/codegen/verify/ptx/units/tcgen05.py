@@ -1,7 +1,7 @@
 """`tcgen05.mma`: a product of matrices in shared memory, or of one in tensor memory and one in shared memory.
 
-PTX ISA, "tcgen05.mma", "Canonical Layouts" and "Matrix Multiply-Accumulate Operation Using mma Instructions". Matrices lie
-in shared memory as those of wgmma do; what a descriptor says is in `tcgen05_descriptors.py`.
+PTX ISA, "tcgen05.mma", "Canonical Layouts" and "Matrix Multiply-Accumulate Operation Using mma Instructions". Matrices
+lie in shared memory as those of wgmma do; what a descriptor says is in `tcgen05_descriptors.py`.
 """
 
 from __future__ import annotations
@@ -62,10 +62,11 @@ def multiply(does: InstructionDescriptor, a: Array, b: Array, d: Array | None, s
     """
     if does.d == "f16":
         raise ValueError("an f16 accumulator in tensor memory is not executed")
-    before = None
-    if d is not None:
-        before = d.view(np.int32).astype(np.int64) if does.d == "s32" else d.view(np.float32).astype(np.float64)
-        before = before * 2.0**-scale if scale else before
+    before: Any = None
+    if d is not None and does.d == "s32":
+        before = d.view(np.int32).astype(np.int64)
+    elif d is not None:
+        before = d.view(np.float32).astype(np.float64) * 2.0**-scale
     sign_a, sign_b = (-1 if negated else 1 for negated in does.negated)
     made = multiply_add(sign_a * a, sign_b * b.T, before, does.d, does.saturate)
     return np.ascontiguousarray(made).view(np.uint32)

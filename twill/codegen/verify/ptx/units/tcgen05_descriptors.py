@@ -1,4 +1,4 @@
-"""What the descriptors of `tcgen05.mma` say: the 32 bits about the instruction, the 64 bits about a matrix in shared memory.
+"""What the descriptors of `tcgen05.mma` say: 32 bits about the instruction, 64 bits about a matrix in shared memory.
 
 PTX ISA, "tcgen05 Instruction Descriptor" and "tcgen05 Shared Memory Descriptor".
 """
@@ -64,8 +64,8 @@ class InstructionDescriptor:
 
 @dataclass(frozen=True)
 class SharedMatrixDescriptor:
-    """Where a matrix lies in shared memory. start, leading, stride: bytes; swizzle: bytes, 0 for none; base: rows of 128
-    bytes by which the swizzle's pattern starts behind a multiple of its size."""
+    """Where a matrix lies in shared memory. start, leading, stride: bytes; swizzle: bytes, 0 for none; base: rows of
+    128 bytes by which the swizzle's pattern starts behind a multiple of its size."""
 
     start: int
     leading: int
@@ -75,8 +75,8 @@ class SharedMatrixDescriptor:
 
     @classmethod
     def decoded(cls, bits: int) -> SharedMatrixDescriptor:
-        """Bits 0-13 address, 16-29 leading byte offset, 32-45 stride byte offset (each without its low 4 bits), 46-48 the
-        version 1, 49-51 base offset, 52 mode of the leading offset, 61-63 swizzle.
+        """Bits 0-13 address, 16-29 leading byte offset, 32-45 stride byte offset (each without its low 4 bits), 46-48
+        the version 1, 49-51 base offset, 52 mode of the leading offset, 61-63 swizzle.
 
         ValueError: another version, a leading offset that is an address, a swizzle of 128 bytes in atoms of 32 (which
         is not executed) or one that does not exist, bits that must be zero.

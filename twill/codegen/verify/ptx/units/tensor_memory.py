@@ -42,8 +42,8 @@ def moved(shape: str, count: int, split: int = 0) -> tuple[Array, Array]:
 
     count: N of `.xN`. split: columns from the first to the second half of `16x32bx2`. With t the thread and r the
     register: 32x32b has lane t, column r. 16x32bx2 has lane t % 16, column r, of threads from 16 on `split` further on.
-    16x64b has lane t / 4 + 8 (t % 2), column 2 r + t / 2 % 2. 16x128b has lane t / 4 + 8 (r % 2), column t % 4 + 4 (r / 2).
-    16x256b has lane t / 4 + 8 (r / 2 % 2), column 2 (t % 4) + r % 2 + 8 (r / 4).
+    16x64b has lane t / 4 + 8 (t % 2), column 2 r + t / 2 % 2. 16x128b has lane t / 4 + 8 (r % 2), column t % 4 +
+    4 (r / 2). 16x256b has lane t / 4 + 8 (r / 2 % 2), column 2 (t % 4) + r % 2 + 8 (r / 4).
     """
     t, r = np.ogrid[:32, : count * {"16x128b": 2, "16x256b": 4}.get(shape, 1)]
     lane, column = {
@@ -58,8 +58,8 @@ def moved(shape: str, count: int, split: int = 0) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=8)
 def rows_of(m: int, lane: int) -> Array:
-    """The lanes of the rows of D, and of A in tensor memory, of a product of one CTA's m rows whose address has `lane`: all
-    lanes for 128 rows; for 64 the lower (lane 0) or the upper (lane 16) half of each quarter.
+    """The lanes of the rows of D, and of A in tensor memory, of a product of one CTA's m rows whose address has `lane`:
+    all lanes for 128 rows; for 64 the lower (lane 0) or the upper (lane 16) half of each quarter.
 
     ValueError: no such rows.
     """

@@ -1,7 +1,7 @@
-"""The descriptors that `tcgen05.mma` takes, made of what they say: numbers that ptxas cannot check, for it never sees them.
+"""The descriptors that `tcgen05.mma` takes, made of what they say: numbers that ptxas cannot check.
 
-PTX ISA, "tcgen05 Instruction Descriptor", "tcgen05 Shared Memory Descriptor" and "tcgen05 Supported Matrix Shapes". What
-reads them back (`twill.codegen.verify.ptx.units.tcgen05_descriptors`) shares no line with this.
+PTX ISA, "tcgen05 Instruction Descriptor", "tcgen05 Shared Memory Descriptor" and "tcgen05 Supported Matrix Shapes".
+What reads them back (`twill.codegen.verify.ptx.units.tcgen05_descriptors`) shares no line with this.
 """
 
 from __future__ import annotations

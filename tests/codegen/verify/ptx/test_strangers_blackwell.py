@@ -1,0 +1,237 @@
+"""Triton's and Gluon's own PTX for sm_100a computes the right numbers in the executor; misread it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+from numpy.typing import NDArray
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+
+from tests import stranger_gluon, stranger_kernels
+from tests.ptx_programs import rules
+from twill.codegen.verify.ptx import tcgen05_multiplies, tcgen05_registers
+from twill.codegen.verify.ptx.parse import parse
+from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
+from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
+from twill.codegen.verify.ptx.units.tensor_memory import moved, rows_of
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+BLACKWELL = GPUTarget("cuda", 100, 32)
+Bits = NDArray[Any]
+KNOWN = {"tcgen05-registers"}
+"""Triton 3.9 lets registers of a `tcgen05.ld` be used in front of its `wait::ld`, and leaves the order to ptxas."""
+REUSED = {"proxy-fence"}
+"""Its copies overwrite the word from which threads read the address of tensor memory, with no fence behind that."""
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton 3.9 warns without it."""
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+
+
+@cache
+def stock(name: str, element: str, blocks: tuple[tuple[str, int], ...], warps: int = 4) -> Any:
+    """A kernel of `stranger_kernels`."""
+    constants = dict(blocks)
+    signature = {
+        "gemm": {"a": element, "b": element, "c": "*bf16", "M": "i32", "N": "i32", "K": "i32"},
+        "attention": {**dict.fromkeys("qkvo", element), "N": "i32", "scale": "fp32"},
+        "gemm_by_descriptors": {
+            "a": f"tensordesc<{element}[128,64]>", "b": f"tensordesc<{element}[64,64]>",
+            "c": f"tensordesc<{element}[128,64]>", "K": "i32",
+        },
+    }[name]  # fmt: skip
+    source = ASTSource(
+        fn=getattr(stranger_kernels, name),
+        signature={**signature, **dict.fromkeys(constants, "constexpr")},
+        constexprs=constants,
+        attrs={},
+    )
+    return triton.compile(source, target=BLACKWELL, options={"num_warps": warps, "num_stages": 2})
+
+
+def run(kernel: Any, arguments: Sequence[Argument], tensors: Mapping[str, Bits], grid: tuple[int, int, int]) -> Result:
+    metadata = kernel.metadata
+    launch = PtxLaunch(
+        arguments, tensors, grid, 32 * metadata.num_warps, metadata.shared, metadata.num_ctas,
+        registers=metadata.maxnreg or 0,
+    )  # fmt: skip
+    return execute(parse(kernel.asm["ptx"]), metadata.name, launch)
+
+
+def numbers(bits: Bits, kind: str) -> Bits:
+    return (bits if kind == "f32" else decode(bits, kind)).astype(np.float64)
+
+
+def random(seed: int, kind: str, *shape: int) -> Bits:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return values if kind == "f32" else encode(values, kind)
+
+
+def error(found: Bits, wanted: Bits) -> float:
+    """Largest difference beside the largest number."""
+    return float(np.abs(numbers(found, "bf16") - wanted).max() / np.abs(wanted).max())
+
+
+def pointers(*names: str) -> list[Argument]:
+    return [PointerArgument(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("kind", "element", "rows", "depth", "warps"),
+    [("bf16", "*bf16", 128, 64, 4), ("bf16", "*bf16", 64, 64, 4), ("bf16", "*bf16", 128, 64, 8),
+     ("f32", "*fp32", 128, 32, 4), ("e4m3", "*fp8e4nv", 128, 64, 4)],
+)  # fmt: skip
+def test_a_gemm_of_stock_triton(kind: str, element: str, rows: int, depth: int, warps: int) -> None:
+    m, n, k = rows - 3, 60, depth + 20
+    a, b = random(1, kind, m, k), random(2, kind, k, n)
+    kernel = stock("gemm", element, (("BLOCK_M", rows), ("BLOCK_N", 64), ("BLOCK_K", depth)), warps)
+    tensors = {"a": a, "b": b, "c": np.zeros((m, n), np.uint16)}
+    assert "tcgen05.mma" in kernel.asm["ptx"]
+    result = run(kernel, [*pointers("a", "b", "c"), m, n, k], tensors, (1, 1, 1))
+    assert rules(result) <= KNOWN
+    assert error(result.tensors["c"], numbers(a, kind) @ numbers(b, kind)) < 2**-8
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_attention_of_stock_triton(rows: int) -> None:
+    result, wanted = attention(rows)
+    assert rules(result) <= KNOWN
+    assert error(result.tensors["o"], wanted) < 2**-7
+
+
+def attention(rows: int) -> tuple[Result, Bits]:
+    n, d = 100, 64
+    q, k, v = (random(seed, "bf16", n, d) for seed in (3, 4, 5))
+    kernel = stock("attention", "*bf16", (("D", d), ("BLOCK_M", rows), ("BLOCK_N", 64)))
+    tensors = {"q": q, "k": k, "v": v, "o": np.zeros((n, d), np.uint16)}
+    result = run(kernel, [*pointers(*"qkvo"), n, 0.125], tensors, (-(-n // rows), 1, 1))
+    scores = numbers(q, "bf16") @ numbers(k, "bf16").T * 0.125
+    weights = np.exp2(scores - scores.max(1, keepdims=True))
+    return result, weights / weights.sum(1, keepdims=True) @ numbers(v, "bf16")
+
+
+def test_a_gemm_of_stock_triton_with_tensor_maps() -> None:
+    m, n, k = 120, 56, 136
+    tensors = {"a": random(6, "bf16", m, k), "b": random(7, "bf16", k, n), "c": np.zeros((m, n), np.uint16)}
+    kernel = stock("gemm_by_descriptors", "bf16", (("BLOCK_M", 128), ("BLOCK_N", 64), ("BLOCK_K", 64)))
+    arguments = [x for name in "abc" for x in described(name, tensors[name], (64, 64 if name == "b" else 128))]
+    result = run(kernel, [*arguments, k], tensors, (1, 1, 1))
+    assert rules(result) <= KNOWN | REUSED
+    wanted = numbers(tensors["a"], "bf16") @ numbers(tensors["b"], "bf16")
+    assert error(result.tensors["c"], wanted) < 2**-8
+
+
+def described(name: str, tensor: Bits, box: tuple[int, int]) -> list[Argument]:
+    """A tensor map with a swizzle of 128 bytes, sizes and strides."""
+    rows, columns = tensor.shape
+    return [MapOf(name, "BFLOAT16", (columns, rows), (2 * columns,), box, 128), rows, columns, columns, 1]
+
+
+# ---------------------------------------------------------------- Gluon
+
+
+@cache
+def gluon_kernel(ctas: int) -> Any:
+    """The GEMM of `stranger_gluon`, tiles of 128 x 128 a CTA."""
+    layouts = (((1, 0),), ((0, 1),), ((1, 0),)) if ctas == 2 else ((), (), ())
+    blocks = {"a_desc": [128 * ctas, 64], "b_desc": [64, 128], "c_desc": [128 * ctas, 64]}
+    signature = {
+        name: f"tensordesc<bf16[{block[0]},{block[1]}],"
+        f"{gl.NVMMASharedLayout.get_default_for(block, gl.bfloat16, cga_layout=cga)!r}>"
+        for (name, block), cga in zip(blocks.items(), layouts, strict=True)
+    }
+    constants = {"STAGES": 2, "PAIR": ctas == 2}
+    signature |= {"tiles_m": "i32", "tiles": "i32", **dict.fromkeys(constants, "constexpr")}
+    source = GluonASTSource(stranger_gluon.gemm, signature, constexprs=constants)
+    return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_ctas": ctas, "maxnreg": 256 // ctas})
+
+
+def gluon_gemm(ctas: int = 1, m: int = 256, n: int = 256, k: int = 192) -> tuple[Result, Bits]:
+    """What it makes, tiles dealt to few CTAs, and what it should."""
+    kernel = gluon_kernel(ctas)
+    tensors = {"a": random(8, "bf16", m, k), "b": random(9, "bf16", k, n), "c": np.zeros((m, n), np.uint16)}
+    arguments = [x for name in "abc" for x in described(name, tensors[name], (64, 64 if name == "b" else 128))]
+    rows = m // (128 * ctas)
+    result = run(kernel, [*arguments, rows, rows * (n // 128)], tensors, (ctas, 1, 1))
+    return result, numbers(tensors["a"], "bf16") @ numbers(tensors["b"], "bf16")
+
+
+def test_gluons_persistent_gemm_with_roles_and_two_accumulators() -> None:
+    result, wanted = gluon_gemm()
+    assert rules(result) == REUSED
+    assert error(result.tensors["c"], wanted) < 2**-8
+
+
+# ---------------------------------------------------------------- misreadings
+
+KINDS: dict[str, Any] = {"a": "f16", "b": "f16", "d": "s32", "m": 64, "n": 64, "negated": (True, False)}
+PLACES: dict[str, Callable[[int], int]] = {
+    "start": lambda x: x & ~63, "leading": lambda x: x // 2, "stride": lambda x: x // 2, "base": lambda x: 1,
+    "swizzle": lambda x: 64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", [*KINDS, "A along M", "B along N"])
+def test_an_instruction_descriptor_that_is_misread_makes_the_gemm_wrong(
+    field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = InstructionDescriptor.decoded
+
+    def wrong(bits: int, kind: str) -> InstructionDescriptor:
+        does = right(bits, kind)
+        if field in KINDS:
+            return replace(does, **{field: KINDS[field]})
+        along_m, along_n = does.mn_major
+        return replace(does, mn_major=(not along_m, along_n) if field == "A along M" else (along_m, not along_n))
+
+    monkeypatch.setattr(InstructionDescriptor, "decoded", wrong)
+    assert is_wrong(*gluon_gemm(m=128, n=128, k=64))
+
+
+@pytest.mark.parametrize("field", PLACES)
+def test_a_matrix_descriptor_that_is_misread_makes_the_gemm_wrong(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SharedMatrixDescriptor.decoded
+
+    def wrong(bits: int) -> SharedMatrixDescriptor:
+        where = right(bits)
+        return replace(where, **{field: PLACES[field](getattr(where, field))})
+
+    monkeypatch.setattr(SharedMatrixDescriptor, "decoded", wrong)
+    assert is_wrong(*gluon_gemm(m=128, n=128, k=64))
+
+
+def test_a_version_that_is_read_one_bit_further_up_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SharedMatrixDescriptor.decoded
+    monkeypatch.setattr(SharedMatrixDescriptor, "decoded", lambda bits: right(bits ^ 3 << 46))
+    assert is_wrong(*gluon_gemm(m=128, n=128, k=64))
+
+
+def test_registers_that_are_moved_to_other_columns_make_attention_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 64 rows, whose results threads of one warp read from two places."""
+    monkeypatch.setattr(tcgen05_registers, "moved", lambda shape, count, split: moved(shape, count, split // 2))
+    assert is_wrong(*attention(64))
+
+
+@pytest.mark.parametrize("rows", [64, 128])
+def test_rows_that_are_taken_from_other_lanes_make_attention_wrong(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcgen05_multiplies, "rows_of", lambda m, lane: rows_of(m, lane)[::-1])
+    assert is_wrong(*attention(rows))
+
+
+def is_wrong(result: Result, wanted: Bits) -> bool:
+    (found,) = (result.tensors[name] for name in ("c", "o") if name in result.tensors)
+    difference = error(found, wanted)
+    return bool(rules(result) - KNOWN - REUSED) or not difference < 0.1

@@ -1,0 +1,52 @@
+"""Descriptors of tcgen05.mma as they are read: each field at its bits, and what no descriptor says."""
+
+from __future__ import annotations
+
+import pytest
+
+from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
+from twill.codegen.verify.ptx.units.wgmma import MatrixDescriptor
+
+PLAIN = 0x08200490  # bf16, 128 x 128, both along K
+
+
+@pytest.mark.parametrize(
+    ("bits", "field", "value"),
+    [(PLAIN & ~0x30, "d", "f16"), (PLAIN & ~0x380, "a", "f16"), (PLAIN & ~0x1C00, "b", "f16"),
+     (PLAIN | 1 << 13, "negated", (True, False)), (PLAIN | 1 << 14, "negated", (False, True)),
+     (PLAIN | 1 << 15, "mn_major", (True, False)), (PLAIN | 1 << 16, "mn_major", (False, True)),
+     (PLAIN | 1 << 17, "n", 136), (PLAIN | 1 << 24, "m", 144), (PLAIN | 1 << 3, "saturate", True)],
+)  # fmt: skip
+def test_a_field_of_an_instruction_descriptor_is_at_its_bits(bits: int, field: str, value: object) -> None:
+    plain, read = (InstructionDescriptor.decoded(one, "f16") for one in (PLAIN, bits))
+    assert getattr(read, field) == value != getattr(plain, field)
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2, 6, 23, 29, 30, 31])
+def test_an_instruction_descriptor_with_bits_that_mean_something_else_is_refused(bit: int) -> None:
+    with pytest.raises(ValueError, match="instruction descriptor"):
+        InstructionDescriptor.decoded(PLAIN | 1 << bit, "f16")
+
+
+def test_a_type_that_a_kind_has_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind tf32 has no types"):
+        InstructionDescriptor.decoded(PLAIN, "tf32")
+
+
+@pytest.mark.parametrize("swizzle", [0, 1, 2, 3])
+def test_a_matrix_descriptor_is_that_of_hopper_with_a_version(swizzle: int) -> None:
+    hopper = 0x123 | 0x45 << 16 | 0x67 << 32 | 5 << 49 | swizzle << 62
+    old, new = MatrixDescriptor.decoded(hopper), SharedMatrixDescriptor.decoded(hopper | 1 << 46)
+    assert (old.start, old.leading, old.stride, old.base, old.swizzle) == (
+        new.start, new.leading, new.stride, new.base, new.swizzle,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bits", "said"),
+    [(0, "version 0"), (2 << 46, "version 2"), (1 << 46 | 1 << 52, "is an address"), (1 << 46 | 1 << 61, "atoms of 32"),
+     (1 << 46 | 3 << 61, "no swizzle 3"), (1 << 46 | 1 << 14, "not zero"), (1 << 46 | 1 << 60, "not zero")],
+)  # fmt: skip
+def test_a_matrix_descriptor_that_is_not_executed_is_refused(bits: int, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        SharedMatrixDescriptor.decoded(bits)

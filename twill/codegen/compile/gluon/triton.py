@@ -1,0 +1,108 @@
+"""The one place that knows what versions of Triton call the parts of Gluon that compile a module.
+
+Triton 3.6 to 3.9 have the same ones; the names that a module itself uses are settled in its first lines
+(`twill.codegen.print.gluon.preface`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from twill import exc
+
+OLDEST = "3.6"
+_NAMES = (
+    ("triton", "compile"),
+    ("triton.backends.compiler", "GPUTarget"),
+    ("triton.experimental.gluon", "jit"),
+    ("triton.experimental.gluon._runtime", "GluonASTSource"),
+    ("triton.experimental.gluon.language", "warp_specialize"),
+    ("triton.experimental.gluon.language.nvidia.hopper", "warpgroup_mma"),
+)
+_ELEMENTS = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
+LANES = 32
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What Triton made of a kernel. shared: bytes. warps: of a CTA, all partitions together. version: Triton's."""
+
+    ptx: str
+    cubin: bytes
+    entry: str
+    shared: int
+    warps: int
+    version: str
+
+
+def gluon() -> dict[str, Any]:
+    """What compiling needs of the Triton that is installed. Raises NoGluon, in one sentence, if it lacks any of it."""
+    found: dict[str, Any] = {}
+    for module, name in _NAMES:
+        try:
+            found[name] = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise exc.NoGluon(_version(), OLDEST, f"{module}.{name}") from error
+    return found
+
+
+def _version() -> str:
+    try:
+        return str(importlib.import_module("triton").__version__)
+    except ImportError:
+        return ""
+
+
+def load(path: Path) -> ModuleType:
+    """A module from its file. Triton reads the source of kernels from there."""
+    gluon()
+    spec = importlib.util.spec_from_file_location(f"twill_gluon_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with _known(module):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _known(module: ModuleType) -> Iterator[None]:
+    sys.modules[module.__name__] = module
+    yield
+    del sys.modules[module.__name__]
+
+
+def descriptor_type(element: str, block: tuple[int, ...], layout: object) -> str:
+    """The type of a tensor descriptor in a signature."""
+    return f"tensordesc<{_ELEMENTS.get(element, element)}[{','.join(map(str, block))}],{layout!r}>"
+
+
+def scalar_type(element: str) -> str:
+    """The type of a number or pointer in a signature."""
+    star = "*" if element.startswith("*") else ""
+    return star + _ELEMENTS.get(element.removeprefix("*"), element.removeprefix("*"))
+
+
+def compile_kernel(
+    kernel: Any, signature: Mapping[str, str], multiples: Mapping[str, int], capability: int, fused: bool
+) -> Compiled:
+    """The kernel for an architecture. multiples: of parameters that are multiples of 16. fused: whether a product and a
+    sum may be one operation. Errors: GluonRejected."""
+    has = gluon()
+    names = list(signature)
+    attributes = {(names.index(n),): [["tt.divisibility", m]] for n, m in multiples.items() if n in names}
+    source = has["GluonASTSource"](kernel, dict(signature), constexprs={}, attrs=attributes)
+    options = {"num_warps": 4, "num_ctas": 1, "enable_fp_fusion": fused}
+    try:
+        made = has["compile"](source, target=has["GPUTarget"]("cuda", capability, LANES), options=options)
+    except Exception as error:
+        raise exc.GluonRejected(_version(), f"{type(error).__name__}: {error}") from error
+    metadata = made.metadata
+    warps = getattr(metadata, "num_warps", 4)
+    return Compiled(made.asm["ptx"], made.asm["cubin"], metadata.name, metadata.shared, warps, _version())

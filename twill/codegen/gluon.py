@@ -1,0 +1,169 @@
+"""Schedule -> a module of Gluon: lowered without what Gluon has no words for, checked, printed, compiled, read back.
+
+The warp program is the one that the CUDA printer gets but for passes that only save instructions
+(`twill.codegen.print.gluon.sayable`). The abstract machine checks what is printed, and the PTX that Triton makes of the
+module is compared with it (`twill.codegen.compile.gluon.read_back`).
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twill import exc
+from twill.codegen.compile.gluon.triton import Compiled, compile_kernel, descriptor_type, load, scalar_type
+from twill.codegen.emission import Extracted, OnStep, refuse_foreign
+from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
+from twill.codegen.lower.streams import streams
+from twill.codegen.lowering import with_barriers
+from twill.codegen.passes.pipeline import run_passes
+from twill.codegen.print.gluon.module import GluonModule, print_gluon
+from twill.codegen.print.gluon.sayable import UNSAID, sayable
+from twill.codegen.targets.base import target_of
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.text import text
+from twill.graph.build import Wired
+from twill.graph.dependence import DependenceGraph
+from twill.kernel.specialization import problem_of
+from twill.machine.description import Machine
+from twill.manifest.document import sha256
+from twill.schedule.checker.check import check_or_raise
+from twill.schedule.document import Schedule
+
+SCHEMA = "twill.gluon/1"
+MODULE = "{}_gluon.py"
+LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
+ARCHITECTURES = {"sm_90a": 90}
+
+
+@dataclass(frozen=True)
+class GluonEmission:
+    """A module with everything it went through. compiled: what the installed Triton made of it."""
+
+    schedule: Schedule
+    program: WarpProgram
+    module: GluonModule
+    signature: tuple[tuple[str, str], ...]
+    compiled: Compiled
+
+    @property
+    def name(self) -> str:
+        """The module's file."""
+        return MODULE.format(self.program.program.kernel)
+
+    def files(self) -> dict[str, str]:
+        """Every file of the directory: name -> content."""
+        return {
+            self.name: self.module.text,
+            "schedule.json": self.schedule.canonical() + "\n",
+            "program.txt": text(self.program),
+            "gluon.json": self.manifest(),
+        }
+
+    def manifest(self) -> str:
+        """What the module was made of and for; its hash, so that an edit is known."""
+        said = {
+            "schema": SCHEMA,
+            "kernel": self.program.program.kernel,
+            "spec": self.schedule.spec,
+            "machine": self.program.machine,
+            "schedule": self.schedule.key,
+            "module": sha256(self.module.text.encode()),
+            "entry": self.module.entry,
+            "signature": [list(one) for one in self.signature],
+            "workers": [list(one) for one in self.module.workers],
+            "shared": self.compiled.shared,
+            "triton": self.compiled.version,
+        }
+        return json.dumps(said, indent=1) + "\n"
+
+
+def emit_gluon(
+    kernel: Extracted,
+    machine: Machine,
+    solve: Callable[[DependenceGraph, Machine], Schedule],
+    notify: OnStep = lambda step: None,
+) -> GluonEmission:
+    """The kernel as a module of Gluon. kernel: extracted without conditional rescaling, which warps vote on.
+
+    Errors: NotInGluon; NoGluon, GluonRejected; NoTarget, UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
+    """
+    target_of(machine).refuse(kernel.graph)
+    if machine.architecture not in ARCHITECTURES:
+        raise exc.NotInGluon(f"no Gluon is printed for {machine.architecture}", hint="a machine of sm_90a")
+    schedule = solve(kernel.graph, machine)
+    refuse_foreign(schedule, kernel.graph, machine)
+    check_or_raise(schedule, machine)
+    notify("lowering to what Gluon can say")
+    program = lower_for_gluon(kernel.wired, schedule, machine)
+    notify("running on the abstract machine")
+    violations = verify(program, problem_of(kernel.specialization))
+    if violations:
+        tile = program.program
+        said = [violation.describe() for violation in violations]
+        raise exc.WarpProgramBroken(tile.kernel, said, file=tile.file, line=violations[0].line)
+    module = print_gluon(program, kernel.specialization, schedule)
+    notify("compiling with Triton")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / MODULE.format(program.program.kernel)
+        path.write_text(module.text, encoding="utf-8")
+        signature = signature_of(module, program, path)
+        compiled = compile_module(path, module.entry, signature, machine, kernel)
+    return GluonEmission(schedule, program, module, signature, compiled)
+
+
+def lower_for_gluon(wired: Wired, schedule: Schedule, machine: Machine) -> WarpProgram:
+    """The warp program of the first candidate that fits and that Gluon can say. Errors: NotInGluon if there is none,
+    ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull."""
+    refused: exc.TwillError | None = None
+    for candidate in candidates(wired.program, schedule, machine):
+        try:
+            made = _lowered(wired, schedule, machine, candidate)
+        except (exc.NotInGluon, exc.CandidateRefused) as error:
+            refused = refused if isinstance(refused, exc.NotInGluon) else error
+            continue
+        if made is not None:
+            return made
+    assert refused is not None, "a candidate without ping-pong is refused by an error only"
+    raise refused
+
+
+def _lowered(wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate) -> WarpProgram | None:
+    made = streams(wired, schedule, machine, candidate, "static", 1)
+    if isinstance(made, CandidateRefusal):
+        if made.error is not None:
+            raise made.error
+        return None
+    passed = run_passes(made.program, made.choices, without=UNSAID)
+    return sayable(with_barriers(passed, machine))
+
+
+def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple[tuple[str, str], ...]:
+    """Triton's types of the kernel's parameters. path: of the module, whose layouts are in those of descriptors."""
+    layouts = vars(load(path))
+    descriptors = {one.name: one for one in module.descriptors}
+    elements = {argument.name: argument.type.element for argument in program.program.arguments}
+    made: list[tuple[str, str]] = []
+    for name in module.parameters:
+        if name in descriptors:
+            one = descriptors[name]
+            kind = descriptor_type(program.maps[one.map].element, one.block, layouts[one.layout].value)
+        else:
+            element = elements.get(name, LAUNCH)
+            kind = scalar_type(f"*{element.partition(':')[2]}" if ":" in element else element)
+        made.append((name, kind))
+    return tuple(made)
+
+
+def compile_module(
+    path: Path, entry: str, signature: Sequence[tuple[str, str]], machine: Machine, kernel: Extracted
+) -> Compiled:
+    """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
+    multiples = {a.name: a.divisibility for a in kernel.program.arguments if a.divisibility > 1}
+    fused = kernel.program.fp_fusion and not kernel.program.strict
+    function = getattr(load(path), entry)
+    return compile_kernel(function, dict(signature), multiples, ARCHITECTURES[machine.architecture], fused)

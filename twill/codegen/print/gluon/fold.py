@@ -1,0 +1,139 @@
+"""Which values are printed where they are read, so that a line says what a line of the kernel says."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, fields
+
+from twill.codegen.warp.expression import Local
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import (
+    BulkWait,
+    Compute,
+    Copy,
+    Fill,
+    If,
+    LoadGlobal,
+    LoadShared,
+    Multiply,
+    Pipeline,
+    Range,
+    Reduce,
+    Reg,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    Sync,
+    WaitGroups,
+    WarpGroup,
+)
+
+_PURE = (Compute, Reduce, Fill, Range, Copy)
+_READERS = (Compute, Reduce, StoreShared, StoreGlobal)
+_PASSED = (*_PURE, BulkWait, Sync)  # what stands between a value and its reader without being moved by it
+
+
+@dataclass(frozen=True)
+class Block:
+    """Statements in order."""
+
+    stmts: tuple[Stmt, ...]
+
+
+def read_by(stmt: Stmt) -> list[int]:
+    """The fragments that a statement reads, as often as it does; those of nested statements too."""
+    match stmt:
+        case If() | Pipeline():
+            inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
+            return [number for block in inner for one in block for number in read_by(one)]
+        case Compute(operands=operands):
+            return [o.fragment for o in operands if isinstance(o, Reg)]
+        case Reduce(operand) | StoreShared(operand):
+            return [operand]
+        case Copy(source):
+            return [source]
+        case Multiply(accumulator, a, accumulate=accumulate):
+            return [*([accumulator] if accumulate else []), *([a] if isinstance(a, int) else [])]
+        case StoreGlobal(operand=operand, mask=mask):
+            return [*([operand.fragment] if isinstance(operand, Reg) else []), *([mask] if mask is not None else [])]
+        case LoadGlobal(mask=mask):
+            return [mask] if mask is not None else []
+        case WaitGroups():
+            return []
+    return []
+
+
+def written_by(stmt: Stmt) -> set[int]:
+    """The fragments that a statement writes; those of nested statements too."""
+    match stmt:
+        case If() | Pipeline():
+            inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
+            return {number for block in inner for one in block for number in written_by(one)}
+        case Compute() | Reduce() | Fill() | Range() | Copy() | LoadShared() | LoadGlobal():
+            return {stmt.result}
+        case Multiply(accumulator):
+            return {accumulator}
+    return set()
+
+
+def _blocks(value: object) -> list[tuple[Stmt, ...]]:
+    """The blocks in a field: one, or several."""
+    if not isinstance(value, tuple):
+        return []
+    if all(isinstance(one, Stmt) for one in value):
+        return [value]
+    return [block for block in value if isinstance(block, tuple) and all(isinstance(one, Stmt) for one in block)]
+
+
+def folds(block: Block, at: int, stream: WarpGroup, made_of: Set[int]) -> bool:
+    """Whether what the statement makes of the fragments `made_of` is read once, by a statement of the same block that
+    it can be printed in, and nothing in between changes what it is made of."""
+    stmt = block.stmts[at]
+    if not isinstance(stmt, _PURE):
+        return False
+    result = stmt.result
+    if not _local(result, stream):
+        return False
+    for place, other in enumerate(block.stmts[at + 1 :], at + 1):
+        times = read_by(other).count(result)
+        if times:
+            return times == 1 and isinstance(other, _READERS) and not _again(block, place, result)
+        if result in written_by(other) or made_of & written_by(other) or not isinstance(other, _PASSED):
+            return False
+    return False
+
+
+def _again(block: Block, at: int, result: int) -> bool:
+    """Whether it is read behind a place before it is written again."""
+    if result in written_by(block.stmts[at]):
+        return False
+    for other in block.stmts[at + 1 :]:
+        if result in read_by(other):
+            return True
+        if result in written_by(other):
+            return False
+    return False
+
+
+def _local(result: int, stream: WarpGroup) -> bool:
+    """Whether every block that reads it has written it before, by itself."""
+    return all(_defined_first(part, result) for part in (stream.start, stream.body, stream.skip, stream.finish))
+
+
+def _defined_first(stmts: tuple[Stmt, ...], result: int) -> bool:
+    defined = False
+    for stmt in stmts:
+        if isinstance(stmt, If | Pipeline):
+            inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
+            if not all(_defined_first(block, result) for block in inner):
+                return False
+        elif result in read_by(stmt) and not defined:
+            return False
+        defined = defined or (result in written_by(stmt) and not isinstance(stmt, If | Pipeline))
+    return True
+
+
+def reads(stream: WarpGroup, name: str) -> int:
+    """How often the scalar `name` is asked for."""
+    parts = (stream.start, stream.body, stream.skip, stream.finish)
+    return sum(isinstance(node, Local) and node.name == name for node in nodes(parts))

@@ -1,0 +1,36 @@
+"""The instructions of Hopper as Gluon calls them: what a printer for another target has in place of this file."""
+
+from __future__ import annotations
+
+MODULE = "triton.experimental.gluon.language.nvidia.hopper"
+HOST = "triton.experimental.gluon.nvidia.hopper"
+NAMES = ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait")
+"""What the module has of the instructions below."""
+
+MMA, MMA_WAIT = "warpgroup_mma", "warpgroup_mma_wait"
+FENCE = "fence_async_shared()"
+OPERANDS = ("bf16", "f16")
+"""Elements of products that are printed; sums of fp8 need to know how exact they are."""
+
+DEPTH_BITS = 256  # of a row of an operand that one instruction contracts (PTX ISA, wgmma)
+WARPS = 4  # of a partition that has products: a warp group (PTX ISA, wgmma)
+PAIR = 32  # bits of a register, in which an operand's neighbours lie
+FIRST_BARRIER = 8
+"""Number of the first named barrier: 0 and 1 are Triton's, and one for each partition behind them."""
+BARRIERS = 16  # of a CTA (PTX ISA, barrier)
+
+
+def product_layout(columns: int, element_bits: int) -> str:
+    """The registers of a product's result, 64 rows by as many columns as one instruction has."""
+    shape = f"[16, {columns}, {DEPTH_BITS // element_bits}]"
+    return f"gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[{WARPS}, 1], instr_shape={shape})"
+
+
+def operand_layout(parent: str, element_bits: int) -> str:
+    """The registers of operand A of such a product."""
+    return f"gl.DotOperandLayout(operand_index=0, parent={parent}, k_width={PAIR // element_bits})"
+
+
+def shared_layout(swizzle: int, element_bits: int, rank: int) -> str:
+    """A tile in shared memory as TMA and products know it."""
+    return f"gl.NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={element_bits}, rank={rank})"

@@ -1,0 +1,140 @@
+"""The launcher: called as the Triton kernel is, it makes descriptors in the kernel's own blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from twill import exc
+from twill.codegen.print.gluon.instances import together
+from twill.codegen.print.gluon.writer import PythonWriter
+from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, Symbol
+from twill.codegen.warp.program import TensorMapSpec, WarpProgram
+
+if TYPE_CHECKING:
+    from twill.codegen.print.gluon.module import Descriptor
+    from twill.kernel.specialization import Specialization
+
+
+def print_launcher(
+    entry: str,
+    parameters: Sequence[str],
+    descriptors: Sequence[Descriptor],
+    program: WarpProgram,
+    specialization: Specialization,
+    out: PythonWriter,
+) -> None:
+    """The functions that a caller needs."""
+    if descriptors:
+        _print_descriptor(out)
+    constants = dict(specialization.constexprs)
+    names = [parameter.name for parameter in specialization.parameters]
+    given = [name if name not in constants else f"{name}={constants[name]!r}" for name in names]
+    kernel = specialization.kernel
+    out.call("def launch", ["grid", *given], "):")
+    with out.deeper():
+        out.line(f'"""{kernel}[grid](...): as many CTAs as the GPU has room for walk its launch grid."""')
+        fixed = {name: value for name, value in constants.items() if name in names}
+        if fixed:
+            comma = "," * (len(fixed) == 1)
+            out.line(f"given = ({', '.join(fixed)}{comma})")
+            out.line(f"if given != ({', '.join(map(repr, fixed.values()))}{comma}):")
+            out.line(f'    raise ValueError(f"this {kernel} is not for ({", ".join(fixed)}) = {{given}}")')
+        out.line("grid = (*grid, 1, 1)[:3]")
+        out.line("instances = math.prod(grid)")
+        with out.block("if not instances"):
+            out.line("return")
+        if program.order is not None and "together" in parameters:
+            for line in together(program.order, host(program.order.bytes)):
+                out.line(line)
+        places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
+        out.line(f"ctas = min(instances, {places})")
+        of = {d.name: d for d in descriptors}
+        arguments = [_argument(name, of, program) for name in parameters]
+        out.call(f"{entry}[(ctas,)]", [*arguments, "num_warps=4"])
+    for line in _LAUNCHER.format(kernel=kernel).splitlines():
+        out.line(line)
+
+
+def _argument(name: str, descriptors: dict[str, Descriptor], program: WarpProgram) -> str:
+    """What the launcher passes for a parameter of the kernel."""
+    if name in descriptors:
+        found = descriptors[name]
+        entry = program.maps[found.map]
+        block = f"[{', '.join(map(str, found.block))}]"
+        if _is_given(entry):
+            return f"descriptor({entry.argument}, {block}, {found.layout})"
+        if host(entry.offset) != "0":
+            raise exc.NotInGluon(f"the descriptor of `{entry.argument}` begins in the middle of it", hint="`--as cuda`")
+        sizes = ", ".join(host(size) for size in entry.sizes if size is not None)
+        strides = ", ".join(host(stride) for stride in entry.strides)
+        return f"TensorDescriptor({entry.argument}, [{sizes}], [{strides}], {block}, {found.layout}.value)"
+    return f"grid[{name.removeprefix('grid_')}]" if name.startswith("grid_") else name
+
+
+def _is_given(entry: TensorMapSpec) -> bool:
+    """Whether a map is what the descriptor of the call describes."""
+    name = entry.argument
+    rank = len(entry.box)
+    sizes = [f"{name}.shape[{axis}]" for axis in range(rank)]
+    strides = [*(f"{name}.strides[{axis}]" for axis in range(rank - 1)), "1"]
+    said = [host(size) for size in entry.sizes if size is not None], [host(stride) for stride in entry.strides]
+    return said == (sizes, strides) and host(entry.offset) == "0"
+
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "//", "rem": "%"}
+
+
+def host(expr: Expr) -> str:
+    """An expression over arguments and the grid, in Python; none of them is negative."""
+    match expr:
+        case Number(value):
+            return repr(value)
+        case Symbol(_, name):
+            return name if name.isidentifier() else _of_descriptor(name)
+        case NumPrograms(axis):
+            return f"grid[{axis}]"
+        case Apply("cast", (operand,)):
+            return host(operand)
+        case Apply("max" | "min" as kind, operands):
+            return f"{kind}({', '.join(map(host, operands))})"
+        case Apply(kind, (left, right)) if kind in _SIGNS:
+            return f"({host(left)} {_SIGNS[kind]} {host(right)})"
+    raise exc.NotInGluon("the launcher would have to compute what is not known at a launch", hint="`--as cuda`")
+
+
+def _of_descriptor(name: str) -> str:
+    base, what, axis = name.rsplit(".", 2)
+    return f"{base}.{'shape' if what == 'shape' else 'strides'}[{axis}]"
+
+
+def _print_descriptor(out: PythonWriter) -> None:
+    for line in _DESCRIPTOR.splitlines():
+        out.line(line)
+    out.line()
+    out.line()
+
+
+_DESCRIPTOR = '''\
+def descriptor(given, block, layout):
+    """The tensor of a descriptor, in other blocks, as they lie in shared memory."""
+    return TensorDescriptor(given.base, list(given.shape), list(given.strides), block, layout.value)
+
+
+def multiprocessors():
+    """Of the GPU that is current: each runs one CTA."""
+    driver = triton.runtime.driver.active
+    return driver.utils.get_device_properties(driver.get_current_device())["multiprocessor_count"]
+'''
+
+_LAUNCHER = '''
+
+class Launcher:
+    """`{kernel}[grid](...)`, as the Triton kernel is called."""
+
+    def __getitem__(self, grid):
+        return lambda *given, **named: launch(grid, *given, **named)
+
+
+{kernel} = Launcher()
+'''

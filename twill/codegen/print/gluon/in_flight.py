@@ -1,0 +1,105 @@
+"""How many products may be unfinished at each wait, counted as Gluon counts them.
+
+A wait of the warp program counts committed groups, of which some have several products and some none. In Gluon every
+`warpgroup_mma` is a group of its own. So a wait that leaves p groups leaves as many products as these have, and where
+paths differ, the fewest: waiting for more than is asked is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twill.codegen.warp.program import Commit, If, Multiply, Pipeline, Stmt, WaitGroups, WarpGroup
+
+MOST = 16  # groups that are followed; no schedule has as many in flight
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A committed group: the fewest products it has on any path, and the fragments that they use."""
+
+    products: int = 0
+    fragments: frozenset[int] = frozenset()
+
+    def joined(self, other: _Group) -> _Group:
+        """Of two paths."""
+        return _Group(min(self.products, other.products), self.fragments | other.fragments)
+
+
+@dataclass(frozen=True)
+class ProductWait:
+    """outstanding: products that may be unfinished behind the wait. ready: fragments that are complete, or free to be
+    overwritten, by it and not before. unfinished: those that products behind it still use."""
+
+    outstanding: int
+    ready: frozenset[int]
+    unfinished: frozenset[int]
+
+
+_State = tuple[_Group, ...]  # the last committed groups, and what is not yet committed at the end
+
+
+def product_waits(group: WarpGroup) -> dict[int, ProductWait]:
+    """The waits of a warp group, by the identity of their statements (which must be objects of their own)."""
+    walker = _Walker()
+    walker.block(group.body, (_Group(),))
+    return walker.found
+
+
+class _Walker:
+    def __init__(self) -> None:
+        self.found: dict[int, ProductWait] = {}
+
+    def block(self, stmts: tuple[Stmt, ...], state: _State) -> _State:
+        """The state behind a block."""
+        for stmt in stmts:
+            state = self.statement(stmt, state)
+        return state
+
+    def statement(self, stmt: Stmt, state: _State) -> _State:
+        """The state behind a statement."""
+        match stmt:
+            case Multiply(accumulator, a):
+                used = frozenset({accumulator, *([a] if isinstance(a, int) else [])})
+                return (*state[:-1], _Group(state[-1].products + 1, state[-1].fragments | used))
+            case Commit():
+                return (*state, _Group())[-MOST:]
+            case WaitGroups(pending):
+                return self.wait(stmt, pending, state)
+            case If(_, body, otherwise):
+                return _join(self.block(body, state), self.block(otherwise, state))
+            case Pipeline():
+                return _join(state, self.pipeline(stmt, state))
+        return state
+
+    def wait(self, stmt: Stmt, pending: int, state: _State) -> _State:
+        """What a wait leaves, noted."""
+        committed, begun = state[:-1], state[-1]
+        kept = committed[len(committed) - pending :] if pending < len(committed) else committed
+        done = committed[: len(committed) - len(kept)]
+        ready = frozenset().union(*(group.fragments for group in done))
+        unfinished = frozenset().union(*(group.fragments for group in (*kept, begun)))
+        outstanding = sum(group.products for group in kept) + begun.products
+        if (before := self.found.get(id(stmt))) is not None:
+            outstanding = min(outstanding, before.outstanding)
+            ready, unfinished = ready | before.ready, unfinished | before.unfinished
+        self.found[id(stmt)] = ProductWait(outstanding, ready, unfinished)
+        return (*kept, begun)
+
+    def pipeline(self, stmt: Pipeline, state: _State) -> _State:
+        """Prologue, steady states as often as there is news, epilogue."""
+        for block in stmt.prologue:
+            state = self.block(block, state)
+        for steady in stmt.steadies:
+            while (after := _join(state, self.block(steady, state))) != state:
+                state = after
+        for block in stmt.epilogue:
+            state = self.block(block, state)
+        return state
+
+
+def _join(one: _State, other: _State) -> _State:
+    """Of two paths, aligned at the end; where only one has a group, the other has nothing that could be waited for."""
+    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+    extra = len(longer) - len(shorter)
+    return (*longer[:extra], *(a.joined(b) for a, b in zip(longer[extra:], shorter, strict=True)))

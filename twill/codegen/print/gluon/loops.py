@@ -1,0 +1,84 @@
+"""A software-pipelined loop: prologue and epilogue stand beside it, guarded so that every trip count is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twill import exc
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.print.gluon.scalars import ATOM, Text
+from twill.codegen.warp.expression import Apply, Expr, Local, Number
+from twill.codegen.warp.program import Pipeline, Stmt
+
+PrintBlock = Callable[[Sequence[Stmt], Role], None]
+
+
+def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
+    """The loop. A loop without stages and changes is `for step in range(steps)` and nothing else."""
+    steps = _steps(loop, role)
+    out = role.out
+    out.line(f"# I = {loop.interval} cycles from one iteration to the next{_filled(loop)}")
+    if not loop.stages and loop.until is None:
+        _steady(loop, f"range({steps})", loop.steady, role, print_block)
+        return
+    with out.block(f"if {steps} > 0"):
+        for step, block in enumerate(loop.prologue):
+            role.locals[loop.step] = Text(str(step))
+            print_block(block, role)
+        begin = str(loop.stages)
+        if loop.until is not None:
+            change = _first(loop.until, loop.step, role)
+            name = role.free_local("change")
+            bounded = f"gl.maximum({change}, {begin})" if loop.stages else change
+            out.line(f"{name} = gl.minimum({bounded}, {steps})")
+            _steady(loop, f"range({begin}, {name})", loop.steady, role, print_block)
+            _steady(loop, f"range({name}, {steps})", loop.later, role, print_block)
+        else:
+            _steady(loop, f"range({begin}, {steps})", loop.steady, role, print_block)
+        behind = steps if loop.stages == 1 else f"gl.maximum({steps}, {loop.stages})"
+        for more, block in enumerate(loop.epilogue):
+            role.locals[loop.step] = Text(behind) if not more else Text(f"{behind} + {more}", 3)
+            print_block(block, role)
+    if role.tokens:
+        raise exc.NotInGluon("a product is in flight behind the last iteration of a loop", line=loop.line)
+
+
+def _filled(loop: Pipeline) -> str:
+    if not loop.stages:
+        return ""
+    return f"; {loop.stages} iteration{'s' if loop.stages > 1 else ''} in front of it, as many behind it"
+
+
+def _steps(loop: Pipeline, role: Role) -> str:
+    """The trip count as a name."""
+    text = role.scalar(loop.trip)
+    if text.level == ATOM and text.text.isidentifier():
+        return text.text
+    name = role.free_local("steps")
+    role.out.line(f"{name} = {text.text}", loop.line)
+    return name
+
+
+def _steady(loop: Pipeline, over: str, block: tuple[Stmt, ...], role: Role, print_block: PrintBlock) -> None:
+    """One steady state."""
+    if loop.step not in role.locals or not role.locals[loop.step].text.startswith("step"):
+        role.locals[loop.step] = Text(role.free_local("step"))
+    with role.out.block(f"for {role.locals[loop.step].text} in {over}", loop.line):
+        print_block(block, role)
+    if role.tokens:
+        names = ", ".join(role.name(number) for number in sorted(role.tokens))
+        raise exc.NotInGluon(
+            f"products of `{names}` are not waited for in the iteration that begins them", line=loop.line
+        )
+
+
+def _first(until: Expr, step: str, role: Role) -> str:
+    """The first step at which a condition holds that is linear in the step."""
+    match until:
+        case Apply("compare", (left, bound), _, attributes) if ("predicate", "ge") in attributes:
+            match left:
+                case Local(name) if name == step:
+                    return role.scalar(bound).text
+                case Apply("mul", (Local(name), Number(int() as factor))) if name == step and factor > 0:
+                    return f"gl.cdiv({role.scalar(bound).text}, {factor})"
+    raise exc.NotInGluon("a steady state changes under a condition that is not linear in the iteration")

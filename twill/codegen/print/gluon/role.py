@@ -1,0 +1,261 @@
+"""One role of the kernel: the names that its text uses, and the text."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from twill import exc
+from twill.codegen.print.gluon.counters import merged
+from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
+from twill.codegen.print.gluon.layouts import Layout, layouts_of
+from twill.codegen.print.gluon.scalars import ScalarNames, Text, print_scalar
+from twill.codegen.print.gluon.writer import PythonWriter
+from twill.codegen.print.sections import Section, common_name
+from twill.codegen.warp.expression import Expr
+from twill.codegen.warp.program import (
+    Aref,
+    Fragment,
+    SlotRef,
+    Stmt,
+    WarpGroup,
+    WarpProgram,
+    with_blocks,
+)
+
+NAMED = 2  # rings after which a counter is called; of more, it is called `count`
+Constants = tuple[int | float, ...]
+
+
+@dataclass
+class Role:
+    """What the printers of a role's statements share.
+
+    stream: of the section, with one cursor for each counter. used: parameters that the text came to use, in the order
+    of `twill.codegen.print.gluon.module`. constants: parameters whose numbers differ between the groups. pending:
+    values that are printed where they are read, and the fragments in them. reading: fragments in the values that the
+    statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
+    flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
+    """
+
+    program: WarpProgram
+    section: Section
+    stream: WarpGroup
+    counters: Mapping[int, int]
+    waits: Mapping[int, ProductWait]
+    layouts: Mapping[int, Layout]
+    out: PythonWriter
+    taken: set[str]
+    descriptors: dict[tuple[int, tuple[int, ...]], str]
+    counts: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    views: dict[int, str] = field(default_factory=dict)
+    locals: dict[str, Text] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    constants: dict[Constants, str] = field(default_factory=dict)
+    pending: dict[int, tuple[Text, Layout, frozenset[int]]] = field(default_factory=dict)
+    reading: set[int] = field(default_factory=set)
+    tokens: set[int] = field(default_factory=set)
+    flying: set[int] = field(default_factory=set)
+    shapes: set[Layout] = field(default_factory=set)
+    features: set[str] = field(default_factory=set)
+
+    # ------------------------------------------------------------ scalars
+    def scalar(self, expr: Expr) -> Text:
+        """An expression; the parameters in it are noted."""
+        return print_scalar(expr, ScalarNames(self.locals, self.constant))
+
+    def constant(self, values: Constants, called: str = "") -> str:
+        """The parameter that has these numbers, one for each warp group of the section. called: its name if it is
+        new; else it is called after what the numbers are."""
+        known = self.constants.get(values)
+        if known is None:
+            ordinal = values == tuple(range(len(values)))
+            rows = all(isinstance(v, int) and v % 64 == 0 for v in values) and not ordinal
+            base = called or ("GROUP" if ordinal else "ROW" if rows else "OFFSET")
+            taken = set(self.constants.values())
+            known = next(n for n in (base, *(f"{base}_{i}" for i in range(1, 99))) if n not in taken)
+            self.constants[values] = known
+        return known
+
+    def free_local(self, name: str) -> str:
+        """A name for a scalar, as the kernel has it where that is free."""
+        return free(_NUMBERED.sub("", identifier(name)), self.taken)
+
+    # ------------------------------------------------------------ rings
+    def aref(self, cursor: int) -> Aref:
+        """The ring of a cursor."""
+        return self.program.arefs[self.stream.cursor(cursor).aref]
+
+    def ring(self, aref: Aref) -> str:
+        """What a ring is called in this role."""
+        ids = self.section.arefs.get(aref.id, (aref.id,))
+        return identifier(common_name([self.program.arefs[i].name for i in ids]))
+
+    def count(self, cursor: int) -> str:
+        """The counter that a cursor stands for."""
+        return self.counts[self.counters[cursor]]
+
+    def slot(self, cursor: int) -> str:
+        """The index of the slot at a cursor."""
+        aref = self.aref(cursor)
+        return "0" if aref.depth == 1 else f"{self.count(cursor)} % {self.depth(aref)}"
+
+    def parity(self, cursor: int) -> str:
+        """The parity of the slot's barriers."""
+        aref = self.aref(cursor)
+        turns = self.count(cursor) if aref.depth == 1 else f"{self.count(cursor)} // {self.depth(aref)}"
+        return f"{turns} & 1"
+
+    def depth(self, aref: Aref) -> str:
+        """The name of a ring's depth."""
+        return f"{self.ring(aref).upper()}_STAGES"
+
+    def barrier(self, cursor: int, kind: str) -> str:
+        """The full or empty barrier of the slot at a cursor."""
+        name = f"{self.ring(self.aref(cursor))}_{kind}"
+        self.used.add(name)
+        return f"{name}.index({self.slot(cursor)})"
+
+    def buffer(self, number: int) -> str:
+        """What a buffer is called in this role."""
+        ids = self.section.buffers.get(number, (number,))
+        names = [self.program.buffers[i].name for i in ids]
+        name = identifier(common_name(names))
+        name = name if self.is_ring(number) else name.removesuffix("_0")
+        full = f"{name}_ring" if self.is_ring(number) else name
+        self.used.add(full)
+        return full
+
+    def is_ring(self, number: int) -> bool:
+        """Whether a buffer belongs to a ring."""
+        return any(number in aref.buffers for aref in self.program.arefs)
+
+    def descriptor(self, number: int, block: tuple[int, ...]) -> str:
+        """The tensor descriptor of a map whose copies are of such a block."""
+        name = self.descriptors.get((number, block))
+        if name is None:
+            argument = self.program.maps[number].argument
+            base = argument if argument.endswith("desc") else f"{argument}_desc"
+            name = free(base, set(self.descriptors.values()))
+            self.descriptors[number, block] = name
+        self.used.add(name)
+        return name
+
+    def place(self, ref: SlotRef) -> str:
+        """A slot of a buffer, or a part of it."""
+        buffer = self.program.buffers[ref.buffer]
+        name = self.buffer(ref.buffer)
+        text = f"{name}.index({self.slot(ref.cursor)})" if ref.cursor is not None else name
+        for axis, part in enumerate((ref.rows, ref.columns)):
+            if part is not None and part != (0, buffer.shape[axis]):
+                text += f".slice({part[0]}, {part[1] - part[0]}, dim={axis})"
+        return text
+
+    def view(self, buffer: int) -> str:
+        """The variable that stands for a slot of a buffer."""
+        ring = self.buffer(buffer).removesuffix("_ring")
+        if buffer not in self.views:
+            self.views[buffer] = free(ring, self.taken)
+        return self.views[buffer]
+
+    # ------------------------------------------------------------ fragments
+    def fragment(self, number: int) -> Fragment:
+        """The fragment of that id."""
+        return self.stream.fragment(number)
+
+    def layout(self, layout: Layout) -> str:
+        """A layout's text; it is noted."""
+        self.shapes.add(layout)
+        return layout.text
+
+    def name(self, number: int, source: str = "") -> str:
+        """The variable of a fragment, called as the kernel calls it where that name is free. source: of what it is a
+        conversion; then it is called after that and its element."""
+        if number not in self.names:
+            fragment = self.fragment(number)
+            base = _NUMBERED.sub("", identifier(_NUMBERED.sub("", fragment.name)))
+            if source and (base in self.taken or base == "cast"):
+                base = f"{source}_{fragment.element}"
+            self.names[number] = free(base, self.taken)
+        return self.names[number]
+
+    def value(self, number: int) -> tuple[Text, Layout]:
+        """A fragment where it is read: its name, or what makes it."""
+        if number in self.pending:
+            text, layout, made_of = self.pending.pop(number)
+            self.reading |= made_of
+            return text, layout
+        self.reading.add(number)
+        if number in self.tokens:
+            raise exc.NotInGluon(f"`{self.name(number)}` is read before its product is waited for")
+        return Text(self.name(number)), self.layouts[number]
+
+    def converted(self, text: Text, have: Layout, want: Layout) -> Text:
+        """A tensor in another layout, if it is another."""
+        return text if have == want else Text(f"gl.convert_layout({text.text}, {self.layout(want)})")
+
+
+def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int, tuple[int, ...]], str]) -> Role:
+    """The role of a section, with nothing printed. descriptors: known so far; what the role needs is added."""
+    given = section.stream
+    stream = replace(
+        given, start=_own(given.start), body=_own(given.body), skip=_own(given.skip), finish=_own(given.finish)
+    )
+    stream, counters = merged(stream)
+    taken = {a.name for a in program.program.arguments} | {"gl", "tma", "mbarrier", "instance", "triton"}
+    role = Role(
+        program,
+        section,
+        stream,
+        counters,
+        product_waits(stream),
+        layouts_of(stream),
+        PythonWriter(),
+        taken,
+        descriptors,
+    )
+    role.counts.update(_counter_names(role, taken))
+    return role
+
+
+def _own(stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
+    """The statements as objects of their own, so that what is found of one is found of one place."""
+    return tuple(with_blocks(replace(stmt), _own) for stmt in stmts)
+
+
+# ---------------------------------------------------------------- names
+_NUMBERED = re.compile(r"_\d+$")
+
+
+def identifier(name: str) -> str:
+    """A name of a ring, buffer or fragment as Python has it: `q.0` -> `q_0`."""
+    made = re.sub(r"\W+", "_", name).strip("_")
+    return f"{made}_" if keyword.iskeyword(made) or not made or made[0].isdigit() else made
+
+
+def _counter_names(role: Role, taken: set[str]) -> dict[int, str]:
+    """Names of counters, by the cursor that stands for each."""
+    made: dict[int, str] = {}
+    for kept in dict.fromkeys(role.counters.values()):
+        members = [c for c, k in role.counters.items() if k == kept]
+        rings = list(dict.fromkeys(role.ring(aref) for aref in sorted(map(role.aref, members), key=lambda a: a.id)))
+        prefix = f"{'_'.join(rings)}_" if len(rings) <= NAMED else ""
+        made[kept] = free(f"{prefix}{_part(role, members)}", taken)
+    return made
+
+
+def _part(role: Role, members: list[int]) -> str:
+    """What a counter counts: slots that were filled, got, or given back behind those."""
+    rings = {role.stream.cursor(member).aref for member in members}
+    first = [min(c.id for c in role.stream.cursors if c.aref == aref) for aref in rings]
+    return "count" if set(first) & set(members) else "done"
+
+
+def free(name: str, taken: set[str]) -> str:
+    """The name, with a number if it is taken, which it is from now on."""
+    found = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if n not in taken)
+    taken.add(found)
+    return found

@@ -1,0 +1,152 @@
+"""What Gluon can say: the warp program without what is only an optimization there, or the reason why it can't be said.
+
+Gluon has tensors whose sizes are powers of two, spread over all warps of a partition. It has no instruction for one
+warp or one thread, names no register but by a tensor, and its compiler places fences and barriers within a partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from twill import exc
+from twill.codegen.warp.expression import Apply, Expr, Local, Number
+from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
+from twill.codegen.warp.program import (
+    WARP_VOTE,
+    Buffer,
+    Compute,
+    CountReuse,
+    Fragment,
+    If,
+    Let,
+    LoadGlobal,
+    Pipeline,
+    Reduce,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    WarpGroup,
+    WarpProgram,
+    with_blocks,
+)
+
+UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler")
+"""Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
+parts, what one warp leaves out, messages that one thread writes."""
+
+
+def sayable(program: WarpProgram) -> WarpProgram:
+    """The program without tiles that stay from one instance to the next. Raises NotInGluon."""
+    plain = without_reuse(program)
+    for line, what, instead in reasons(plain):
+        raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)
+    return plain
+
+
+# ---------------------------------------------------------------- cross-tile reuse
+def without_reuse(program: WarpProgram) -> WarpProgram:
+    """Every instance loads all of its tiles: none before it had the same."""
+    groups = tuple(replace(group, body=_loading(group.body, {})) for group in program.groups)
+    return replace(program, groups=groups, runs=None)
+
+
+def _loading(block: tuple[Stmt, ...], known: dict[str, bool]) -> tuple[Stmt, ...]:
+    """A block without reuse. known: scalars that are decided by it; those of the block are added."""
+    made: list[Stmt] = []
+    for stmt in block:
+        match stmt:
+            case CountReuse(name):
+                known[name] = False
+            case Let(name, value) if _decided(value, known) is not None:
+                known[name] = bool(_decided(value, known))
+            case If(condition, body, otherwise) if (holds := _decided(condition, known)) is not None:
+                made.extend(_loading(body if holds else otherwise, known))
+            case _:
+                made.append(with_blocks(stmt, lambda inner: _loading(inner, known)))
+    return tuple(made)
+
+
+def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
+    """Whether a condition holds, where that follows from `known` (a count of reuse: 0); else None."""
+    match expr:
+        case Local(name) if name in known:
+            return known[name]
+        case Apply("and", operands):
+            sides = [_decided(one, known) for one in operands]
+            return False if False in sides else None
+        case Apply("compare", (Number(0), Local(name)), _, attributes) if name in known:
+            return known[name] if ("predicate", "lt") in attributes else None
+    return None
+
+
+# ---------------------------------------------------------------- reasons
+Reason = tuple[int, str, str]
+_TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
+_CUDA = "the CUDA form (`--as cuda`)"
+
+
+def reasons(program: WarpProgram) -> Iterator[Reason]:
+    """Why Gluon can't say a program: line of the kernel, what, and what to write instead."""
+    if program.cluster is not None:
+        yield 0, "Gluon has no tiles that two CTAs load together before Triton 3.8", "emit without `--cluster`"
+    if program.fused is not None:
+        yield 0, "neighbours of the launch grid that are worked on at once have no masks in Gluon", _CUDA
+    if program.scheduler_ring is not None:
+        yield 0, "a partition of Gluon can't pass a number on to others", "`--order static`"
+    for buffer in program.buffers:
+        yield from _of_buffer(buffer)
+    for entry in program.maps:
+        if entry.together > 1 or None in entry.sizes:
+            what = "elements that are moved as wider ones" if entry.together > 1 else "a tensor without bounds"
+            yield 0, f"Gluon's tensor maps have no {what} (`{entry.argument}`)", _CUDA
+    for group in program.groups:
+        yield from _of_group(group)
+
+
+def _of_buffer(buffer: Buffer) -> Iterator[Reason]:
+    if any(map(_odd, buffer.shape)):
+        shape = " x ".join(map(str, buffer.shape))
+        yield 0, f"the tile `{buffer.name}` of {shape} is no power of two, and tensors of Gluon are", _TILES
+
+
+def _of_group(group: WarpGroup) -> Iterator[Reason]:
+    for fragment in group.fragments:
+        yield from _of_fragment(fragment, group)
+    for stmt in group.stmts:
+        yield from _of_statement(stmt)
+
+
+def _of_fragment(fragment: Fragment, group: WarpGroup) -> Iterator[Reason]:
+    shape = shape_of(fragment.layout)
+    line = next((s.line for s in group.stmts if getattr(s, "result", None) == fragment.id and s.line), 0)
+    match fragment.layout:
+        case Blocked() | Uniform():
+            yield line, f"`{fragment.name}` is a tile without a matrix around it: its layout is left to Triton", _CUDA
+        case Along(parts=True):
+            yield line, f"`{fragment.name}` is a sum that lanes hold in parts", _CUDA
+        case Accumulator() | Along():
+            if any(map(_odd, shape)):
+                sizes = " x ".join(map(str, shape))
+                yield line, f"`{fragment.name}` of {sizes} is no power of two, and tensors of Gluon are", _TILES
+
+
+def _of_statement(stmt: Stmt) -> Iterator[Reason]:
+    match stmt:
+        case Compute(attributes=attributes) if WARP_VOTE in dict(attributes):
+            yield stmt.line, "a warp of Gluon can't leave out what the others do", _CUDA
+        case StoreShared(columns=columns) if columns is not None:
+            yield stmt.line, "Gluon stores no part of the columns of a tensor", "tiles that fit into one staging buffer"
+        case LoadGlobal(window=window) | StoreGlobal(window=window) if any(_odd(axis.extent) for axis in window.axes):
+            yield stmt.line, f"a window of {prod(a.extent for a in window.axes)} elements is no power of two", _TILES
+        case StoreGlobal(combine=combine) if combine:
+            yield stmt.line, f"the atomic `{combine}` has no printer for Gluon", _CUDA
+        case Reduce(combine=combine) if combine not in ("add", "max", "min"):
+            yield stmt.line, f"reductions by `{combine}` have no printer for Gluon", _CUDA
+        case Pipeline() | If():
+            pass
+
+
+def _odd(size: int) -> bool:
+    return size < 1 or bool(size & (size - 1))

@@ -1,0 +1,376 @@
+"""Statements of a warp program as lines of Gluon: one small printer for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twill import exc
+from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
+from twill.codegen.print.gluon.fold import Block, folds, reads
+from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, Slice
+from twill.codegen.print.gluon.loops import print_loop
+from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.print.gluon.scalars import ATOM, SUM, TYPES, Text, number
+from twill.codegen.warp.expression import Number
+from twill.codegen.warp.layout import shape_of
+from twill.codegen.warp.program import (
+    Acquire,
+    Advance,
+    Arrive,
+    BulkCommit,
+    BulkWait,
+    Commit,
+    Compute,
+    Consumed,
+    Copy,
+    Expect,
+    Fence,
+    Fill,
+    Get,
+    If,
+    Let,
+    LoadGlobal,
+    LoadShared,
+    Multiply,
+    Operand,
+    Pipeline,
+    ProxyFence,
+    Publish,
+    Range,
+    Reduce,
+    Reg,
+    Skip,
+    SlotRef,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    Sync,
+    TmaLoad,
+    TmaStore,
+    WaitGroups,
+)
+
+FOLDED = 60  # characters of a value that is printed where it is read
+
+
+def print_block(stmts: Sequence[Stmt], role: Role) -> None:
+    """The lines of a block."""
+    block = Block(tuple(stmts))
+    at = 0
+    before = len(role.out.text)
+    while at < len(block.stmts):
+        stmt = block.stmts[at]
+        role.reading.clear()
+        if isinstance(stmt, TmaLoad | TmaStore):
+            at += print_boxes(block.stmts[at:], role)
+            continue
+        if isinstance(stmt, WaitGroups):
+            last = not any(isinstance(other, WaitGroups | Pipeline) for other in block.stmts[at + 1 :])
+            print_wait(stmt, last, role)
+        elif (made := value_of(stmt, role)) is not None:
+            print_value(stmt, made, folds(block, at, role.stream, role.reading), role)
+        else:
+            printer = PRINTERS.get(type(stmt))
+            if printer is None:
+                raise exc.NotInGluon(f"no Gluon for the statement {type(stmt).__name__}", line=stmt.line)
+            printer(stmt, role)
+        at += 1
+    if len(role.out.text) == before:
+        role.out.line("pass")
+
+
+def print_boxes(stmts: Sequence[Stmt], role: Role) -> int:
+    """The copies of one tile, as one; how many they were."""
+    first = stmts[0]
+    assert isinstance(first, TmaLoad | TmaStore)
+    same = [first]
+    for other in stmts[1:]:
+        if type(other) is not type(first) or other.map != first.map:
+            break
+        if _buffer(other) != _buffer(first):
+            break
+        same.append(other)
+    if isinstance(first, TmaLoad):
+        print_tma_load([stmt for stmt in same if isinstance(stmt, TmaLoad)], role)
+    else:
+        print_tma_store([stmt for stmt in same if isinstance(stmt, TmaStore)], role)
+    return len(same)
+
+
+def _buffer(stmt: Stmt) -> int:
+    return stmt.target.buffer if isinstance(stmt, TmaLoad) else stmt.source.buffer if isinstance(stmt, TmaStore) else -1
+
+
+# ---------------------------------------------------------------- values
+Value = tuple[Text, Layout]
+
+
+def value_of(stmt: Stmt, role: Role) -> Value | None:
+    """What a statement makes that does nothing else: a tensor and its layout; None for other statements."""
+    match stmt:
+        case Fill(result, value):
+            layout, said = role.layouts[result], role.scalar(value)
+            return _full(result, said.text, role, zero=value in (Number(0.0, "f32"), Number(0, "i32"))), layout
+        case Range(result, start):
+            (extent,), layout = shape_of(role.fragment(result).layout), role.layouts[result]
+            begin = start if isinstance(start, int) else None
+            within = f"gl.arange(0, {extent}, layout={role.layout(layout)})"
+            if begin == 0:
+                return Text(within), layout
+            shift = number(begin).text if begin is not None else role.scalar(start).text  # type: ignore[arg-type]
+            return Text(f"{shift} + {within}", SUM), layout
+        case Compute():
+            return computed(stmt, role)
+        case Reduce(operand, _, axis, combine):
+            text, layout = role.value(operand)
+            if isinstance(layout, Slice) or dict(stmt.attributes).get("propagate_nan"):
+                raise exc.NotInGluon(f"this reduction by `{combine}` has no printer for Gluon", line=stmt.line)
+            columns = layout.columns
+            return Text(f"gl.{_REDUCTIONS[combine]}({text.text}, {axis})"), Slice(axis, columns)
+        case Copy(source):
+            return role.value(source)
+    return None
+
+
+_REDUCTIONS = {"add": "sum", "max": "max", "min": "min"}
+
+
+def _full(number_: int, value: str, role: Role, zero: bool) -> Text:
+    fragment = role.fragment(number_)
+    shape = ", ".join(map(str, shape_of(fragment.layout)))
+    rest = f"gl.{TYPES[fragment.element]}, {role.layout(role.layouts[number_])})"
+    return Text(f"gl.zeros([{shape}], {rest}" if zero else f"gl.full([{shape}], {value}, {rest}")
+
+
+def computed(stmt: Compute, role: Role) -> Value:
+    """An elementwise operation. Its layout is that of its matrices; vectors are brought to slices of it."""
+    given = [_operand(operand, role) for operand in stmt.operands]
+    whole = [layout for _, layout, axes in given if layout is not None and len(axes) != 2]
+    want = whole[0] if whole else role.layouts[stmt.result]
+    if isinstance(want, OperandA):
+        want = Products(want.columns)
+    texts = tuple(_spread(text, layout, axes, want, role) for text, layout, axes in given)
+    fragments = [o for o in stmt.operands if isinstance(o, Reg)]
+    element = role.fragment(fragments[0].fragment).element if fragments else stmt.operands[0].element  # type: ignore[union-attr]
+    if stmt.kind == "select" and len(stmt.operands) == 3:
+        element = role.fragment(stmt.result).element
+    attributes = {name: value for name, value in stmt.attributes if name not in ("often_one", "natural")}
+    said = print_elementwise(Elementwise(stmt.kind, texts, element, role.fragment(stmt.result).element, attributes))
+    return said, want
+
+
+def _operand(operand: Operand, role: Role) -> tuple[Text, Layout | None, tuple[int, ...]]:
+    if isinstance(operand, Reg):
+        return *role.value(operand.fragment), operand.axes
+    return role.scalar(operand), None, ()
+
+
+def _spread(text: Text, have: Layout | None, axes: tuple[int, ...], want: Layout, role: Role) -> Text:
+    """An operand as the result needs it."""
+    if have is None:
+        return text
+    if len(axes) != 2 or not isinstance(have, Slice):
+        return role.converted(text, have, want)
+    assert not isinstance(want, Slice)
+    text = role.converted(text, have, Slice(have.axis, want.columns))
+    return Text(f"{text.within(ATOM)}{'[:, None]' if have.axis == 1 else '[None, :]'}")
+
+
+def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
+    """A variable, or nothing if the value is printed where it is read."""
+    text, layout = made
+    result: int = stmt.result  # type: ignore[attr-defined]
+    want = role.layouts[result]
+    if folded and len(text.text) <= FOLDED and not isinstance(stmt, Range):
+        role.pending[result] = (text, layout, frozenset(role.reading))
+        return
+    source = ""
+    if isinstance(stmt, Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], Reg):
+        source = role.names.get(stmt.operands[0].fragment, "")
+    said = role.converted(text, layout, want)
+    role.out.line(f"{role.name(result, source)} = {said.text}", stmt.line)
+
+
+# ---------------------------------------------------------------- products
+def print_multiply(stmt: Multiply, role: Role) -> None:
+    """One product, begun and not waited for."""
+    if stmt.operand not in hopper.OPERANDS:
+        raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
+    layout = role.layouts[stmt.accumulator]
+    role.layout(layout)
+    name = role.name(stmt.accumulator)
+    before = name if stmt.accumulate else _full(stmt.accumulator, "0.0", role, zero=True).text
+    left = role.value(stmt.a)[0].text if isinstance(stmt.a, int) else _shared(role.place(stmt.a), stmt.a_transposed)
+    right = _shared(role.place(stmt.b), stmt.b_transposed)
+    head = f"{name} = {hopper.MMA}"
+    if not role.out.fits(head, [left, right, before, "is_async=True"]):
+        left = left if isinstance(stmt.a, int) else _viewed(left, stmt.a, stmt.line, role)
+        right = _viewed(right, stmt.b, stmt.line, role)
+    role.tokens.add(stmt.accumulator)
+    role.flying |= {stmt.accumulator, *([stmt.a] if isinstance(stmt.a, int) else [])}
+    role.out.call(head, [left, right, before, "is_async=True"], kernel=stmt.line)
+
+
+def _viewed(text: str, ref: SlotRef, line: int, role: Role) -> str:
+    """A variable for the slot of an operand, called as its buffer."""
+    name = role.view(ref.buffer)
+    role.out.line(f"{name} = {text}", line)
+    return name
+
+
+def _shared(text: str, transposed: bool) -> str:
+    return f"{text}.permute((1, 0))" if transposed else text
+
+
+def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
+    """A wait, if anything may be unfinished; what it makes ready is named again, so that nothing is read before it."""
+    found = role.waits.get(id(stmt))
+    if found is None:
+        return
+    touched = role.flying & {number for number in role.names}
+    ready = touched & found.ready - found.unfinished or touched & role.tokens
+    ready |= role.tokens if last else set()
+    if not ready:
+        return
+    role.flying &= found.unfinished
+    names = [role.name(number) for number in sorted(ready)]
+    comma = "," if len(names) == 1 else ""
+    deps = f"deps=({', '.join(names)}{comma})"
+    role.out.call(
+        f"{', '.join(names)} = {hopper.MMA_WAIT}", [f"num_outstanding={found.outstanding}", deps], kernel=stmt.line
+    )
+    role.tokens -= ready
+
+
+# ---------------------------------------------------------------- rings and barriers
+def print_acquire(stmt: Acquire, role: Role) -> None:
+    """The producer waits for a slot that is empty; a fresh one is."""
+    empty = role.barrier(stmt.cursor, "empty")
+    role.out.call("mbarrier.wait", [empty, f"({role.parity(stmt.cursor)}) ^ 1"], kernel=stmt.line)
+
+
+def print_get(stmt: Get, role: Role) -> None:
+    """A consumer waits for a slot that is full."""
+    role.out.call("mbarrier.wait", [role.barrier(stmt.cursor, "full"), role.parity(stmt.cursor)], kernel=stmt.line)
+
+
+def print_expect(stmt: Expect, role: Role) -> None:
+    """The bytes of a slot are announced."""
+    role.out.line(f"mbarrier.expect({role.barrier(stmt.cursor, 'full')}, {stmt.bytes})", stmt.line)
+
+
+def print_consumed(stmt: Consumed, role: Role) -> None:
+    """A slot is given back."""
+    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'empty')}, count=1)", stmt.line)
+
+
+def print_publish(stmt: Publish, role: Role) -> None:
+    """A slot is full."""
+    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'full')}, count=1)", stmt.line)
+
+
+def print_advance(stmt: Advance, role: Role) -> None:
+    """A counter moves on."""
+    role.out.line(f"{role.count(stmt.cursor)} += 1")
+
+
+def print_skip(stmt: Skip, role: Role) -> None:
+    """A counter moves on by what other groups consume."""
+    role.out.line(f"{role.count(stmt.cursor)} += {role.scalar(stmt.count).text}")
+
+
+def print_sync(stmt: Sync, role: Role) -> None:
+    """A barrier between partitions; within one, Triton places them."""
+    _named("named_barrier_sync", stmt.barrier, stmt, role)
+
+
+def print_arrive(stmt: Arrive, role: Role) -> None:
+    """Arrive at such a barrier without waiting."""
+    _named("named_barrier_arrive", stmt.barrier, stmt, role)
+
+
+def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
+    ids = role.section.barriers.get(barrier, (barrier,))
+    if len(role.program.barriers[barrier].groups) == 1:
+        return
+    role.features.add(function)
+    order = [b.id for b in role.program.barriers if len(b.groups) > 1]
+    numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
+    if max(numbers) >= hopper.BARRIERS:
+        raise exc.NotInGluon(f"{len(order)} named barriers between partitions: Triton leaves 8", line=stmt.line)
+    called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"
+    text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, called)
+    note = f"  # {stmt.note}" if stmt.note else ""
+    role.out.line(f"{function}({text}, {role.program.barriers[barrier].threads}){note}", stmt.line)
+
+
+# ---------------------------------------------------------------- memory
+def print_load_shared(stmt: LoadShared, role: Role) -> None:
+    """A tile comes into registers, as what reads it needs it."""
+    text = _shared(role.place(stmt.source), stmt.transposed)
+    name = role.name(stmt.result)
+    role.out.line(f"{name} = {text}.load({role.layout(role.layouts[stmt.result])})", stmt.line)
+
+
+def print_store_shared(stmt: StoreShared, role: Role) -> None:
+    """A tile goes to shared memory."""
+    text, _ = role.value(stmt.operand)
+    role.out.line(f"{_shared(role.place(stmt.target), stmt.transposed)}.store({text.text})", stmt.line)
+
+
+def print_proxy_fence(stmt: ProxyFence, role: Role) -> None:
+    """What threads did in shared memory is seen by TMA and products."""
+    role.features.add("fence")
+    role.out.line(hopper.FENCE)
+
+
+def print_bulk_wait(stmt: BulkWait, role: Role) -> None:
+    """Until stores have read shared memory. Each copy of a tile is a group of its own in Gluon: all are waited for."""
+    role.out.line("tma.store_wait(0)", stmt.line)
+
+
+# ---------------------------------------------------------------- control
+def print_let(stmt: Let, role: Role) -> None:
+    """A scalar; in place where it is read once or is no more than a name."""
+    text = role.scalar(stmt.value)
+    uses = reads(role.stream, stmt.name)
+    if uses == 0 or (uses == 1 and len(text.text) <= FOLDED) or text.text.isalnum():
+        role.locals[stmt.name] = text
+        return
+    name = role.free_local(stmt.name)
+    role.locals[stmt.name] = Text(name)
+    role.out.line(f"{name} = {text.text}", stmt.line)
+
+
+def print_if(stmt: If, role: Role) -> None:
+    """A branch that all threads of the partition take."""
+    with role.out.block(f"if {role.scalar(stmt.condition).text}", stmt.line):
+        print_block(stmt.body, role)
+    if stmt.otherwise:
+        with role.out.block("else"):
+            print_block(stmt.otherwise, role)
+
+
+def nothing(stmt: Stmt, role: Role) -> None:
+    """What Triton's compiler does by itself, or a product of its own says."""
+
+
+def print_pipeline(stmt: Pipeline, role: Role) -> None:
+    """The loop; `twill.codegen.print.gluon.loops`."""
+    print_loop(stmt, role, print_block)
+
+
+Printer = Callable[[Any, Role], None]
+PRINTERS: dict[type[Stmt], Printer] = {
+    Let: print_let, If: print_if, Pipeline: print_pipeline,
+    Acquire: print_acquire, Expect: print_expect, Publish: print_publish, Get: print_get, Consumed: print_consumed,
+    Advance: print_advance, Skip: print_skip,
+    Fence: nothing, Multiply: print_multiply, Commit: nothing,
+    LoadShared: print_load_shared, StoreShared: print_store_shared,
+    LoadGlobal: print_load_global, StoreGlobal: print_store_global,
+    ProxyFence: print_proxy_fence, Sync: print_sync, Arrive: print_arrive,
+    BulkCommit: nothing, BulkWait: print_bulk_wait,
+}  # fmt: skip

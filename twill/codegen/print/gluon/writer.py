@@ -1,0 +1,81 @@
+"""Lines of Python as ruff would format them, each with the line of the kernel that it was printed for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from textwrap import wrap
+
+WIDTH = 120
+STEP = 4
+
+
+class PythonWriter:
+    """lines: line of the text (from 1) -> line of the kernel."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.lines: dict[int, int] = {}
+        self._depth = 0
+
+    def line(self, text: str = "", kernel: int = 0) -> None:
+        """One line, as it is."""
+        self.text.append(" " * STEP * self._depth + text if text else "")
+        if kernel:
+            self.lines[len(self.text)] = kernel
+
+    def call(self, head: str, arguments: Sequence[str], tail: str = ")", kernel: int = 0) -> None:
+        """`head(arguments)`: on one line, or the arguments on the next, as ruff breaks it; more of them fill lines."""
+        if self.fits(head, arguments, tail):
+            self.line(f"{head}({', '.join(arguments)}{tail}", kernel)
+            return
+        self.line(f"{head}(", kernel)
+        with self.deeper():
+            lines = self.filled(arguments)
+            for text in lines:
+                self.line(text, kernel)
+        self.line(tail if len(lines) == 1 else f"{tail}  # fmt: skip", kernel)
+
+    def fits(self, head: str, arguments: Sequence[str], tail: str = ")") -> bool:
+        """Whether a call stands on one line."""
+        return STEP * self._depth + len(head) + len(", ".join(arguments)) + len(tail) + 1 <= WIDTH
+
+    def filled(self, parts: Sequence[str]) -> list[str]:
+        """Parts with commas between them, as many on a line as there is room for; one line has none at its end."""
+        room = WIDTH - STEP * self._depth
+        lines = [""]
+        for part in parts:
+            longer = f"{lines[-1]} {part},".lstrip()
+            if len(longer) - (len(parts) == 1) > room and lines[-1]:
+                lines.append(f"{part},")
+            else:
+                lines[-1] = longer
+        if len(lines) == 2 and len(", ".join(parts)) <= room:
+            lines = [", ".join(parts) + ","]
+        return [lines[0].removesuffix(",")] if len(lines) == 1 else lines
+
+    def prose(self, text: str, begin: str = "", end: str = "") -> None:
+        """Sentences, broken at spaces."""
+        for line in wrap(begin + text + end, WIDTH - STEP * self._depth, break_long_words=False):
+            self.line(line)
+
+    @contextmanager
+    def block(self, head: str, kernel: int = 0) -> Iterator[None]:
+        """`head:` and what is written inside one step deeper."""
+        self.line(f"{head}:", kernel)
+        with self.deeper():
+            yield
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """What is written inside stands one step deeper."""
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def take(self, other: PythonWriter) -> None:
+        """The lines of another text, here."""
+        begin = len(self.text)
+        for text in other.text:
+            self.line(text)
+        self.lines |= {begin + line: kernel for line, kernel in other.lines.items()}

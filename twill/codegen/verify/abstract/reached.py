@@ -1,0 +1,112 @@
+"""Which elements a launch reaches where addresses are looked up: the tensors that are looked into are made first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from twill.tile.dead_code import reads
+from twill.tile.interpret.arithmetic import Array
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import Instance, instances, spread
+from twill.tile.program import Access, Loop, Op, TileProgram
+from twill.tile.uniformity import Uniformity, classify
+
+
+def looked_into(program: TileProgram) -> tuple[str, ...]:
+    """The tensors that numbers are looked up in."""
+    found = classify(program).lookups
+    loads = (op for op in program.ops() if found.intersection(op.results) and op.access is not None)
+    return tuple(dict.fromkeys(op.access.base for op in loads if op.access is not None))
+
+
+def picks(program: TileProgram) -> bool:
+    """Whether an address is looked up, or computed element by element."""
+    return bool(looked_into(program)) or any(op.index_operands for op in program.ops())
+
+
+def scattered(program: TileProgram) -> frozenset[str]:
+    """The tensors that the address of a store depends on."""
+    makers = {result: op for op in program.ops() for result in op.results}
+    stores = (op for op in program.ops() if op.access is not None and op.kind != "tile_load")
+    pending = [value for op in stores for value in (set(reads(op)) - {op.operands[0]})]
+    found, seen = set[str](), set(pending)
+    while pending:
+        op = makers.get(pending.pop())
+        if op is not None and op.access is not None:
+            found.add(op.access.base)
+        fresh = set(reads(op) if op is not None else ()) - seen
+        seen |= fresh
+        pending.extend(fresh)
+    return frozenset(found)
+
+
+def reached(
+    program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float], tensors: Mapping[str, Array]
+) -> dict[str, int]:
+    """How many elements of each tensor a launch reaches, as far as these tensors say it."""
+    uniformity = classify(program)
+    found: dict[str, int] = {}
+    for index in instances(grid):
+        _Walker(program, uniformity, index, grid, scalars, tensors, found).run()
+    return found
+
+
+class _Walker(Instance):
+    """An instance that makes scalars and tiles of integers only, as far as they are known."""
+
+    def __init__(
+        self,
+        program: TileProgram,
+        uniformity: Uniformity,
+        index: Sequence[int],
+        grid: Sequence[int],
+        scalars: Mapping[str, int | float],
+        tensors: Mapping[str, Array],
+        found: dict[str, int],
+    ) -> None:
+        super().__init__(program, index, grid, tensors, scalars)
+        self.free, self.found = uniformity.uniform | uniformity.pure, found
+
+    def loop(self, loop: Loop) -> None:
+        """All its iterations, with what is known of the carried values."""
+        if any(bound not in self.values for bound in (loop.lower, loop.upper, loop.step)):
+            return
+        carried = {carry: self.values.get(carry.init) for carry in loop.carried}
+        for index in range(*(int(self.values[value]) for value in (loop.lower, loop.upper, loop.step))):
+            self.values[loop.induction] = np.int32(index)
+            self.tell({carry.argument: value for carry, value in carried.items()})
+            self.block(loop.body)
+            carried = {carry: self.values.get(carry.yielded) for carry in loop.carried}
+        self.tell({carry.result: value for carry, value in carried.items()})
+
+    def tell(self, values: Mapping[int, object]) -> None:
+        """Values that are known, or not any more."""
+        for number, value in values.items():
+            self.values.pop(number, None)
+            if value is not None and number in self.free:
+                self.values[number] = value
+
+    def op(self, op: Op) -> None:
+        """What is known of its results, and which elements it reaches."""
+        if op.access is not None:
+            self.note(op, op.access)
+        known = all(value in self.values for value in reads(op))
+        if not self.free.issuperset(op.results) or not known or (op.access and op.access.base not in self.tensors):
+            self.tell(dict.fromkeys(op.results))
+            return
+        super().op(op)
+
+    def note(self, op: Op, access: Access) -> None:
+        """The elements that an access reaches; its mask counts where it is known."""
+        masks = [] if op.mask_operand is None else [op.operands[op.mask_operand]]
+        data = [] if op.kind == "tile_load" else [op.operands[0]]
+        if any(value not in self.values for value in reads(op) if value not in (*masks, *data)):
+            return
+        address, inside = self.elements(access)
+        for position, index in zip(op.index_operands, access.indices, strict=True):
+            tile = spread(self.values[op.operands[position]], index.axes, address.shape)
+            address = address + self.number(index.scale) * tile
+        for mask in masks:
+            inside = inside & self.values.get(mask, True)
+        if np.any(inside):
+            self.found[access.base] = max(self.found.get(access.base, 0), int(np.max(address[inside])) + 1)

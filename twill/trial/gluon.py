@@ -1,0 +1,170 @@
+"""A Gluon module, launched on the CPU: its own launcher says what the kernel gets, the executor of PTX runs it.
+
+Nothing of the warp program is asked: tensors, descriptors and numbers are what the module's launcher passes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from twill import exc
+from twill.codegen.compile.gluon.triton import Compiled, load
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
+from twill.codegen.verify.abstract.results import compare
+from twill.codegen.verify.abstract_machine import reference
+from twill.codegen.verify.drift import drifting
+from twill.codegen.verify.ptx import run as ptx
+from twill.codegen.verify.ptx.parse import parse
+from twill.codegen.warp.program import WarpProgram
+from twill.kernel.specialization import Specialization, problem_of
+from twill.manifest.document import MapEntry
+from twill.runtime.arguments import BoundArguments
+from twill.runtime.plan import map_parameters
+from twill.runtime.tensor import TensorView
+from twill.runtime.tensor_map import TYPES
+from twill.tile.interpret.arrays import np
+from twill.trial.execute import Execution, as_bits, as_held, smallest
+
+if TYPE_CHECKING:
+    from twill.codegen.gluon import GluonEmission
+
+SCRATCH = "(scratch)"  # Triton's two pointers behind the kernel's own parameters; nothing is there
+LANES = 32
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a call passes for a descriptor, or a pointer."""
+
+    base: str
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A descriptor that the launcher makes."""
+
+    base: Any
+    shape: Sequence[int]
+    strides: Sequence[int]
+    block_shape: Sequence[int]
+    layout: Any
+
+
+class _Recorder:
+    """In place of the kernel: notes the grid and the arguments of its launch."""
+
+    def __init__(self) -> None:
+        self.grid: tuple[int, ...] = ()
+        self.arguments: tuple[Any, ...] = ()
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        def note(*arguments: Any, **options: Any) -> None:
+            self.grid, self.arguments = grid, arguments
+
+        return note
+
+
+def recorded(
+    module: ModuleType, entry: str, specialization: Specialization, launch: CheckedLaunch, ctas: int
+) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """What the module's launcher passes to its kernel: CTAs and arguments. ctas: that the GPU is said to have room
+    for."""
+    types, constants = dict(specialization.signature), dict(specialization.constexprs)
+    given: list[Any] = []
+    for parameter in specialization.parameters:
+        name = parameter.name
+        if name in constants:
+            continue
+        if types[name].startswith("tensordesc"):
+            rank = types[name].partition("[")[2].count(",") + 1
+            shape = tuple(int(launch.scalars[f"{name}.shape.{axis}"]) for axis in range(rank))
+            strides = (*(int(launch.scalars[f"{name}.stride.{axis}"]) for axis in range(rank - 1)), 1)
+            given.append(_Given(name, shape, strides))
+        elif types[name].startswith("*"):
+            given.append(_Given(name))
+        else:
+            given.append(launch.scalars[name])
+    kernel, named = _Recorder(), vars(module)
+    kept = {name: named.get(name) for name in (entry, "TensorDescriptor", "multiprocessors")}
+    named.update({entry: kernel, "TensorDescriptor": _Made, "multiprocessors": lambda: ctas})
+    try:
+        module.launch(launch.grid, *given)
+    finally:
+        named.update(kept)
+    return kernel.grid, kernel.arguments
+
+
+def _passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
+    """The parameters of the compiled kernel that an argument becomes."""
+    if isinstance(argument, _Made):
+        base = argument.base.base if isinstance(argument.base, _Given) else str(argument.base)
+        element, rank = elements[base], len(argument.shape)
+        width = argument.layout.element_bitwidth // 8
+        box = (*argument.block_shape[:-1], min(argument.block_shape[-1], argument.layout.swizzle_byte_width // width))
+        entry = MapEntry(
+            base, element, tuple(argument.shape), tuple(argument.strides), 0, box, argument.layout.swizzle_byte_width
+        )
+        view = TensorView(0, element, tuple(argument.shape), tuple(argument.strides), 0)
+        made = map_parameters(entry, BoundArguments({}, {base: view}))
+        described = ptx.MapOf(
+            base, TYPES[made.dtype], made.sizes, made.strides, made.box, made.swizzle, "zero", made.pointer
+        )
+        assert rank == len(argument.strides)
+        return [described, *map(int, argument.shape), *map(int, argument.strides)]
+    if isinstance(argument, _Given):
+        return [ptx.PointerArgument(argument.base)]
+    return [float(argument) if isinstance(argument, float) else int(argument)]
+
+
+def execute(
+    compiled: Compiled,
+    path: Path,
+    entry: str,
+    specialization: Specialization,
+    program: WarpProgram,
+    launch: CheckedLaunch,
+    ctas: int = 2,
+) -> Execution:
+    """The compiled module at `path` launched, and its differences from the sequential tile program."""
+    tile = program.program
+    elements = {a.name: a.type.element.partition(":")[2] for a in tile.arguments if a.name in launch.arrays}
+    grid, arguments = recorded(load(path), entry, specialization, launch, ctas)
+    bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
+    passed = [one for argument in arguments for one in _passed(argument, elements)]
+    scratch = [ptx.PointerArgument(SCRATCH)] * 2
+    result = ptx.execute(
+        parse(compiled.ptx),
+        compiled.entry,
+        ptx.PtxLaunch(
+            arguments=[*passed, *scratch],
+            tensors={**bits, SCRATCH: np.zeros(16, np.uint8)},
+            grid=(grid[0], 1, 1),
+            threads=compiled.warps * LANES,
+            shared=compiled.shared,
+        ),
+    )
+    arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
+    found = Execution(launch, arrays, result.findings, (), result.executed)
+    against = reference(program, launch)
+    wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
+    return replace(found, differences=tuple(violation.describe() for violation in wrong))
+
+
+def checked(emission: GluonEmission, specialization: Specialization) -> str:
+    """The module executed for its smallest launch, in words. Errors: ExecutionDiffers, UnknownProblem."""
+    program = emission.program
+    launch = smallest(program, problem_of(specialization))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / emission.name
+        path.write_text(emission.module.text, encoding="utf-8")
+        found = execute(emission.compiled, path, emission.module.entry, specialization, program, launch)
+    if found.said():
+        raise exc.ExecutionDiffers(program.program.kernel, launch.text, found.said(), file=program.program.file)
+    return f"executed on the CPU ({launch.text or 'the only size'}): equal to the tile program, nothing found"
