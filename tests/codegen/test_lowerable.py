@@ -37,18 +37,26 @@ def doubled_before_a_product(columns: int) -> TileProgram:
     return program.done()
 
 
-def transposed() -> TileProgram:
-    """A matrix that is stored with rows and columns exchanged."""
+def constant_product() -> TileProgram:
+    """A product of a tile that is the same number everywhere."""
     program = Programs()
-    x = program.load("X", (64, 64), "f32", at=(Polynomial.symbol(program.op("program_id", axis=0)) * 64, 0))
-    program.store("Y", program.op("transpose", x, shape=(64, 64), order=(1, 0)))
+    x = program.load("X", (64, 64), at=(Polynomial.symbol(program.op("program_id", axis=0)) * 64, 0))
+    program.store("Y", program.dot(program.constant(1.0, (64, 64), "f16"), x))
+    return program.done()
+
+
+def cube() -> TileProgram:
+    """The sums of a tile along its middle axis."""
+    program = Programs()
+    x = program.load("X", (4, 8, 16), "f32", at=(Polynomial.symbol(program.op("program_id", axis=0)) * 4, 0, 0))
+    program.store("Y", program.reduce(x, 1, "add"))
     return program.done()
 
 
 @pytest.mark.parametrize(("program", "words", "line"), [
-    (doubled_before_a_product(12), "`x` is a matrix of 64 x 12 in registers", 8),
-    (transposed(), "a computed matrix is used transposed by elementwise work", 2),
-], ids=["layout", "transposed"])  # fmt: skip
+    (constant_product(), "a product of a constant tile", 5),
+    (cube(), "a reduction of axis 1 of", 3),
+], ids=["product", "reduction"])  # fmt: skip
 def test_what_has_no_statement_is_refused_at_its_line_before_anything_is_solved(
     program: TileProgram, words: str, line: int, at_root: object
 ) -> None:
@@ -103,11 +111,11 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def turned(x_ptr, y_ptr, M, N, B: tl.constexpr):
+def product(x_ptr, y_ptr, M, N, B: tl.constexpr):
     r = tl.program_id(0) * B + tl.arange(0, B)
     c = tl.program_id(1) * B + tl.arange(0, B)
     x = tl.load(x_ptr + r[:, None] * N + c[None, :])
-    tl.store(y_ptr + c[:, None] * M + r[None, :], tl.trans(x))
+    tl.store(y_ptr + r[:, None] * N + c[None, :], tl.dot(tl.full((B, B), 1.0, tl.bfloat16), x).to(tl.bfloat16))
 """
 SIGNATURE = ("--sig", "x_ptr=*bf16:16", "--sig", "y_ptr=*bf16:16", "--sig", "M=i32:16", "--sig", "N=i32:16", "--const",
              "B=64")  # fmt: skip
@@ -117,14 +125,14 @@ def test_a_solve_notes_what_cannot_be_emitted(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
     assert main(["solve", str(tmp_path / "k.py"), *SIGNATURE, "--machine", "h100", "--no-store"]) == 0
     said = capsys.readouterr().err
-    assert "note: it can be solved but not emitted" in said and "k.py:9: a computed matrix is used transposed" in said
+    assert "note: it can be solved but not emitted" in said and "k.py:10: a product of a constant tile" in said
 
 
 def test_a_machine_that_no_code_is_made_for_is_solved_for_without_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(exc.NoTarget):
-        refuse_unlowerable(wire(transposed()), load_machine("b200"))
+        refuse_unlowerable(wire(constant_product()), load_machine("b200"))
     (tmp_path / "k.py").write_text(KERNEL, encoding="utf-8")
     assert main(["solve", str(tmp_path / "k.py"), *SIGNATURE, "--machine", "b200", "--no-store"]) == 0
     assert "not emitted" not in capsys.readouterr().err

@@ -9,7 +9,7 @@ from tests.tile_programs import Programs, attention, gemm
 from twill import exc
 from twill.codegen.lower.tiles import TileLayouts, View
 from twill.codegen.targets.base import target_of
-from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform
+from twill.codegen.warp.layout import Accumulator, Along, Blocked, Slice, Uniform, runs
 from twill.graph.build import wire
 from twill.tile.program import TileProgram
 
@@ -94,41 +94,41 @@ def test_a_number_is_uniform_and_extents_of_one_are_dropped() -> None:
     assert (tiles.core(made_by(tiles, "x")), tiles.core_axes(made_by(tiles, "x"))) == ((1024,), (1,))
 
 
-def test_two_sides_of_one_vector_are_refused_with_both_lines() -> None:
+def test_a_vector_with_two_sides_lies_as_its_first_use_wants() -> None:
     p = Programs()
     a, b = p.load("a", (128, 64)), p.load("b", (64, 128))
     mma = p.dot(a, b)
     v = p.load("v", (128,), "f32", name="v")
     p.op("add", mma, p.column(v, 128), name="first")
-    rows = p.line
     p.store("y", p.op("add", mma, p.row(v, 128), name="second"))
-    with pytest.raises(exc.LayoutConflict) as raised:
-        whole(p.done())
-    here, there = raised.value.line, int(raised.value.message.split("at line ")[1].split()[0])
-    assert min(here, there) <= rows < max(here, there)
-    assert "one value for each row" in raised.value.message and "one value for each column" in raised.value.message
-    assert raised.value.hint
+    tiles = whole(p.done())
+    assert tiles.layout(made_by(tiles, "v")) == Along(Accumulator(128, 8), 1)
 
 
 @pytest.mark.parametrize("shape", [(32, 64), (96, 64), (64, 4)])
-def test_matrices_that_the_tensor_core_does_not_hold_are_refused(shape: tuple[int, int]) -> None:
+def test_matrices_that_the_tensor_core_does_not_hold_are_blocked(shape: tuple[int, int]) -> None:
     p = Programs()
     p.store("c", p.dot(p.load("a", (64, 64)), p.load("b", (64, 64))))
     x = p.load("x", shape, "f32")
     p.store("y", p.op("add", x, x, name="odd"), at=(0, 0))
     tiles = whole(p.done())
-    with pytest.raises(exc.UnsupportedInKernel, match=f"matrix of {shape[0]} x {shape[1]}") as raised:
-        tiles.layout(made_by(tiles, "odd"))
-    assert raised.value.hint == "rows in 64s, columns in 8s" and raised.value.line
+    assert tiles.layout(made_by(tiles, "odd")) == runs(shape)
 
 
-def test_tiles_of_three_dimensions_are_refused() -> None:
+def test_a_vector_beside_a_blocked_matrix_is_one_of_its_slices() -> None:
+    p = Programs()
+    x, v = p.load("x", (16, 64), "f32"), p.load("v", (64,), "f32", name="v")
+    p.store("y", p.op("add", x, p.row(v, 16)))
+    tiles = whole(p.done())
+    assert tiles.layout(made_by(tiles, "v")) == Slice(runs((16, 64)), 0)
+
+
+def test_tiles_of_three_dimensions_are_blocked() -> None:
     p = Programs()
     x = p.constant(1.0, (4, 8, 16), "f32")
     p.store("y", p.op("add", x, p.load("x", (4, 8, 16), "f32"), name="cube"), at=(0, 0, 0))
     tiles = whole(p.done())
-    with pytest.raises(exc.UnsupportedInKernel, match="3 dimensions"):
-        tiles.layout(made_by(tiles, "cube"))
+    assert tiles.layout(made_by(tiles, "cube")) == Blocked((4, 8, 16), 4)
 
 
 # -- views --------------------------------------------------------------------------------------

@@ -159,15 +159,22 @@ def search(
 
     attempt: what a candidate makes, or why not; it may raise CandidateRefused. record: gets what became of each
     candidate, in order. roomier: the candidates of a schedule with more registers free, where the compiler refused the
-    last one; () if there is none. Raises the last CandidateRefused if every candidate is refused.
+    last one; () if there is none. Those that are slower than what the compiler refused come last. Raises the last
+    CandidateRefused if every candidate is refused.
     """
     last: exc.CandidateRefused | None = None
+    slower: list[LoweringCandidate] = []
     while every:
-        made = _first(every, attempt, record)
+        made = _first(every, attempt, record, slower)
         if not isinstance(made, CandidateRefusal):
             return made
         last = made.error or last
         every = roomier(last) if isinstance(last, exc.BuildRejected) else ()
+    for candidate in slower:
+        made = _first((candidate,), attempt, record, [])
+        if not isinstance(made, CandidateRefusal):
+            return made
+        last = made.error or last
     assert last is not None, "a candidate without ping-pong is refused by an error only"
     raise last
 
@@ -176,8 +183,10 @@ def _first(
     every: Sequence[LoweringCandidate],
     attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder,
+    slower: list[LoweringCandidate],
 ) -> Made | CandidateRefusal:
-    """Of the candidates of one schedule; the last refusal that is an error if there is none."""
+    """Of the candidates of one schedule; the last refusal that is an error if there is none. slower: gets those that
+    are left out because the compiler refused what is predicted to be faster."""
     last = CandidateRefusal("there is no candidate")
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
     full: set[tuple[int, bool]] = set()  # those of which shared memory is too small, by what decides on it
@@ -186,6 +195,7 @@ def _first(
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
         if built is not None and candidate.cost > built.cost:
+            slower.append(candidate)
             record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))
             continue
         try:

@@ -101,12 +101,24 @@ class GroupStreamBuilder:
         for ring, regions in self.held_rings():
             cursor = self.cursors.of(ring.aref, "get")
             reused = ring.key in self.plan.register_operands
-            if first and regions[0] == region:
-                made.append(Get(cursor))
-                made += self.receive_held(ring)
+            if first and regions[0] == region and not self.puts_first(ring, region):
+                made += self.got(ring)
             if first and regions[0] == region if reused else not first and regions[-1] == region:
                 made += [Consumed(cursor), *map(Advance, self.cursors.every(ring.aref, "get"))]
         return made
+
+    def puts_first(self, ring: Ring, region: int) -> bool:
+        """Whether this group fills a ring itself in the region that reads it first."""
+        return ring.aref.producer == self.group and ring.key[0] == region
+
+    def got(self, ring: Ring) -> list[Stmt]:
+        """Waits for a held tile."""
+        return [Get(self.cursors.of(ring.aref, "get")), *self.receive_held(ring)]
+
+    def put_and_got(self, ring: Ring, region: int) -> list[Stmt]:
+        """What follows a put of a tile that this group reads in the same region first."""
+        regions = next((regions for held, regions in self.held_rings() if held.key == ring.key), [])
+        return self.got(ring) if regions[:1] == [region] and self.puts_first(ring, region) else []
 
     def receive_held(self, ring: Ring) -> list[Stmt]:
         """A held tile that this group reads in registers, or multiplies from there, is fetched once."""
@@ -135,6 +147,7 @@ class GroupStreamBuilder:
             ring = self.rings.get(task.place)
             if task.node.kind == "load" and ring is not None and ring.aref.producer == self.group:
                 made += self.puts.load(task, ring, OUTSIDE)
+                made += self.put_and_got(ring, region)
             if self.group not in task.groups:
                 continue
             scope = scopes.setdefault(task.block, outside(self.tools, task.block, []))
@@ -142,6 +155,7 @@ class GroupStreamBuilder:
             self.straight_task(task, scope)
             if ring is not None and task.node.kind != "load" and ring.aref.producer == self.group:
                 made += self.puts.from_registers(task, ring)
+                made += self.put_and_got(ring, region)
         return made
 
     def straight_task(self, task: Task, scope: LoweringScope) -> None:

@@ -16,7 +16,7 @@ from twill.codegen.lower.scalars import OUTSIDE
 from twill.codegen.lower.stream import Printer, Stream, StreamEvent, arrange
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.warp.expression import Expr
-from twill.codegen.warp.program import Copy, Fill, If, Operand, Reg, Skip, Stmt
+from twill.codegen.warp.program import Fill, If, Operand, Reg, Skip, Stmt
 from twill.tile.flat import UNIFORM, FlatCarry
 from twill.tile.uniformity import stretches
 
@@ -38,7 +38,7 @@ class Loops:
         """Events and stream of a loop; None if the group has nothing to do in it. Overwritten: a value whose variable
         it may not share."""
         tasks = self.plan.of_group(self.tools.group, region)
-        if not tasks:
+        if not tasks and not self.read_afterwards(region):
             return None
         loop = self.loops[self.plan.wired.stretch[region]]
         interval = self.plan.interval(region)
@@ -184,8 +184,8 @@ class Loops:
         return task.place in self.rings or task.steps[-1] in self.plan.amendments
 
     def receive_events(self, plan: LoopPlan, tasks: list[Task]) -> list[StreamEvent]:
-        """Register values of other groups in this loop, fetched in front of their first reader here; those that only
-        straight-line code reads afterwards, when they are made."""
+        """Register values of other groups in this loop, fetched in front of their first reader here; those that are
+        only read behind the loop, when they are made."""
         found: list[StreamEvent] = []
         wanted: dict[tuple[int, int, int], int] = {}
         for task in tasks:
@@ -208,10 +208,10 @@ class Loops:
         return found
 
     def read_afterwards(self, region: int) -> list[Place]:
-        """What other groups make in a loop and this one's straight-line tasks read in registers."""
+        """What other groups make in a loop and this one's tasks outside of that loop read in registers."""
         found: list[Place] = []
         for task in self.plan.tasks.values():
-            if task.region in self.plan.loops or self.tools.group not in task.groups:
+            if task.region == region or self.tools.group not in task.groups:
                 continue
             places = (self.plan.place_of(source) for source in self.plan.register_sources(task))
             found += [p for p in places if p[0] == region and self.tools.group not in self.plan.tasks[p].groups]
@@ -380,11 +380,11 @@ class Loops:
                 value = self.plan.flat.cells[carry.argument].value
                 start: Operand = self.tools.scalars.value(self.plan.wired.uniformity.carries[value].init, OUTSIDE)
             else:
-                start = scope.shown(carry.init, carry.argument)
+                start = scope.shown(carry.init, carry.argument, scope.layout_of(variable))
             if not isinstance(start, Reg):
                 made.append(Fill(variable, start, line=0))
             elif start.fragment != variable:
-                made.append(Copy(start.fragment, variable))
+                made += scope.moved(start.fragment, variable)
         return made
 
     def refuse_elsewhere(self, carry: FlatCarry, block: int) -> None:

@@ -63,7 +63,10 @@ class MmaLowering:
         source = self.plan.source(cell, block)
         if source is None:
             raise exc.UnsupportedInKernel(
-                "a product of a constant tile", file=self.plan.wired.program.file, line=step.op.line
+                "a product of a constant tile",
+                file=self.plan.wired.program.file,
+                line=step.op.line,
+                hint="tl.sum of the other operand, times the constant",
             )
         slot = scope.slot(source) if self.plan.in_slot(task, step, position, source) else None
         if is_held(self.plan, task, position, source):

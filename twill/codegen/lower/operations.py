@@ -6,10 +6,12 @@ are used, and finds data operands through `find`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from twill import exc
+from twill.codegen.lower.conversions import converted, fits, operand_layout, reduced_layout
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
@@ -22,7 +24,7 @@ from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.lower.transfers import Part, Transfers
 from twill.codegen.warp.expression import Expr, Number
-from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout
+from twill.codegen.warp.layout import Layout, Uniform, crosses_warps, shape_of
 from twill.codegen.warp.program import (
     NORMAL,
     SUBNORMAL,
@@ -71,7 +73,7 @@ class LoweringScope:
     find: Callable[[Source], int]
     slot: Callable[[Source], SlotRef | None]
     made: list[Stmt] = field(default_factory=list)
-    known: dict[tuple[int, bool], int] = field(default_factory=dict)  # (cell, transposed) -> fragment
+    known: dict[tuple[int, bool, Layout], int] = field(default_factory=dict)  # (cell, transposed, layout) -> fragment
 
     def __post_init__(self) -> None:
         self.plan, self.registers, self.scalars = self.tools.plan, self.tools.registers, self.tools.scalars
@@ -108,7 +110,7 @@ class LoweringScope:
         if maker is not None and maker.guarded and maker.op.kind in ELEMENTWISE:
             self.compute(maker, result)
         else:
-            updated = self.shown(cell, step.results[0])
+            updated = self.shown(cell, step.results[0], self.layout_of(result))
             into = Compute("cast", (updated,), result) if isinstance(updated, Reg) else Fill(result, updated)
             self.made.append(into)
 
@@ -118,7 +120,8 @@ class LoweringScope:
 
     def compute(self, step: Step, result: int) -> None:
         """An elementwise step on its operands."""
-        operands = tuple(self.operand(step, p, step.results[0]) for p in range(len(step.op.operands)))
+        layout = self.layout_of(result)
+        operands = tuple(self.operand(step, p, step.results[0], layout) for p in range(len(step.op.operands)))
         strict = self.plan.wired.program.strict
         approximate = step.op.kind == "div" and dict(step.op.attributes).get("rounding") != "rn" and not strict
         if approximate and self.divides_by_vector(operands[1], result):
@@ -156,27 +159,31 @@ class LoweringScope:
         operand = self.fragment(cell)
         axes = self.tiles.core_axes(cell)
         wanted = int(str(step.op.attribute("axis")))
-        layout = self.registers.fragment(operand).layout
+        layout, result = self.layout_of(operand), self.result(number)
         axis = axes.index(wanted) if wanted in axes else -1
         if axis < 0:
-            self.made.append(Copy(operand, self.result(number), line=step.op.line))
+            self.made += self.moved(operand, result, line=step.op.line)
             return
-        if isinstance(layout, Along):
-            self.refuse(step, "a reduction of a vector beside matrices is not emitted", "reduce the matrix itself")
-        if isinstance(layout, Blocked) and len(axes) > 1:
-            self.refuse(step, "a reduction of one axis of a matrix without products", "one row for each program")
-        crosses = isinstance(layout, Blocked) or (isinstance(layout, Accumulator) and axis == 0)
+        natural = reduced_layout(layout, axis, self.tiles.target)
+        if natural is None:
+            self.refuse(step, f"a reduction of axis {wanted} of {shape_of(layout)}", "the first or the last axis")
+        assert natural is not None
+        into = result
+        if not fits(natural, self.layout_of(result)):
+            held = self.registers.fragment(result)
+            into = self.registers.new(f"{held.name}_reduced", held.element, natural)
         scratch = barrier = None
-        if crosses:
-            values = 1 if isinstance(layout, Blocked) else layout.columns if isinstance(layout, Accumulator) else 1
+        if crosses_warps(layout, natural, axis):
+            values = max(1, math.prod(shape_of(natural)))
             element = self.registers.fragment(operand).element
             word = "i32" if element.startswith("i") else "f32"
             scratch = self.scratch((self.tiles.target.warps * values,), word)
             barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         combine = str(step.op.attribute("combine"))
         said = tuple((name, value) for name, value in step.op.attributes if name not in ("axis", "combine"))
-        result = self.result(number)
-        self.made.append(Reduce(operand, result, axis, combine, scratch, barrier, said, line=step.op.line))
+        self.made.append(Reduce(operand, into, axis, combine, scratch, barrier, said, line=step.op.line))
+        if into != result:
+            self.made += self.moved(into, result, line=step.op.line)
 
     def scratch(self, shape: tuple[int, ...], element: str) -> int:
         """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
@@ -198,8 +205,8 @@ class LoweringScope:
         cell = step.results[0]
         window = self.tools.transfers.window(Part(step.op.access, cell, self.block), self.at)
         guarded = bool(step.operands) and step.operands[0] == UNIFORM
-        mask = self.fragment(step.operands[0]) if step.operands and not guarded else None
         result = self.result(number)
+        mask = self.fragment(step.operands[0], self.layout_of(result)) if step.operands and not guarded else None
         nothing = Fill(result, Number(0, step.op.access.element))
         loaded: Stmt = LoadGlobal(window, result, mask, line=step.op.line)
         if guarded:
@@ -229,25 +236,46 @@ class LoweringScope:
 
     # -- operands -----------------------------------------------------------------------------
 
-    def operand(self, step: Step, position: int, like: int) -> Operand:
-        """An operand of an elementwise step, spread to the shape of cell `like`."""
+    def operand(self, step: Step, position: int, like: int, layout: Layout | None = None) -> Operand:
+        """An operand of an elementwise step, spread to the shape of cell `like`, which lies in that layout."""
         cell = step.operands[position]
         if cell == UNIFORM:
             return self.scalars.value(step.op.operands[position], self.at)
-        return self.shown(cell, like)
+        return self.shown(cell, like, layout)
 
-    def shown(self, cell: int, like: int) -> Operand:
-        """A cell as an operand of something of the shape of cell `like`."""
+    def shown(self, cell: int, like: int, layout: Layout | None = None) -> Operand:
+        """A cell as an operand of something of the shape of cell `like`, which lies in that layout (None: its own)."""
         view = self.tiles.view(cell)
         constant = self.constant(view.base)
         if constant is not None:
             return constant
         axes = self.tiles.core_map(view, like)
+        whole = tuple(range(len(axes)))
         transposed = axes == (1, 0)
-        fragment = self.base(view.base, transposed)
-        if not self.tiles.core(view.base) or axes == tuple(range(len(axes))) or transposed:
-            return Reg(fragment)
-        return Reg(fragment, axes)
+        if not self.tiles.core(view.base):
+            return Reg(self.base(view.base, False, Uniform()))
+        wanted = operand_layout(layout or self.tiles.layout(like), whole if transposed else axes, self.tiles.target)
+        if wanted is None:
+            self.tiles.refuse(
+                cell, f"spread over {self.tiles.core(like)} by {axes}", "a matrix, and its rows or columns"
+            )
+        assert wanted is not None
+        fragment = self.base(view.base, transposed, wanted)
+        return Reg(fragment) if axes == whole or transposed else Reg(fragment, axes)
+
+    def layout_of(self, fragment: int) -> Layout:
+        """How a fragment lies."""
+        return self.registers.fragment(fragment).layout
+
+    def moved(self, source: int, result: int, transposed: bool = False, line: int = 0) -> Iterator[Stmt]:
+        """One variable into another of any layout."""
+        held, into = self.registers.fragment(source), self.registers.fragment(result)
+        if held.layout == into.layout and not transposed:
+            yield Copy(source, result, line=line)
+        elif fits(held.layout, into.layout) and not transposed:
+            yield Compute("cast", (Reg(source),), result, line=line)
+        else:
+            yield from converted(self.tools.memory, self.tools.own, held, into, transposed, line)
 
     def constant(self, cell: int) -> Expr | None:
         """The number that every element of a cell is, if it is a constant or a splat of a uniform scalar."""
@@ -267,12 +295,13 @@ class LoweringScope:
         number = self.plan.wired.wiring.maker.get(cell)
         return None if number is None else self.flat.steps[number]
 
-    def fragment(self, cell: int) -> int:
-        """A fragment that holds a cell as it is."""
-        operand = self.shown(cell, cell)
-        if isinstance(operand, Reg) and not operand.axes:
+    def fragment(self, cell: int, layout: Layout | None = None) -> int:
+        """A fragment that holds a cell as it is, in that layout (None: its own)."""
+        layout = layout or self.tiles.layout(cell)
+        operand = self.shown(cell, cell, layout)
+        if isinstance(operand, Reg) and not operand.axes and self.layout_of(operand.fragment) == layout:
             return operand.fragment
-        made = self.temporary(cell)
+        made = self.temporary(cell, layout)
         if isinstance(operand, Reg):
             self.made.append(Compute("cast", (operand,), made, ()))
         else:
@@ -285,14 +314,21 @@ class LoweringScope:
         element = self.flat.cells[cell].type.element
         return self.registers.new(value.name.replace(".", "_"), element, layout or self.tiles.layout(cell))
 
-    def base(self, cell: int, transposed: bool = False) -> int:
-        """The fragment that holds a cell that is no view: a data value, or a pure tile made here."""
-        if (cell, transposed) in self.known:
-            return self.known[cell, transposed]
+    def base(self, cell: int, transposed: bool, wanted: Layout) -> int:
+        """The fragment that holds a cell that is no view, or its transpose, in that layout or one that fits it: a data
+        value, or a pure tile made here."""
+        if (cell, transposed, wanted) in self.known:
+            return self.known[cell, transposed, wanted]
         source = self.plan.source(cell, self.block)
-        shows = source is not None and self.is_direct(cell, source)
-        made = self.data(cell, source, transposed) if source is not None and shows else self.pure(cell)
-        self.known[cell, transposed] = made
+        if source is not None and self.is_direct(cell, source):
+            made = self.data(cell, source, transposed, wanted)
+        elif transposed:
+            made = self.temporary(cell, wanted)
+            straight = self.pure(cell, self.tiles.layout(cell))
+            self.made += self.moved(straight, made, transposed=True)
+        else:
+            made = self.pure(cell, wanted)
+        self.known[cell, transposed, wanted] = made
         return made
 
     def is_direct(self, cell: int, source: Source) -> bool:
@@ -300,27 +336,33 @@ class LoweringScope:
         maker = self.plan.wired.wiring.maker.get(cell)
         return maker is None or maker == source.step
 
-    def data(self, cell: int, source: Source, transposed: bool) -> int:
+    def data(self, cell: int, source: Source, transposed: bool, wanted: Layout) -> int:
         """A value that some task makes: from its ring slot, or its variable."""
-        slot = self.slot(source)
-        if slot is None:
-            if transposed:
-                self.refuse_transposed(self.flat.steps[source.step])
-            return self.find(source)
-        layout = self.tiles.layout(source.cell, transposed)
-        made = self.temporary(source.cell, layout)
-        line = self.flat.steps[source.step].op.line
-        self.made.append(LoadShared(slot, made, transposed, line=line))
+        slot, line = self.slot(source), self.flat.steps[source.step].op.line
+        if slot is not None and not self.loads_itself(source):
+            made = self.temporary(source.cell, wanted)
+            self.made.append(LoadShared(slot, made, transposed, line=line))
+            return made
+        found = self.find(source)
+        if fits(self.layout_of(found), wanted) and not transposed:
+            return found
+        made = self.temporary(source.cell, wanted)
+        self.made += self.moved(found, made, transposed, line)
         return made
 
-    def pure(self, cell: int) -> int:
-        """Index arithmetic, made here for the iteration at hand."""
+    def loads_itself(self, source: Source) -> bool:
+        """Whether the group has a tile of straight-line code in registers, beside the slot that its MMAs read."""
+        task = self.plan.tasks[self.plan.place_of(source)]
+        return task.node.kind == "load" and task.region not in self.plan.loops and self.tools.group in task.groups
+
+    def pure(self, cell: int, layout: Layout) -> int:
+        """Index arithmetic, made here for the iteration at hand, in that layout."""
         carry = self.plan.wired.wiring.argument.get(cell) or self.plan.wired.wiring.result.get(cell)
         if carry is not None:
-            return self.progression(cell)
+            return self.progression(cell, layout)
         step = self.wired_maker(cell)
         assert step is not None
-        made = self.temporary(cell)
+        made = self.temporary(cell, layout)
         if step.op.kind == "range":
             before = self.tiles.shape(cell)[0] * max(self.block, 0) if self.tiles.is_split(cell) else 0
             self.made.append(Range(made, int(str(step.op.attribute("start"))) + before, line=step.op.line))
@@ -336,7 +378,7 @@ class LoweringScope:
             self.refuse(step, f"`{step.op.kind}` is not emitted", "elementwise operations on ranges")
         return made
 
-    def progression(self, cell: int) -> int:
+    def progression(self, cell: int, layout: Layout) -> int:
         """A carried tile to which every iteration adds the same: init + number * difference."""
         wiring = self.plan.wired.wiring
         carry = wiring.argument.get(cell) or wiring.result[cell]
@@ -345,24 +387,16 @@ class LoweringScope:
         position = next(
             p for p, c in enumerate(step.operands) if c == UNIFORM or self.tiles.view(c).base != carry.argument
         )
-        change = self.operand(step, position, cell)
+        change = self.operand(step, position, cell, layout)
         number = self.at.number if cell == carry.argument else None
         if number is None:
             self.refuse(step, "a carried offset is used after its loop", "compute it from the loop bounds")
-        made, init = self.temporary(cell), self.shown(carry.init, cell)
+        made, init = self.temporary(cell, layout), self.shown(carry.init, cell, layout)
         assert number is not None
         self.made.append(Compute("mul", (change, number), made))
         kind = "sub" if step.op.kind == "sub" else "add"
         self.made.append(Compute(kind, (init, Reg(made)), made))
         return made
-
-    def refuse_transposed(self, step: Step) -> None:
-        """Raises at the line of a matrix in registers that is read with rows and columns exchanged. In a loop another
-        schedule may have it read by another warp group, from shared memory."""
-        what = "a computed matrix is used transposed by elementwise work"
-        error = exc.UnsupportedInKernel if self.at.loop is None else exc.UnsupportedBySchedule
-        file = self.plan.wired.program.file
-        raise error(what, file=file, line=step.op.line, hint="transpose it when loading")
 
     def refuse(self, step: Step, what: str, hint: str) -> None:
         """Raises UnsupportedInKernel at a step's line."""
@@ -381,8 +415,9 @@ def outside(tools: Tools, block: int, made: list[Stmt]) -> LoweringScope:
         return tools.registers.of((source.step, source.block))
 
     def slot(source: Source) -> SlotRef | None:
-        ring = tools.rings.by_place.get(tools.plan.place_of(source))
-        if ring is None or not ring.held:
+        place = tools.plan.place_of(source)
+        ring = tools.rings.by_place.get(place)
+        if ring is None or not ring.held or source.step != tools.plan.tasks[place].steps[-1]:
             return None
         return SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
 

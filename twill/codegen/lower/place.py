@@ -22,9 +22,10 @@ from twill.codegen.targets.base import LANES
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
 
 
-def place(plan: LoweringPlan, sharing: Sharing | None = None) -> Placement:
-    """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters."""
-    rings = _Rings(plan, SharedMemoryPlan(plan.wired.program.file), sharing)
+def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0) -> Placement:
+    """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters. reserved: bytes that
+    are used otherwise."""
+    rings = _Rings(plan, SharedMemoryPlan(plan.wired.program.file), sharing, reserved)
     rings.make()
     panels = rings.deepen()
     memory = rings.memory
@@ -38,6 +39,7 @@ class _Rings:
     plan: LoweringPlan
     memory: SharedMemoryPlan
     sharing: Sharing | None
+    reserved: int = 0
     by_place: dict[Place, Ring] = field(default_factory=dict)
 
     def make(self) -> None:
@@ -64,7 +66,7 @@ class _Rings:
         """The ring that a task fills; loads of one tensor in several loops share one, also with straight-line code
         in front of them."""
         cell = self.plan.flat.steps[task.steps[-1]].results[0]
-        shape, element = self.plan.tiles.core(cell), self.plan.flat.cells[cell].type.element
+        shape, element = self.plan.tiles.core(cell) or (1,), self.plan.flat.cells[cell].type.element
         loads = task.node.kind == "load"
         producer = self.producer(task)
         consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
@@ -140,7 +142,13 @@ class _Rings:
         copied = self.copied()
         depth = {number: ring.aref.depth for number, ring in copied.items()}
         deepest = self.plan.machine.emitting.ring_slots.whole
-        left = self.plan.capacity - self.memory.used() - taken - self.plan.machine.emitting.spare_shared.whole
+        left = (
+            self.plan.capacity
+            - self.reserved
+            - self.memory.used()
+            - taken
+            - self.plan.machine.emitting.spare_shared.whole
+        )
         if left < 0:
             return dict.fromkeys(depth, 0)
         while True:

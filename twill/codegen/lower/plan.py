@@ -114,7 +114,8 @@ class LoweringPlan:
         for task in self.tasks.values():
             if task.region in self.loops and task.block == block and not self.groups[task.groups[0]].issuer:
                 return task.groups[0]
-        return next(g.id for g in self.groups if not g.issuer)
+        computing = [g for g in self.groups if not g.issuer]
+        return max(computing, key=lambda group: group.registers).id
 
     def is_read(self, argument: str) -> bool:
         """Whether the kernel loads from that tensor."""

@@ -136,10 +136,8 @@ class Registers:
 
     def keep(self, variable: int) -> list[Stmt]:
         """The copies in front of a definition, oldest first."""
-        retained = sorted((ago for v, ago in self.older if v == variable), reverse=True)
-        for ago in retained:
-            self.version(variable, ago - 1)
-        return [Copy(self.version(variable, ago - 1), self.version(variable, ago)) for ago in retained]
+        most = max((ago for v, ago in self.older if v == variable), default=0)
+        return [Copy(self.version(variable, ago - 1), self.version(variable, ago)) for ago in range(most, 0, -1)]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from twill.codegen.lower.staging import panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
 from twill.codegen.warp.expression import Expr, Number
-from twill.codegen.warp.layout import Accumulator
+from twill.codegen.warp.layout import Accumulator, Layout
 from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,
@@ -57,7 +57,9 @@ class Stores:
             scope.made += self.scatter(step, part, operand, combine, scope)
             return
         window = self.tools.transfers.window(part, scope.at)
-        mask, condition = self.mask(step, scope)
+        mask, condition = self.mask(step, scope, layout)
+        if mask is not None and not isinstance(operand, Reg) and cell >= 0:
+            operand = Reg(scope.fragment(cell, scope.layout_of(mask)))
         stored: Stmt = StoreGlobal(window, operand, mask, combine, line=step.op.line)
         if condition is not None:
             stored = If(condition, (stored,), line=step.op.line)
@@ -75,12 +77,13 @@ class Stores:
             stored = If(condition, (stored,), line=step.op.line)
         return (*made, stored)
 
-    def mask(self, step: Step, scope: LoweringScope) -> tuple[int | None, Expr | None]:
-        """The elements to store, and whether any are, if one scalar says so for all of them."""
+    def mask(self, step: Step, scope: LoweringScope, layout: Layout | None = None) -> tuple[int | None, Expr | None]:
+        """The elements to store, in the layout of what is stored, and whether any are, if one scalar says so for all of
+        them."""
         if len(step.operands) < 2:
             return None, None
         if step.operands[1] != UNIFORM:
-            return scope.fragment(step.operands[1]), None
+            return scope.fragment(step.operands[1], layout), None
         condition = scope.scalars.value(step.op.operands[1], scope.at)
         return None, None if isinstance(condition, Number) and condition.value else condition
 

@@ -16,12 +16,13 @@ from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, sharing
 from twill.codegen.lower.place import place
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.targets.base import target_of
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import Cluster, WarpProgram
+from twill.codegen.warp.program import Cluster, WarpGroup, WarpProgram
 from twill.graph.build import Wired
 from twill.graph.by_columns import by_columns
 from twill.machine.description import Machine
@@ -55,10 +56,13 @@ def streams(
 def of_plan(plan: LoweringPlan, asked: Order, cluster: int) -> Lowered:
     """The streams of a plan."""
     program = plan.wired.program
-    rings = place(plan, sharing(plan) if cluster > 1 else None)
-    memory = SharedMemoryPlan(program.file, [*rings.buffers], [*rings.arefs])
-    fragments, cursors = count(), count()
-    groups = [emit_group(rings, memory, group, fragments, cursors) for group in plan.groups]
+    shared = sharing(plan) if cluster > 1 else None
+    rings = place(plan, shared)
+    groups, memory = of_groups(plan, rings)
+    if memory.used() > plan.capacity:  # what groups keep besides rings takes more than is left
+        besides = memory.buffers[len(rings.buffers) :]
+        rings = place(plan, shared, sum(b.bytes for b in besides if not b.name.startswith("staging")))
+        groups, memory = of_groups(plan, rings)
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
     dynamic = rings.sharing is None and is_dynamic(plan, asked)
@@ -75,6 +79,13 @@ def of_plan(plan: LoweringPlan, asked: Order, cluster: int) -> Lowered:
     return Lowered(
         scheduler.of(made), Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict)
     )
+
+
+def of_groups(plan: LoweringPlan, rings: Placement) -> tuple[list[WarpGroup], SharedMemoryPlan]:
+    """The warp groups of a placement, and the shared memory of all."""
+    memory = SharedMemoryPlan(plan.wired.program.file, [*rings.buffers], [*rings.arefs])
+    fragments, cursors = count(), count()
+    return [emit_group(rings, memory, group, fragments, cursors) for group in plan.groups], memory
 
 
 def refuse_dynamic(asked: Order, program: TileProgram) -> None:

@@ -3,7 +3,8 @@
 A tile's *core* is its axes longer than 1. Matrices are accumulators if the kernel multiplies matrices (a warp
 group has their rows), else blocked. Whether a vector runs along rows or columns follows from its uses:
 a reduction of axis 1 makes one value for each row, `v[:, None]` shows a vector as rows, `v[None, :]` as columns,
-elementwise operations and carries tie vectors together. A vector that no matrix is near is blocked.
+elementwise operations and carries tie vectors together. A vector that no matrix is near is blocked. Vectors that are
+used in two ways lie in the first; for the other they are made anew or converted (`twill.codegen.lower.conversions`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.targets.base import Target
-from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, runs
+from twill.codegen.warp.layout import Accumulator, Along, Layout, Slice, Uniform, has_slices, runs
 from twill.graph.build import Wired
 from twill.tile.flat import Step
 from twill.tile.vocabulary import ELEMENTWISE, VIEWS
@@ -47,7 +48,8 @@ class TileLayouts:
         self.cut_elsewhere = self.cells_of_columns()
         self.products = any(self.is_of_matrices(step) for step in self.flat.steps)
         self.parent: dict[int, int] = {}
-        self.side: dict[int, tuple[int, Step]] = {}
+        self.side: dict[int, int] = {}
+        self.beside: dict[int, tuple[int, ...]] = {}  # the matrix that a class of vectors is spread over
         self.shapes: dict[int, tuple[int, ...]] = {}  # of cells that were asked for
         self.views: dict[int, View] = {}
         self.infer()
@@ -134,42 +136,44 @@ class TileLayouts:
         kind = step.op.kind
         if kind == "reduce" and self.products and len(self.core(step.operands[0])) == 2:
             axis = self.core_axes(step.operands[0]).index(int(str(step.op.attribute("axis"))))
-            self.say(step.results[0], axis, step)
+            self.say(step.results[0], axis, self.core(step.operands[0]))
+        matrix = next((core for cell in step.results if len(core := self.core(cell)) == 2), ())
         for cell in (*step.cells(), *step.results):
             shape = self.shape(cell)
-            if self.products and len(shape) == 2 and len(self.core(cell)) == 1:
-                self.say(cell, ROWS if shape[1] == 1 else COLUMNS, step)
+            if len(shape) == 2 and len(self.core(cell)) == 1 and (self.products or matrix):
+                self.say(cell, ROWS if shape[1] == 1 else COLUMNS, matrix)
 
-    def say(self, cell: int, side: int, step: Step) -> None:
-        """A use wants a vector along rows or columns. Raises LayoutConflict."""
+    def say(self, cell: int, side: int, matrix: tuple[int, ...]) -> None:
+        """A use has a vector along rows or columns, maybe of a matrix of that shape."""
         root = self.find(cell)
-        known = self.side.setdefault(root, (side, step))
-        if known[0] != side:
-            words = {ROWS: "one value for each row", COLUMNS: "one value for each column"}
-            raise exc.LayoutConflict(
-                f"`{step.op.name or known[1].op.name}` is {words[side]} of a matrix here, and {words[known[0]]} "
-                f"at line {known[1].op.line}",
-                file=self.wired.program.file,
-                line=step.op.line,
-                hint="load or compute the vector separately for the two uses",
-            )
+        if self.side.setdefault(root, side) == side and matrix:
+            self.beside.setdefault(root, matrix)
 
     def layout(self, cell: int, transposed: bool = False) -> Layout:
         """The layout of one row block's part in registers, or of its transpose."""
         core = tuple(reversed(self.core(cell))) if transposed else self.core(cell)
         if not core:
             return Uniform()
-        if len(core) == 1 and self.products:
-            known = self.side.get(self.find(cell))
-            if known is not None:
-                return vector(core[0], known[0], self.target)
-        if len(core) == 2 and self.products:
-            if not self.target.has_result(*core):
-                self.refuse(cell, f"a matrix of {core[0]} x {core[1]} in registers", self.target.sizes)
+        if len(core) == 1:
+            return self.of_vector(cell, core[0])
+        if len(core) == 2 and self.is_of_mma(core):
             return Accumulator(*core)
-        if len(core) > 2:
-            self.refuse(cell, f"a tile of {len(core)} dimensions in registers", "tiles of one or two dimensions")
         return runs(core)
+
+    def is_of_mma(self, core: tuple[int, ...]) -> bool:
+        """Whether a matrix lies as the results of products do."""
+        return self.products and self.target.has_result(*core)
+
+    def of_vector(self, cell: int, extent: int) -> Layout:
+        """The layout of a vector: that of the first use that tells rows from columns."""
+        root = self.find(cell)
+        side, matrix = self.side.get(root), self.beside.get(root, ())
+        if side is None:
+            return runs((extent,))
+        if self.products and (self.is_of_mma(matrix) if matrix else self.target.has_vector(extent, side)):
+            return vector(extent, side, self.target)
+        blocked = runs(matrix)
+        return Slice(blocked, side) if matrix and has_slices(blocked) else runs((extent,))
 
     def refuse(self, cell: int, what: str, hint: str) -> None:
         """Raises UnsupportedInKernel at the cell's line."""

@@ -8,7 +8,7 @@ from itertools import product
 from math import gcd, prod
 
 from twill.codegen.lower.memory import WIDEST, SharedMemoryPlan, element_bytes
-from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
+from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, Iteration, ScalarTable
 from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.warp.expression import Expr, Number, add, multiply
 from twill.codegen.warp.multiples import multiple_of
@@ -48,6 +48,7 @@ class Transfers:
 
     def __init__(self, tiles: TileLayouts, memory: SharedMemoryPlan, scalars: ScalarTable, longest: int) -> None:
         self.tiles, self.memory, self.scalars = tiles, memory, scalars
+        self.at_launch = InlinedScalars(tiles.wired)  # of what the host computes
         self.longest = longest  # elements of a box along one axis
 
     def axes(self, part: Part) -> list[tuple[Axis, int, int]]:
@@ -75,8 +76,8 @@ class Transfers:
         sizes: list[Expr | None] = [None for _ in outer]
         strides: list[Expr] = list(outer)
         for axis, _, _ in self.axes(part):
-            sizes.append(None if axis.upper is None else self.scalars.polynomial(axis.upper, OUTSIDE, wide=True))
-            strides.append(self.scalars.polynomial(axis.stride, OUTSIDE, wide=True))
+            sizes.append(None if axis.upper is None else self.at_launch.polynomial(axis.upper, OUTSIDE, wide=True))
+            strides.append(self.at_launch.polynomial(axis.stride, OUTSIDE, wide=True))
         fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t))
         return TensorMapSpec(
             id=-1,
@@ -84,7 +85,7 @@ class Transfers:
             element=part.access.element,
             sizes=tuple(sizes),
             strides=tuple(strides),
-            offset=self.scalars.polynomial(fixed, OUTSIDE, wide=True),
+            offset=self.at_launch.polynomial(fixed, OUTSIDE, wide=True),
             box=(),
             swizzle=0,
         )
@@ -129,7 +130,7 @@ class Transfers:
                 continue
             still = tuple(f for f in monomial if self.is_fixed(f[0]))
             moving = tuple(f for f in monomial if not self.is_fixed(f[0]))
-            stride = self.scalars.polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
+            stride = self.at_launch.polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
             found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), at)))
         return found
 

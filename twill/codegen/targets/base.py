@@ -61,6 +61,10 @@ class Target:
         """Whether a warp group can have a matrix of that size as the result of a product."""
         return self.mma is not None and not (rows % self.mma.rows or columns % self.mma.columns)
 
+    def has_vector(self, extent: int, axis: int) -> bool:
+        """Whether a vector of that extent is what is left of such a matrix when `axis` is taken away."""
+        return self.mma is not None and not extent % (self.mma.rows if axis == 1 else self.mma.columns)
+
     def refuse(self, graph: DependenceGraph) -> None:
         """Raises UnsupportedInKernel, with the line and the reason, for a product that the target does not have."""
         for node in (node for region in graph.regions for node in region.nodes):

@@ -15,6 +15,10 @@
 - Blocked(shape, run): a tile without a matrix around it. Elements in row-major order are dealt in runs of
   `run` to threads 0 ... 127, round and round: register c * run + e of thread t holds element
   (c * 128 + t) * run + e. Elements past the end are padding (never stored, neutral in reductions).
+- Slice(parent, axis): the vector that is left of a Blocked matrix when its axis 1 (a value for each row) or axis 0 (one
+  for each column) is taken away; equal in all threads that share the row or column. Either a round of runs is whole
+  rows (thread t then has columns t * run % C ... and one row a round), or a row is whole rounds (thread t then has
+  `run` columns of each round, and every row).
 - AlongBlocked(parent, axis): the vector left of a Blocked matrix when an axis is taken away, in the threads that hold
   the matrix: of its axis 1 (a value for each row) register c is that of the row in which run c lies, of its axis 0 (a
   value for each column) register i is that of the column of the matrix's register i. What an address is made of.
@@ -27,6 +31,7 @@ import math
 from dataclasses import dataclass
 
 THREADS = 128
+LANES = 32
 LANES_OF_A_ROW = 4
 
 
@@ -66,11 +71,59 @@ class AlongBlocked:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """The vector left of `parent`, a matrix of which `has_slices` holds, when `axis` is taken away."""
+
+    parent: Blocked
+    axis: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a row of the parent is whole rounds of runs, rather than a round whole rows."""
+        return self.parent.shape[1] >= self.parent.run * THREADS
+
+    @property
+    def step(self) -> int:
+        """Elements of a round."""
+        return self.parent.run * THREADS
+
+    @property
+    def sharing(self) -> int:
+        """Neighbouring threads that have parts of one row."""
+        return min(THREADS, self.parent.shape[1] // self.parent.run)
+
+
+@dataclass(frozen=True)
 class Uniform:
     """One element (shape ()), in every thread."""
 
 
-Layout = Accumulator | Along | Blocked | AlongBlocked | Uniform
+Layout = Accumulator | Along | Blocked | AlongBlocked | Slice | Uniform
+
+
+def has_slices(layout: Layout) -> bool:
+    """Whether the vectors of a blocked matrix are dealt evenly: runs end with rows, and rounds with rows or rows with
+    rounds."""
+    if not isinstance(layout, Blocked) or len(layout.shape) != 2:
+        return False
+    columns, step = layout.shape[1], layout.run * THREADS
+    return columns % layout.run == 0 and (columns % step == 0 or step % columns == 0)
+
+
+def as_matrix(layout: Blocked, axis: int) -> Blocked | None:
+    """The same tile as a matrix with `axis` of it for one of its two; None if that axis is neither the first nor the
+    last."""
+    if axis == len(layout.shape) - 1:
+        return Blocked((math.prod(layout.shape[:-1]), layout.shape[-1]), layout.run)
+    return Blocked((layout.shape[0], math.prod(layout.shape[1:])), layout.run) if axis == 0 else None
+
+
+def crosses_warps(operand: Layout, result: Layout, axis: int) -> bool:
+    """Whether a reduction along `axis` brings together what several warps hold."""
+    if isinstance(result, Slice):
+        shared = result.sharing > LANES if axis == 1 else not result.is_long
+        return shared
+    return not isinstance(result, Along) or axis == 0
 
 
 def runs(shape: tuple[int, ...]) -> Blocked:
@@ -90,7 +143,7 @@ def shape_of(layout: Layout) -> tuple[int, ...]:
             return (parent.rows,) if axis == 1 else (parent.columns,)
         case Blocked(shape):
             return shape
-        case AlongBlocked(parent, axis):
+        case Slice(parent, axis) | AlongBlocked(parent, axis):
             return (parent.shape[1 - axis],)
         case Uniform():
             return ()
@@ -107,6 +160,10 @@ def elements_of(layout: Layout) -> int:
             return parent.columns // 4
         case Blocked(shape, run):
             return -(-math.prod(shape) // (run * THREADS)) * run
+        case Slice(parent, 1):
+            return parent.shape[0] if layout.is_long else -(-math.prod(parent.shape) // layout.step)
+        case Slice(parent):
+            return parent.shape[1] // THREADS if layout.is_long else parent.run
         case AlongBlocked(parent, axis):
             return elements_of(parent) // (parent.run if axis == 1 else 1)
         case Uniform():
@@ -122,6 +179,8 @@ def text(layout: Layout) -> str:
             return "parts of rows" if parts else "rows" if axis == 1 else "columns"
         case Blocked(_, run):
             return f"blocked {run}"
+        case Slice(_, axis):
+            return "blocked rows" if axis == 1 else "blocked columns"
         case AlongBlocked(_, axis):
             return "rows of blocked" if axis == 1 else "columns of blocked"
         case Uniform():

@@ -175,6 +175,8 @@ def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
             return f"{layout.text(made)} of {parent.rows}x{parent.columns}"
         case layout.Blocked(shape, run):
             return f"blocked {_by(shape)} by {run}"
+        case layout.Slice(parent):
+            return f"{layout.text(made)} of {_by(parent.shape)} by {parent.run}"
         case layout.AlongBlocked(layout.Blocked(shape, run)):
             return f"{layout.text(made)} {_by(shape)} by {run}"
     return layout.text(made)
@@ -184,7 +186,11 @@ def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
     if r.accept("uniform"):
         return layout.Uniform()
     if r.accept("blocked"):
-        return _read_blocked(r)
+        sliced = 1 if r.accept("rows") else 0 if r.accept("columns") else None
+        if sliced is not None:
+            r.expect("of")
+        blocked = _read_blocked(r)
+        return blocked if sliced is None else layout.Slice(blocked, sliced)
     if r.accept("accumulator"):
         return _read_accumulator(r)
     parts = r.accept("parts")

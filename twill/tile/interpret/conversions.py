@@ -132,7 +132,8 @@ def cast(values: Array, element: str, attributes: Mapping[str, Any], source: str
     if source == "i1":
         # Sign extension of one bit gives 0 and -1; Triton spells a conversion of truth values unsigned.
         return (-np.asarray(values, HELD[element])) if signed else np.asarray(values).astype(HELD[element])
-    return (values if signed else unsigned(values)).astype(HELD[element])
+    held = HELD[source](values) if isinstance(values, int) else values
+    return (held if signed else unsigned(held)).astype(HELD[element])
 
 
 def _to_integer(values: Array, element: str, signed: bool, source: str) -> Array:

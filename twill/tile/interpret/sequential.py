@@ -52,6 +52,15 @@ def run(
             Instance(program, index, grid, tensors, scalars).run()
 
 
+def run_backwards(
+    program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
+) -> None:
+    """As `run`, the last program instance first."""
+    with np.errstate(all="ignore"):
+        for index in reversed([*instances(grid)]):
+            Instance(program, index, grid, tensors, scalars).run()
+
+
 def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:
     """The grid indices in launch order: axis 0 is the fastest."""
     x, y, z = (*grid, 1, 1, 1)[:3]

@@ -16,15 +16,19 @@ from twill.codegen.warp.layout import (
     AlongBlocked,
     Blocked,
     Layout,
+    Slice,
     Uniform,
     elements_of,
+    runs,
     shape_of,
 )
 
 LAYOUTS: list[Layout] = [
     Accumulator(64, 8), Accumulator(128, 24), Along(Accumulator(128, 16), 1), Along(Accumulator(64, 40), 0),
     Blocked((1024,), 8), Blocked((1000,), 2), Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((3, 40), 1),
-    Blocked((6, 5, 64), 4), Uniform(),
+    Blocked((6, 5, 64), 4), Uniform(), Slice(Blocked((64, 32), 8), 0), Slice(Blocked((64, 32), 8), 1),
+    Slice(Blocked((4, 1024), 8), 0), Slice(Blocked((4, 1024), 8), 1), Slice(Blocked((8, 8), 1), 1),
+    Slice(Blocked((8, 8), 1), 0), Slice(Blocked((2, 128), 2), 1),
 ]  # fmt: skip
 BLOCKED = [Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((4, 2048), 4), Blocked((3, 40), 1)]
 VECTORS: list[Layout] = [AlongBlocked(blocked, axis) for blocked in BLOCKED for axis in (0, 1)]
@@ -53,6 +57,10 @@ def element(layout: Layout, thread: int, i: int) -> tuple[int, ...]:
         case Blocked(shape, run):
             flat = (i // run * THREADS + thread) * run + i % run
             return tuple(flat // math.prod(shape[axis + 1 :]) % shape[axis] for axis in range(len(shape)))
+        case Slice(parent, axis):
+            every = [element(parent, thread, n) for n in range(elements_of(parent))]
+            held = dict.fromkeys(place[1 - axis] for place in every if axis == 1 or place[0] == every[0][0])
+            return ([*held][i],)
         case AlongBlocked(parent, axis):
             return (element(parent, thread, i * (parent.run if axis == 1 else 1))[1 - axis],)
         case Uniform():
@@ -85,6 +93,19 @@ def test_an_operand_s_register_holds_the_element_of_the_same_row_or_column(rows:
         for thread, i in itertools.product(range(THREADS), range(elements_of(matrix))):
             found = element(vector, thread, c(place, thread, i))[0]
             assert found == element(matrix, thread, i)[axes.index(0)]
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (4, 1024), (8, 8), (2, 128)])
+def test_an_operand_of_a_blocked_matrix_s_register_holds_the_element_of_the_same_row_or_column(
+    shape: tuple[int, int],
+) -> None:
+    matrix = runs(shape)
+    for axes, vector in (((0, -1), Slice(matrix, 1)), ((-1, 0), Slice(matrix, 0))):
+        place, guard = register(matrix, vector, axes), inside(matrix)
+        for thread, i in itertools.product(range(THREADS), range(elements_of(matrix))):
+            if not guard or c(guard, thread, i):
+                found = element(vector, thread, c(place, thread, i))[0]
+                assert found == element(matrix, thread, i)[axes.index(0)]
 
 
 @pytest.mark.parametrize("matrix", BLOCKED, ids=str)

@@ -17,6 +17,7 @@ from twill.codegen.warp.layout import (
     AlongBlocked,
     Blocked,
     Layout,
+    Slice,
     Uniform,
     shape_of,
 )
@@ -51,6 +52,8 @@ def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
             return (Index("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
         case Blocked(shape, run):
             return _blocked(shape, run, i)
+        case Slice():
+            return (_sliced(layout, i),)
         case AlongBlocked(Blocked(shape, run), 1):
             return (_blocked(shape, run, f"({i} * {run})")[0],)
         case AlongBlocked(Blocked(shape, run)):
@@ -80,6 +83,16 @@ def _blocked(shape: tuple[int, ...], run: int, i: str) -> tuple[Index, ...]:
     return tuple(out)
 
 
+def _sliced(layout: Slice, i: str) -> Index:
+    """Of a vector of a blocked matrix, split as in the matrix."""
+    run, step, columns = layout.parent.run, layout.step, layout.parent.shape[1]
+    if layout.axis == 1:
+        return Index("0", i) if layout.is_long else Index(f"thread * {run} / {columns}", f"{i} * {step // columns}")
+    if layout.is_long:
+        return Index(f"thread * {run}", f"({i} / {run} * {step} + {i} % {run})")
+    return Index(f"thread * {run} % {columns}", i)
+
+
 def owner(layout: Layout) -> str:
     """C condition that this thread is the one, of all that hold the same elements, that stores them; "" if all are."""
     match layout:
@@ -87,6 +100,10 @@ def owner(layout: Layout) -> str:
             return "lane % 4 == 0"
         case Along():
             return "warp == 0 && lane < 4"
+        case Slice(_, 1):
+            return "leader" if layout.is_long else f"thread % {layout.sharing} == 0"
+        case Slice():
+            return "" if layout.is_long else f"thread < {layout.sharing}"
         case Uniform():
             return "leader"
         case _:
@@ -95,6 +112,10 @@ def owner(layout: Layout) -> str:
 
 def inside(layout: Layout, i: str = "i") -> str:
     """C condition that register `i` holds an element of the tile rather than padding; "" if all do."""
+    if isinstance(layout, Slice):
+        if not inside(layout.parent) or layout.axis == 0:
+            return ""
+        return f"{_sliced(layout, i).text()} < {layout.parent.shape[0]}"
     if isinstance(layout, AlongBlocked):
         return inside(layout.parent, f"({i} * {layout.parent.run})" if layout.axis == 1 else i)
     if not isinstance(layout, Blocked):
@@ -130,6 +151,13 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
         case Blocked(shape, run), Blocked(other, own) if axes in ((), tuple(range(len(shape)))):
             if run == own and math.prod(shape) == math.prod(other):
                 return i
+        case Blocked(_, run), Slice(parent, axis) if parent == result and axes == ((0, -1) if axis == 1 else (-1, 0)):
+            columns, each = parent.shape[1], operand.step
+            if axis == 1:
+                return f"({i} / {run} * {each} / {columns})" if operand.is_long else f"({i} / {run})"
+            if operand.is_long:
+                return f"({i} / {run} * {each} % {columns} / {each} * {run} + {i} % {run})"
+            return f"({i} % {run})"
     raise exc.LayoutConflict(
         f"a tile {shape_of(operand)} spread as {layout_text(operand)} cannot be an operand (axes {axes}) of a tile"
         f" {shape_of(result)} spread as {layout_text(result)}: other threads hold it"

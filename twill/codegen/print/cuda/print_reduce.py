@@ -13,7 +13,17 @@ from twill.codegen.print.cuda.elements import BYTES, SMALL, is_float, rounded, v
 from twill.codegen.print.cuda.places import inside
 from twill.codegen.print.cuda.print_elementwise import ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.print_expression import literal
-from twill.codegen.warp.layout import THREADS, Accumulator, Along, Blocked, Layout, Uniform, elements_of
+from twill.codegen.warp.layout import (
+    THREADS,
+    Accumulator,
+    Along,
+    Blocked,
+    Layout,
+    Slice,
+    Uniform,
+    as_matrix,
+    elements_of,
+)
 from twill.codegen.warp.program import Reduce
 
 _WARPS = THREADS // 32
@@ -25,7 +35,8 @@ class _Plan:
     """Result register r combines operand registers first + offset(i) + chain, i = 0 ... items - 1, for each chain (C).
 
     lanes: what lane numbers are changed by to meet the other lanes. warps: whether warps hold different parts.
-    lane_slots: lanes of a warp that hold different results.
+    lane_slots: lanes of a warp that hold different results. together, apart: so many warps, that far from one another,
+    hold parts of one result.
     """
 
     first: str
@@ -35,6 +46,8 @@ class _Plan:
     lanes: tuple[int, ...]
     warps: bool
     lane_slots: int = 1
+    together: int = _WARPS
+    apart: int = 1
 
 
 def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
@@ -50,11 +63,52 @@ def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
             return _Plan("r / 2 * 4 + r % 2", offset, rows // 32, 1, _ACROSS_ROWS, warps=True, lane_slots=4)
         case Blocked(), Uniform():
             return _Plan("0", "i", count, 1, _ALL_LANES, warps=True)
+        case Blocked(), Slice(parent) if as_matrix(operand, axis) == parent and result.axis == (1 if axis else 0):
+            return _of_rows(result) if result.axis == 1 else _of_columns(result)
+        case Slice(_, 1), Uniform() if operand.is_long:
+            return _Plan("0", "i", count, 1, (), warps=False)
+        case Slice(_, 1), Uniform():
+            lanes = tuple(n for n in _ALL_LANES if n >= operand.sharing)
+            return _Plan(
+                "0",
+                "i",
+                count,
+                1,
+                lanes,
+                warps=True,
+                together=_WARPS // max(1, operand.sharing // 32),
+                apart=max(1, operand.sharing // 32),
+            )
+        case Slice(), Uniform() if operand.is_long:
+            return _Plan("0", "i", count, 1, _ALL_LANES, warps=True)
+        case Slice(), Uniform():
+            lanes, warps = tuple(n for n in _ALL_LANES if n < operand.sharing), max(1, operand.sharing // 32)
+            return _Plan("0", "i", count, 1, lanes, warps=warps > 1, together=warps)
         case Along(_, 1), Uniform():
             return _Plan("0", "i", count, 1, _ACROSS_ROWS, warps=True)
         case Along(), Uniform():
             return _Plan("0", "i", count, 1, _ACROSS_COLUMNS, warps=False)
     raise exc.UnsupportedInKernel(f"no CUDA for a reduction of {operand} along axis {axis} to {result}")
+
+
+def _of_rows(result: Slice) -> _Plan:
+    """Of a blocked matrix, along its rows."""
+    if result.is_long:
+        each = result.parent.shape[1] // THREADS
+        return _Plan(f"r * {each}", "i", each, 1, _ALL_LANES, warps=True)
+    run, warps = result.parent.run, max(1, result.sharing // 32)
+    lanes = tuple(n for n in _ALL_LANES if n < result.sharing)
+    return _Plan(f"r * {run}", "i", run, 1, lanes, warps=warps > 1, together=warps)
+
+
+def _of_columns(result: Slice) -> _Plan:
+    """Of a blocked matrix, along its columns."""
+    each = elements_of(result)
+    if result.is_long:
+        return _Plan("r", f"i * {each}", result.parent.shape[0], 1, (), warps=False)
+    lanes, warps = tuple(n for n in _ALL_LANES if n >= result.sharing), max(1, result.sharing // 32)
+    rounds = elements_of(result.parent) // result.parent.run
+    return _Plan("r", f"i * {each}", rounds, 1, lanes, True, min(32, result.sharing), _WARPS // warps, warps)
 
 
 def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
@@ -82,10 +136,10 @@ def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
 def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: PrintContext) -> None:
     """Independent chains, then their combination."""
     operand, out = ctx.fragment(stmt.operand), ctx.out
-    unpadded = inside(operand.layout)
 
     def value(chain: int) -> str:
         place = " + ".join(part for part in (plan.first, plan.offset, str(chain)) if part != "0")
+        unpadded = inside(operand.layout, place if place == "i" else f"({place})")
         text = ctx.value(stmt.operand, place)
         text = _widened(stmt, operand.element, text) if element == "i32" != operand.element else text
         return f"({unpadded} ? {text} : {_neutral(stmt, element)})" if unpadded else text
@@ -116,10 +170,15 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintC
     with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):
         out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, whole[r]);")
     out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")
+    first = ""
+    if plan.together < _WARPS:
+        first = f"warp % {plan.apart}" if plan.apart > 1 else f"warp / {plan.together} * {plan.together}"
+        first = f"({first}) * {count * row} + "
     with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
-        out.line(f"whole[r] = read_shared<{kind}>(scratch + r * {row});")
-        with out.unrolled(f"i32 w = 1; w < {_WARPS}; ++w"):
-            other = f"read_shared<{kind}>(scratch + (w * {count} + r) * {row})"
+        out.line(f"whole[r] = read_shared<{kind}>(scratch + {first}r * {row});")
+        with out.unrolled(f"i32 w = 1; w < {plan.together}; ++w"):
+            next_ = f"w * {plan.apart}" if plan.apart > 1 else "w"
+            other = f"read_shared<{kind}>(scratch + {first}({next_} * {count} + r) * {row})"
             out.line(f"const {kind} other = {other};")
             out.line(f"whole[r] = {_combined(stmt, element, 'whole[r]', 'other')};")
 

@@ -26,7 +26,7 @@ from twill.codegen.print.cuda.elements import (
 )
 from twill.codegen.print.cuda.places import indices, inside, owner
 from twill.codegen.print.cuda.writer import TextWriter
-from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
+from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Slice, Uniform, elements_of, shape_of
 from twill.codegen.warp.program import Buffer, LoadShared, SlotRef, StoreShared
 
 _CHUNK = 16  # bytes that a swizzle moves together
@@ -107,7 +107,7 @@ def _print(move: _Move) -> None:
                 (_single_elements if move.transposed else _pairs)(move)
             case Blocked():
                 (_single_elements if move.transposed else _runs)(move)
-            case Along() | Uniform():
+            case Along() | Slice() | Uniform():
                 _vector(move)
 
 
@@ -288,7 +288,8 @@ def _vector(move: _Move) -> None:
         raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a matrix, '{move.name}' a vector of one")
     width = 2 if isinstance(move.layout, Along) and move.layout.axis == 0 else 1
     guard = owner(move.layout) if move.store else ""
-    with _guarded(out, guard), out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}"):
+    loop = out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}")
+    with _guarded(out, guard), loop, _guarded(out, inside(move.layout)):
         _vector_access(move, _place(move, "i"), width, "i")
 
 

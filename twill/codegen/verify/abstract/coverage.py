@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from twill.codegen.verify.abstract.derive import shapes
-from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.verify.abstract.derive import shapes, touches_outside
+from twill.codegen.verify.abstract.extent import ZeroStep, trips_of
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.wanted import Wanted
@@ -132,12 +132,15 @@ class _Search:
         return said(self._guard_goals(self.problem.case(sizes))) if self.trips(sizes) else set()
 
     def trips(self, sizes: Mapping[str, int]) -> Trips | None:
-        """None: too many instances."""
+        """None: too many instances, or a loop that makes no step."""
         key = tuple(sizes[name] for name in self.base)
         if key not in self.seen:
             case = self.problem.case(sizes)
             few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
-            self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
+            try:
+                self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
+            except ZeroStep:
+                self.seen[key] = None
         return self.seen[key]
 
     def _instances(self, sizes: Mapping[str, int]) -> int:
@@ -158,6 +161,8 @@ class _Search:
         if not trips or self.longest(sizes) > longest:
             return None
         case = self.problem.case(sizes)
+        if touches_outside(self.program, case, self.scalars(case)):
+            return None
         mine = self._of_first(trips, case)
         reached = {
             *self._trip_goals(mine),

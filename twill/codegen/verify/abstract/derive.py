@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from twill.codegen.verify.abstract.extent import ScalarInstance
 from twill.kernel.problem import Case, ProblemTable
@@ -12,13 +12,15 @@ from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
 
 ROW = 1 << 14  # elements between rows whose distance is an argument
+LARGEST = 1 << 26  # elements of a tensor
 
 
 def derived_problem(program: TileProgram) -> ProblemTable:
     """Every integer argument is a size of its own; tensors are as large as what is accessed.
 
-    Strides in memory are no sizes: they are so large that rows do not overlap. Axis 0 of the grid has three
-    program instances, the others one. Shapes of descriptors follow from what is accessed, see `shapes`.
+    Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis
+    0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
+    `shapes`.
     """
     strides = _strides(program)
     sizes = {
@@ -52,11 +54,35 @@ def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int
             if op.access is None or op.id not in scout.constants:
                 continue
             last = scout.constants[op.id][1]
-            for number, axis in enumerate(op.access.axes):
-                first, end = scout.ranges.get((op.id, number), (0, 0))
-                last += max(first, end - 1) * scout.number(axis.stride)
+            spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(op.access.axes))]
+            if any(end <= first for first, end in spans):
+                last, spans = 0, []
+            for (_, end), axis in zip(spans, op.access.axes, strict=False):
+                last += (end - 1) * scout.number(axis.stride)
             needed[op.access.base] = max(needed.get(op.access.base, 0), last + 1)
     return needed
+
+
+def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> bool:
+    """Whether a launch accesses what lies before a tensor or, of a tensor without a known shape, very far behind its
+    begin: no kernel is made for such sizes."""
+    for index in instances(case.grid):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+        scout.run()
+        for op in program.ops():
+            if op.access is None or op.id not in scout.constants:
+                continue
+            spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(op.access.axes))]
+            if any(end <= first for first, end in spans):
+                continue
+            low, high = scout.constants[op.id]
+            for axis, (first, end) in zip(op.access.axes, spans, strict=True):
+                low, high = (
+                    edge + number * scout.number(axis.stride) for edge, number in ((low, first), (high, end - 1))
+                )
+            if low < 0 or (op.access.base not in case.shapes and high >= LARGEST):
+                return True
+    return False
 
 
 def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
@@ -81,20 +107,43 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
 
 
 def _strides(program: TileProgram) -> set[int]:
-    """Values that are strides of an access, and no loop counts to: those are sizes, whatever else they are."""
+    """Values that are strides of an access, or distances between what program instances access, and nothing else."""
     accesses = [op.access for op in program.ops() if op.access]
-    scales = {symbol for access in accesses for index in access.indices for symbol in index.scale.symbols()}
     strides = {symbol for access in accesses for axis in access.axes for symbol in axis.stride.symbols()}
-    return (scales | strides) - _counted_to(program)
-
-
-def _counted_to(program: TileProgram) -> set[int]:
-    """The values that the bounds of loops, and the number of tiles, are made of."""
+    strides |= {symbol for access in accesses for index in access.indices for symbol in index.scale.symbols()}
     loops = [item for item in program.body if isinstance(item, Loop)]
+    moving = {loop.induction for loop in loops} | {carry.argument for loop in loops for carry in loop.carried}
+    moving |= {result for op in program.ops() if op.kind == "program_id" for result in op.results}
+    for term in (term for access in accesses for term, _ in access.constant.terms):
+        still = {symbol for symbol, _ in term if not reach(program, (symbol,)) & moving}
+        strides |= still if len(still) < len(term) else set()
+    return reach(program, strides) - reach(program, _compared(program))
+
+
+def _compared(program: TileProgram) -> set[int]:
+    """Scalars that say how much there is: in bounds, indices, trip counts, and in what is computed of tiles."""
+    axes = [axis for op in program.ops() if op.access for axis in op.access.axes]
+    polynomials = (p for axis in axes for p in (axis.offset, axis.lower, axis.upper) if p is not None)
+    found = {symbol for polynomial in polynomials for symbol in polynomial.symbols()}
+    loops = [item for item in program.body if isinstance(item, Loop)]
+    found |= {bound for loop in loops for bound in (loop.lower, loop.upper, loop.step)}
     tiles = set(names(program.tiles.count)) if program.tiles else set[str]()
-    found = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
     found |= {argument.value for argument in program.arguments if argument.name in tiles}
-    for op in reversed(list(program.ops())):
-        if found.intersection(op.results):
-            found.update(op.operands)
+    for op in program.ops():
+        if any(program.type_of(value).shape for value in (*op.operands, *op.results)) or not op.results:
+            found |= {value for value in op.operands if not program.type_of(value).shape}
     return found
+
+
+def reach(program: TileProgram, values: Iterable[int]) -> set[int]:
+    """The values and all that they are computed from."""
+    needs = {result: op.operands for op in program.ops() for result in op.results}
+    for loop in (item for item in program.body if isinstance(item, Loop)):
+        for carry in loop.carried:
+            needs[carry.argument] = needs[carry.result] = (carry.init, carry.yielded)
+    seen, pending = set(values), [*values]
+    while pending:
+        fresh = {*needs.get(pending.pop(), ())} - seen
+        seen |= fresh
+        pending += fresh
+    return seen

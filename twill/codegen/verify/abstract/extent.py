@@ -9,6 +9,10 @@ from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.program import Axis, Loop, Op, TileProgram
 
 
+class ZeroStep(Exception):  # noqa: N818, it ends no program: such sizes are left out
+    """A loop's step is 0 at some sizes."""
+
+
 def trips_of(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[tuple[int, ...]]:
     """Iterations of each loop in order, for every program instance."""
     return trips_at(program, grid, scalars, instances(grid))
@@ -55,6 +59,8 @@ class ScalarInstance(Instance):
         bounds = [self.values.get(value) for value in (loop.lower, loop.upper, loop.step)]
         if any(bound is None for bound in bounds):
             return
+        if not bounds[-1]:
+            raise ZeroStep
         counts = range(*(int(bound) for bound in bounds))  # type: ignore[arg-type]
         self.trips[loop.id] = len(counts)
         if not self.within:

@@ -17,7 +17,11 @@ from twill.codegen.warp.layout import (
     AlongBlocked,
     Blocked,
     Layout,
+    Slice,
     Uniform,
+    as_matrix,
+    crosses_warps,
+    has_slices,
     shape_of,
 )
 from twill.codegen.warp.program import (
@@ -231,6 +235,8 @@ def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
             return parent == over and axes == ((0, -1) if axis == 1 else (-1, 0))
         case Blocked(shape, run), Blocked(other_shape, other_run):
             return run == other_run and math.prod(shape) == math.prod(other_shape)
+        case Slice(parent, axis), Blocked():
+            return parent == over and has_slices(parent) and axes == ((0, -1) if axis == 1 else (-1, 0))
     return False
 
 
@@ -243,11 +249,14 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
                 yield f"`{result.name}` does not lie along axis {stmt.axis} of `{operand.name}`"
         case Along(parent, 1, True), Along(other, 1, False) if stmt.combine == "add" and parent.rows == other.rows:
             pass
-        case ((Blocked() | Along(parts=False)), Uniform()):
+        case Blocked() as whole, Slice(parent, axis) if has_slices(parent):
+            if as_matrix(whole, stmt.axis) != parent or axis != (1 if stmt.axis else 0):
+                yield f"`{result.name}` does not lie along axis {stmt.axis} of `{operand.name}`"
+        case ((Blocked() | Slice() | Along(parts=False)), Uniform()):
             pass
         case _:
             yield f"`{operand.name}` ({operand.layout}) is not reduced to `{result.name}` ({result.layout})"
-    crosses = not isinstance(result.layout, Along) or stmt.axis == 0
+    crosses = crosses_warps(operand.layout, result.layout, stmt.axis)
     if crosses and (stmt.scratch is None or stmt.barrier is None):
         yield f"`{operand.name}` is reduced across warps without scratch memory and a barrier"
     if stmt.barrier is not None and len(program.barriers[stmt.barrier].groups) > 1:
