@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twill.codegen.verify.ptx.memory import GlobalMemory
     from twill.codegen.verify.ptx.order import Clocks, Shadow
     from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
-    from twill.codegen.verify.ptx.tcgen05_multiplies import Commit, WarpMultiplies
+    from twill.codegen.verify.ptx.tcgen05_multiplies import PendingCommit, WarpMultiplies
     from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
     from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
@@ -75,7 +75,7 @@ class World:
     blocks: int = 0
     visited: set[int] = field(default_factory=set)
     multiplies: dict[int, WarpMultiplies] = field(default_factory=dict)
-    commits: list[Commit] = field(default_factory=list)
+    commits: list[PendingCommit] = field(default_factory=list)
 
 
 @dataclass
