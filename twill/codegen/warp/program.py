@@ -154,8 +154,8 @@ __all__ = [
     "Let", "LoadGlobal", "LoadShared", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
     "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range",
     "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip",
-    "SlotRef", "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE",
-    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "SlotRef", "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore",
+    "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 
