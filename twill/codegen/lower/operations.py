@@ -192,14 +192,14 @@ class LoweringScope:
     def scan(self, number: int, step: Step) -> None:
         """A scan along one axis of a matrix, or of a vector."""
         cell, result = step.operands[0], self.result(number)
-        operand = self.fragment(cell)
+        operand = self.fragment(cell, self.layout_of(result))
         axes, wanted = self.tiles.core_axes(cell), int(str(step.op.attribute("axis")))
         if wanted not in axes:  # of one element
             self.made.append(Copy(operand, result, line=step.op.line))
             return
         held = self.registers.fragment(operand)
-        if held.layout != self.registers.fragment(result).layout or held.element == "i1":
-            self.refuse(step, f"a scan of {held.element} between two layouts is not emitted", "a scan of i32 or f32")
+        if held.element == "i1":
+            self.refuse(step, "a scan of truth values is not emitted", "a scan of tl.int32")
         words = math.prod(self.tiles.core(cell)) * max(1, BITS[held.element] // 32)
         scratch = self.scratch((words,), "i32" if held.element.startswith("i") else "f32")
         barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
