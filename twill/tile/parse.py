@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from twill.exc import TileTextSyntax
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Argument, Axis, Carry, Loop, Op, TileProgram, TileType, Value
+from twill.tile.program import Access, Argument, Axis, Carry, Index, Loop, Op, TileProgram, TileType, Value
 
 Attribute = int | float | str | tuple[int, ...]
 INDENT = "  "
@@ -251,12 +251,18 @@ class TileTextReader:
             if axes:
                 line.expect(", ")
             axes.append(self.axis(line))
+        indices: list[Index] = []
+        while line.accept(" + index along "):
+            along = line.match(r"\d+(?:, \d+)*", "the axes of an index")[0]
+            line.expect(" by ")
+            indices.append(Index(tuple(map(int, along.split(", "))), self.polynomial(line)))
         line.expect(" pad ")
         pad = float(line.match(NUMBER, "a number")[0])
         transport = line.match(r" (\w+)", "`tma`, `copy` or `plain`")[1]
         reason = line.optional(r" \((.*)\)$")
+        why = reason[1] if reason else ""
         return Access(
-            base, element.rpartition(":")[2], tuple(axes), constant, pad, transport, reason[1] if reason else ""
+            base, element.rpartition(":")[2], tuple(axes), constant, pad, transport, why, indices=tuple(indices)
         )
 
     def axis(self, line: TileTextLine) -> Axis:
@@ -278,7 +284,7 @@ class TileTextReader:
         """`64*%3:i + %1:n - 1`. Raises TileTextSyntax."""
         negative = line.accept("-")
         total = -self.term(line) if negative else self.term(line)
-        while sign := line.optional(r" ([+-]) "):
+        while sign := line.optional(r" ([+-]) (?!index )"):
             total += self.term(line) * (1 if sign[1] == "+" else -1)
         return total
 

@@ -22,7 +22,7 @@ from twill.codegen.verify.ptx.program import (
 )
 from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.synchronize import barriers_of
-from twill.codegen.verify.ptx.threads import WARP, Array, Gang, Strand, Wait
+from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
 
 LEAST, MOST, GRANULE = 24, 256, 8  # of setmaxnreg
 ENDS = {
@@ -337,15 +337,6 @@ def _group_step(operands: Operands, instruction: PtxInstruction) -> Step:
     return lambda g: g.products.wait(g, left)
 
 
-def _all_ask(g: Gang, wanted: int) -> bool:
-    """Whether every thread of the warp group is at a `setmaxnreg` to so many registers, which its warps may be at in
-    several places of the program."""
-    asking = np.zeros(g.size, bool)
-    for strand in g.strands:
-        asking |= strand.lanes if strand.asks == wanted else False
-    return bool((asking == g.alive).all())
-
-
 def _budget(instruction: PtxInstruction, following: int) -> End:
     (operand,) = instruction.operands
     if not isinstance(operand, Immediate):
@@ -353,15 +344,18 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
     wanted, grows, place = operand.value, "inc" in instruction.modifiers, instruction.place
 
     def end(g: Gang, strand: Strand) -> None:
-        if strand.granted:
-            strand.granted = False
-            g.go(strand, following)
-            return
         if not _met(g, strand, whole_gang=False):
             return
-        strand.asks = wanted
-        if not _all_ask(g, wanted):
-            strand.wait = Wait(lambda: strand.granted or _all_ask(g, wanted), "the other warps of their warp group")
+        if g.asking is None or g.asking.granted:
+            g.asking = Budget(wanted, grows, np.zeros(g.size, bool))
+        asking = g.asking
+        if (asking.wanted, asking.grows) != (wanted, grows):
+            said = f"setmaxnreg to {wanted} and to {asking.wanted} by warps of one warp group"
+            raise Stopped("registers", said)
+        asking.lanes |= strand.lanes
+        if (g.alive & ~asking.lanes).any():
+            strand.block = following
+            strand.wait = Wait(lambda: asking.granted, "setmaxnreg by the other warps of the warp group")
             return
         cta = g.cta
         had = g.budget
@@ -378,9 +372,8 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
             return
         cta.pool -= more
         g.budget = wanted
+        asking.granted = True
         cta.world.progress += 1
-        for other in g.strands:
-            other.asks, other.granted = 0, other is not strand
         g.go(strand, following)
 
     return end

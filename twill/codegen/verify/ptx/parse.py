@@ -10,7 +10,6 @@ import re
 import struct
 from dataclasses import dataclass, field, replace
 
-from twill.codegen.verify.ptx.branch_tables import without_tables
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -56,7 +55,7 @@ _TOP = re.compile(r"[\[\]{},]")
 
 def parse(text: str) -> PtxModule:
     """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
-    return _Parser(without_tables(_without_comments(text))).module()
+    return _Parser(_without_comments(text)).module()
 
 
 def _without_comments(text: str) -> str:
@@ -81,7 +80,7 @@ class _Body:
     variables: list[Variable] = field(default_factory=list)
     scopes: list[_Scope] = field(default_factory=list)
     opened: int = 0
-    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tables: dict[str, Vector] = field(default_factory=dict)
 
 
 class _Parser:
@@ -143,7 +142,8 @@ class _Parser:
             return None
         body = self._body()
         return Function(
-            head.group(2), tuple(parameters), tuple(body.variables), body.registers, _with_targets(body),
+            head.group(2), tuple(parameters), tuple(body.variables), body.registers,
+            tuple(_with_targets(body, one) for one in body.instructions),
             body.labels, threads,
         )  # fmt: skip
 
@@ -187,7 +187,7 @@ class _Parser:
         elif match := self._take(_VARIABLE):
             body.variables.append(self._variable(match))
         elif match := self._take(_TABLE):
-            body.tables[list(body.labels)[-1]] = tuple(_split(match.group(1)))
+            body.tables[list(body.labels)[-1]] = Vector(tuple(map(PtxSymbol, _split(match.group(1)))))
         elif not self._take(_TUNING):
             raise self._error("no directive that is known")
 
@@ -343,16 +343,12 @@ class _Parser:
         return MalformedPtx(f"`{shown}`: {what}", line=self._line())
 
 
-def _with_targets(body: _Body) -> tuple[PtxInstruction, ...]:
-    """The instructions; those that branch by a table name its labels."""
-    made = []
-    for instruction in body.instructions:
-        table = instruction.operands[-1] if instruction.name == "brx" and instruction.operands else None
-        if isinstance(table, PtxSymbol) and table.name in body.tables:
-            table = Vector(tuple(map(PtxSymbol, body.tables[table.name])))
-            instruction = replace(instruction, operands=(*instruction.operands[:-1], table))
-        made.append(instruction)
-    return tuple(made)
+def _with_targets(body: _Body, instruction: PtxInstruction) -> PtxInstruction:
+    """The instruction; one that branches by a table names its labels."""
+    table = instruction.operands[-1] if instruction.name == "brx" and instruction.operands else None
+    if not isinstance(table, PtxSymbol) or table.name not in body.tables:
+        return instruction
+    return replace(instruction, operands=(instruction.operands[0], body.tables[table.name]))
 
 
 def _named(body: _Body, name: str) -> str:

@@ -30,7 +30,7 @@ PAIR = 2  # CTAs
 
 
 @dataclass
-class Multiply:
+class TensorMultiply:
     """One that is in flight. run: does it. reads: of each CTA the bytes of shared memory. epoch: of its warp's
     multiplies."""
 
@@ -41,7 +41,7 @@ class Multiply:
 
 
 @dataclass
-class Commit:
+class PendingCommit:
     """An arrival at an mbarrier when all multiplies of a warp up to an epoch are over."""
 
     multiplies: WarpMultiplies
@@ -63,7 +63,7 @@ class WarpMultiplies:
     """Multiplies that a warp's threads have issued. agent: among the clocks."""
 
     agent: int
-    open: list[Multiply] = field(default_factory=list)
+    open: list[TensorMultiply] = field(default_factory=list)
 
     def finish(self, epoch: int) -> None:
         """All up to an epoch are over."""
@@ -189,7 +189,7 @@ def _issue(
             at = (lanes[:, None], columns[None])
             cells[at] = tcgen05.multiply(does, left(), whole, cells[at] if adds else None, scale)
 
-    mine.open.append(Multiply(run, reads, epoch, place))
+    mine.open.append(TensorMultiply(run, reads, epoch, place))
 
 
 def _shared(cta: Cta, at: Array, rows: int, kind: str, mn_major: bool) -> Callable[[], Array]:
@@ -252,7 +252,7 @@ def _commit(operands: Operands, instruction: PtxInstruction) -> Step:
             clocks.known[mine.agent, mine.agent] += 1
             for one in ctas:
                 barrier = one.barriers.at(int(offsets[0]), warp)
-                world.commits.append(Commit(mine, epoch, barrier, snapshot, place))
+                world.commits.append(PendingCommit(mine, epoch, barrier, snapshot, place))
 
     return step
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twill.codegen.verify.ptx.memory import GlobalMemory
     from twill.codegen.verify.ptx.order import Clocks, Shadow
     from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
-    from twill.codegen.verify.ptx.tcgen05_multiplies import Commit, WarpMultiplies
+    from twill.codegen.verify.ptx.tcgen05_multiplies import PendingCommit, WarpMultiplies
     from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
     from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
@@ -46,8 +46,7 @@ class Wait:
 class Strand:
     """Lanes at one place. block: of the code. meeting: they wait for other lanes of their warps to come here.
 
-    refused: the progress of the world when a wait of theirs last gave up. asks, granted: registers of a thread that
-    they ask for, 0 for none, and whether they have got them.
+    refused: the progress of the world when a wait of theirs last gave up.
     """
 
     block: int
@@ -56,8 +55,6 @@ class Strand:
     meeting: bool = False
     gave_up: bool = False
     refused: tuple[int, int] = (-1, -1)
-    asks: int = 0
-    granted: bool = False
 
 
 @dataclass
@@ -78,7 +75,7 @@ class World:
     blocks: int = 0
     visited: set[int] = field(default_factory=set)
     multiplies: dict[int, WarpMultiplies] = field(default_factory=dict)
-    commits: list[Commit] = field(default_factory=list)
+    commits: list[PendingCommit] = field(default_factory=list)
 
 
 @dataclass
@@ -99,6 +96,16 @@ class Cta:
     pool: int = 0
     local: dict[int, Array] = field(default_factory=dict)
     tensor: TensorMemory | None = None
+
+
+@dataclass
+class Budget:
+    """A `setmaxnreg` that warps of a warp group execute, wherever each is. lanes: that have come; granted: all did."""
+
+    wanted: int
+    grows: bool
+    lanes: Array
+    granted: bool = False
 
 
 class Gang:
@@ -124,6 +131,7 @@ class Gang:
         self.tensor = tensor
         self.strand = self.strands[0]
         self.budget = 0
+        self.asking: Budget | None = None
         self.impatience = 0
 
     # ------------------------------------------------------------ what instructions use
