@@ -13,13 +13,13 @@ from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.targets.hopper import TARGET
 from twill.codegen.verify.abstract_machine import trials, verify
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Slice, Uniform, runs
-from twill.codegen.warp.program import LoadShared, Range, Sync, WarpProgram
-from twill.tile.program import Op
+from twill.codegen.warp.program import LoadShared, Multiply, Range, Sync, WarpProgram
+from twill.tile.program import walk
 
 
 def right(p: Programs) -> WarpProgram:
     """The program, lowered, found right by the abstract machine, and printed."""
-    accesses = [item.access for item in p.frames[0].items if isinstance(item, Op) and item.access]
+    accesses = [op.access for op in walk(tuple(p.frames[0].items)) if op.access]
     for base, element in dict.fromkeys((access.base, access.element) for access in accesses):
         p.argument(base, f"ptr:{element}")
     program = p.done()
@@ -111,3 +111,27 @@ def test_what_lies_alike_register_by_register_is_not_moved() -> None:
     assert not fits(Blocked((64, 32), 8), Blocked((2048,), 4))
     assert fits(Along(Accumulator(64, 8), 1), Along(Accumulator(64, 32), 1))
     assert not fits(Along(Accumulator(64, 64), 1), Along(Accumulator(64, 64), 0))
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), [(16, 16, 16), (16, 64, 32), (32, 32, 64)])
+def test_products_of_fewer_rows_than_an_instruction_has_are_padded(rows: int, columns: int, depth: int) -> None:
+    p = Programs()
+    trips = p.argument("trips")
+    with p.loop(trips, [p.constant(0.0, (rows, columns), "f32")]) as k:
+        a, b = p.load("a", (rows, depth), at=(0, k.i * depth)), p.load("b", (depth, columns), at=(k.i * depth, 0))
+        k.yields = [p.dot(a, b, k.carried[0])]
+    total = p.reduce(k.results[0], 0, "add")
+    p.store("y", p.op("sub", k.results[0], p.row(total, rows)))
+    p.store("z", p.reduce(k.results[0], 1, "max"))
+    program = right(p)
+    assert any(
+        isinstance(stmt, Multiply) and isinstance(stmt.a, int) for group in program.groups for stmt in group.stmts
+    )
+
+
+def test_an_operand_of_a_small_product_is_transposed_on_its_way_into_registers() -> None:
+    p = Programs()
+    a = p.load("a", (32, 16))
+    mma = p.dot(p.op("transpose", a, shape=(16, 32), order=(1, 0)), p.load("b", (32, 16)))
+    p.store("y", p.dot(p.op("cast", mma, element="f16"), p.load("c", (16, 32))))
+    right(p)

@@ -46,7 +46,10 @@ def test_a_kernel_without_products_needs_none(at_root: object) -> None:
     nothing.refuse(kernel(Example("examples/layer_norm.py", "bf16")).graph)
 
 
-@pytest.mark.parametrize(("rows", "columns", "ok"), [(64, 8, True), (128, 80, True), (32, 64, False), (64, 12, False)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "ok"),
+    [(64, 8, True), (128, 80, True), (32, 64, True), (8, 64, False), (72, 64, False), (64, 12, False)],
+)
 def test_products_are_made_of_the_targets_shapes(rows: int, columns: int, ok: bool) -> None:
     assert target_of(H100).has_result(rows, columns) == ok
 

@@ -160,6 +160,8 @@ class Loops:
         rings have slots to spare."""
         if self.matters(task, tasks) or not self.is_carried(task):
             return False
+        if any(self.products.fetches(task, block) for block in self.plan.parts(task)):
+            return False
         others = [t for t in self.plan.tasks.values() if t.region == task.region and t.node.kind == "mma"]
         if any(other.groups != task.groups for other in others):
             return False

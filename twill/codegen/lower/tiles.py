@@ -47,6 +47,7 @@ class TileLayouts:
         self.columns = columns or {}
         self.cut_elsewhere = self.cells_of_columns()
         self.products = any(self.is_of_matrices(step) for step in self.flat.steps)
+        self.multiplies = any(step.op.kind == "dot" for step in self.flat.steps)
         self.parent: dict[int, int] = {}
         self.side: dict[int, int] = {}
         self.beside: dict[int, tuple[int, ...]] = {}  # the matrix that a class of vectors is spread over
@@ -163,7 +164,8 @@ class TileLayouts:
 
     def is_of_mma(self, core: tuple[int, ...]) -> bool:
         """Whether a matrix lies as the results of products do."""
-        return self.products and self.target.has_result(*core)
+        padded = self.target.is_padded(core[0])
+        return self.products and self.target.has_result(*core) and (self.multiplies or not padded)
 
     def of_vector(self, cell: int, extent: int) -> Layout:
         """The layout of a vector: that of the first use that tells rows from columns."""

@@ -27,12 +27,13 @@ LANES = 32  # threads of a warp (PTX ISA)
 @dataclass(frozen=True)
 class MmaShapes:
     """The products that a warp group of a target can be given. rows, columns: of the result, of which its tile has
-    multiples. depth: elements of 16 bits that one instruction contracts, of which operand A in registers has
-    multiples."""
+    multiples; padded: or fewer rows, multiples of it, of which the rest is computed and thrown away (0: never). depth:
+    elements of 16 bits that one instruction contracts, of which operand A in registers has multiples."""
 
     rows: int
     columns: int
     depth: int
+    padded: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,24 @@ class Target:
         """Which results of products a warp group can have, in words."""
         if self.mma is None:
             return "no matrix multiply"
-        return f"rows in {self.mma.rows}s, columns in {self.mma.columns}s"
+        fewer = f" or {self.mma.padded}s below" if self.mma.padded else ""
+        return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
     def has_result(self, rows: int, columns: int) -> bool:
         """Whether a warp group can have a matrix of that size as the result of a product."""
-        return self.mma is not None and not (rows % self.mma.rows or columns % self.mma.columns)
+        return self.mma is not None and not columns % self.mma.columns and self.has_rows(rows)
+
+    def has_rows(self, rows: int) -> bool:
+        """Whether a matrix of so many rows is one of those results."""
+        return self.mma is not None and (not rows % self.mma.rows or self.is_padded(rows))
+
+    def is_padded(self, rows: int) -> bool:
+        """Whether a warp group computes more rows than the result has."""
+        return self.mma is not None and rows < self.mma.rows and bool(self.mma.padded) and not rows % self.mma.padded
 
     def has_vector(self, extent: int, axis: int) -> bool:
         """Whether a vector of that extent is what is left of such a matrix when `axis` is taken away."""
-        return self.mma is not None and not extent % (self.mma.rows if axis == 1 else self.mma.columns)
+        return self.mma is not None and (self.has_rows(extent) if axis == 1 else not extent % self.mma.columns)
 
     def refuse(self, graph: DependenceGraph) -> None:
         """Raises UnsupportedInKernel, with the line and the reason, for a product that the target does not have."""

@@ -37,7 +37,7 @@ LANES_OF_A_ROW = 4
 
 @dataclass(frozen=True)
 class Accumulator:
-    """rows: a multiple of 64. columns: a multiple of 8."""
+    """rows: a multiple of 64, or 16, 32 or 48 of the 64 of a block; the rest is padding. columns: a multiple of 8."""
 
     rows: int
     columns: int
@@ -153,9 +153,9 @@ def elements_of(layout: Layout) -> int:
     """Elements that each thread holds (with repetition among threads)."""
     match layout:
         case Accumulator(rows, columns):
-            return rows // 64 * columns // 2
+            return -(-rows // 64) * columns // 2
         case Along(parent, 1):
-            return parent.rows // 64 * 2
+            return -(-parent.rows // 64) * 2
         case Along(parent):
             return parent.columns // 4
         case Blocked(shape, run):

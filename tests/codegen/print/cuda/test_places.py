@@ -28,7 +28,7 @@ LAYOUTS: list[Layout] = [
     Blocked((1024,), 8), Blocked((1000,), 2), Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((3, 40), 1),
     Blocked((6, 5, 64), 4), Uniform(), Slice(Blocked((64, 32), 8), 0), Slice(Blocked((64, 32), 8), 1),
     Slice(Blocked((4, 1024), 8), 0), Slice(Blocked((4, 1024), 8), 1), Slice(Blocked((8, 8), 1), 1),
-    Slice(Blocked((8, 8), 1), 0), Slice(Blocked((2, 128), 2), 1),
+    Slice(Blocked((8, 8), 1), 0), Slice(Blocked((2, 128), 2), 1), Accumulator(16, 24), Along(Accumulator(32, 8), 1),
 ]  # fmt: skip
 BLOCKED = [Blocked((16, 128), 8), Blocked((4, 512), 2), Blocked((4, 2048), 4), Blocked((3, 40), 1)]
 VECTORS: list[Layout] = [AlongBlocked(blocked, axis) for blocked in BLOCKED for axis in (0, 1)]

@@ -118,6 +118,9 @@ def inside(layout: Layout, i: str = "i") -> str:
         return f"{_sliced(layout, i).text()} < {layout.parent.shape[0]}"
     if isinstance(layout, AlongBlocked):
         return inside(layout.parent, f"({i} * {layout.parent.run})" if layout.axis == 1 else i)
+    rows = layout.rows if isinstance(layout, Accumulator) else layout.parent.rows if isinstance(layout, Along) else 64
+    if rows < 64 and not (isinstance(layout, Along) and layout.axis == 0):
+        return f"warp * 16 < {rows}"
     if not isinstance(layout, Blocked):
         return ""
     total, step = math.prod(layout.shape), THREADS * layout.run
@@ -137,9 +140,9 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
         return i
     match result, operand:
         case Accumulator(rows, columns), Along(parent, 1) if axes == (0, -1) and parent.rows == rows:
-            return f"({i} >> 1 & 1)" if rows == 64 else f"({i} / {columns // 2} * 2 + ({i} >> 1 & 1))"
+            return f"({i} >> 1 & 1)" if rows <= 64 else f"({i} / {columns // 2} * 2 + ({i} >> 1 & 1))"
         case Accumulator(rows, columns), Along(parent, 0) if axes == (-1, 0) and parent.columns == columns:
-            inner = i if rows == 64 else f"{i} % {columns // 2}"
+            inner = i if rows <= 64 else f"{i} % {columns // 2}"
             return f"({inner} / 4 * 2 + ({i} & 1))"
         case Along(_, axis), Along(_, same) if axes in ((), (0,)) and axis == same:
             if shape_of(result) == shape_of(operand):

@@ -54,13 +54,13 @@ def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
     count = elements_of(operand)
     match operand, result:
         case Accumulator(rows, columns), Along(parent, 1) if axis == 1 and parent.rows == rows:
-            first = "r * 2" if rows == 64 else f"r / 2 * {columns // 2} + r % 2 * 2"
+            first = "r * 2" if rows <= 64 else f"r / 2 * {columns // 2} + r % 2 * 2"
             return _Plan(first, "i * 4", columns // 8, 2, () if result.parts else _ACROSS_COLUMNS, warps=False)
         case Along(_, 1, True), Along(_, 1, False):
             return _Plan("r", "0", 1, 1, _ACROSS_COLUMNS, warps=False)
         case Accumulator(rows, columns), Along(parent, 0) if axis == 0 and parent.columns == columns:
             offset = f"i / 2 * {columns // 2} + i % 2 * 2"
-            return _Plan("r / 2 * 4 + r % 2", offset, rows // 32, 1, _ACROSS_ROWS, warps=True, lane_slots=4)
+            return _Plan("r / 2 * 4 + r % 2", offset, max(2, rows // 32), 1, _ACROSS_ROWS, warps=True, lane_slots=4)
         case Blocked(), Uniform():
             return _Plan("0", "i", count, 1, _ALL_LANES, warps=True)
         case Blocked(), Slice(parent) if as_matrix(operand, axis) == parent and result.axis == (1 if axis else 0):

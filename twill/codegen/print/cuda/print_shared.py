@@ -98,7 +98,14 @@ def _print(move: _Move) -> None:
     _check_fit(move)
     with move.ctx.out.block():
         move.ctx.out.line(f"const u32 tile = {move.ctx.slot(move.ref)};")
-        match move.layout:
+        _print_tile(move)
+
+
+def _print_tile(move: _Move) -> None:
+    """By the way of its layout; warps that hold padding alone have no part in it."""
+    layout = move.layout
+    with _guarded(move.ctx.out, inside(layout) if isinstance(layout, Accumulator) else ""):
+        match layout:
             case Accumulator() if len(move.buffer.shape) == 1:
                 raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a vector, '{move.name}' a matrix")
             case Accumulator() if is_packed(move.element, move.layout):

@@ -61,12 +61,12 @@ def print_multiply(stmt: Multiply, ctx: PrintContext) -> None:
     operands = _Operands(stmt, layout, ctx)
     with ctx.out.block():
         operands.describe()
-        for block in range(layout.rows // _ROWS):
+        for block in range(-(-layout.rows // _ROWS)):
             for column, columns in _parts(layout.columns, operands.unit):
                 shape = WgmmaShape(kind, kind, columns, "register" if isinstance(stmt.a, int) else "shared")
                 ctx.shapes.add(shape)
                 first = block * layout.columns // 2 + column // 2
-                whole = columns * layout.rows == layout.columns * _ROWS
+                whole = columns == layout.columns and layout.rows <= _ROWS
                 target = name if whole else f"part<{columns // 2}>({name}, {first})"
                 start = "true" if stmt.accumulate else "ks != 0"
                 with ctx.out.unrolled(f"u32 ks = 0; ks < {stmt.depth // step}; ++ks"):

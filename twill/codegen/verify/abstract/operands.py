@@ -89,7 +89,9 @@ def _multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Ite
         return
     rows, columns = into.layout.rows, into.layout.columns
     bits = BITS[stmt.operand]
-    if rows % 64 or columns % 8 or columns > MOST_COLUMNS:
+    if rows % 64 and (rows > 64 or rows % 16 or isinstance(stmt.a, SlotRef)):
+        yield f"no wgmma makes {rows} rows, but of 64 of an A in registers"
+    if columns % 8 or columns > MOST_COLUMNS:
         yield f"no wgmma makes {rows} x {columns}"
     if stmt.depth * bits % (8 * K_BYTES):
         yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // bits}"
