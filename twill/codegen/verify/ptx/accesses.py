@@ -14,7 +14,7 @@ import numpy as np
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.floats import on_halves
-from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RESERVED, SHARED, WINDOW
+from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RANK_0, RESERVED, SHARED, WINDOW
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
     InstructionPlace,
@@ -67,7 +67,7 @@ def shared_place(g: Gang, addresses: Array, size: int) -> tuple[Cta, Array]:
     if ranks.any():
         if (ranks != ranks[0]).any():
             raise Stopped("form", "one access of several CTAs' shared memory")
-        cta = other_cta(g, int(ranks[0]) - 1)
+        cta = other_cta(g, int(ranks[0]) - RANK_0)
     offsets = offsets & (1 << RANK) - 1
     low, high = int(offsets.min()), int(offsets.max()) + size
     if low < RESERVED or high > len(cta.shared):
@@ -81,7 +81,7 @@ def shared_place(g: Gang, addresses: Array, size: int) -> tuple[Cta, Array]:
 
 def other_cta(g: Gang, rank: int) -> Cta:
     """Of the cluster. Stopped: bounds."""
-    if rank >= len(g.cta.world.ctas):
+    if not 0 <= rank < len(g.cta.world.ctas):
         raise Stopped("bounds", f"CTA {rank} of a cluster of {len(g.cta.world.ctas)}")
     return g.cta.world.ctas[rank]
 

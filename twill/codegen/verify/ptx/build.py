@@ -63,7 +63,9 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory) -> Code:
     layout = _layout(module, function, memory)
     registers = {name: number for number, name in enumerate(function.registers)}
     registers[""] = len(registers)  # what no register is
-    operands = Operands(registers, function.registers, layout.addresses)
+    pairs = any("cta_group::2" in instruction.modifiers for instruction in function.instructions)
+    ranked = frozenset(name for name, space in layout.spaces.items() if pairs and space == "shared")
+    operands = Operands(registers, function.registers, layout.addresses, ranked)
     initial = [_undefined(type) for type in function.registers.values()]
     starts = _starts(function)
     block_at = {start: number for number, start in enumerate(starts)}

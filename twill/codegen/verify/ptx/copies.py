@@ -197,28 +197,25 @@ def _tensor_load(operands: Operands, instruction: PtxInstruction) -> Step:
     to, at = (address_of(operands, instruction, operand) for operand in (target, barrier))
     described = _map_and_coordinates(operands, instruction, source)
     several = operands.fetch(instruction, rest[0], "u16") if "multicast::cluster" in instruction.modifiers else None
-    place = instruction.place
+    place, group = instruction.place, 2 if "cta_group::2" in instruction.modifiers else 1
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
             tensor, coordinates = described(g, lane)
             cta, address = _shared_of(g, _of(to, g, lane))
-            _, signal = _shared_of(g, _of(at, g, lane))
+            home, signal = _shared_of(g, _of(at, g, lane))
             targets = [cta] if several is None else _in_mask(g, _of(several, g, lane))
             for one in targets:
-                _start(
-                    g,
-                    lane,
-                    one,
-                    address,
-                    signal,
-                    tensor.extent,
-                    tensor.bytes,
-                    place,
-                    _loading(one, tensor, coordinates, address),
-                )
+                told = home if several is None else one if group == 1 else _of_pair(one, home)
+                write = _loading(one, tensor, coordinates, address)
+                _start(g, lane, one, address, told, signal, tensor.extent, tensor.bytes, place, write)
 
     return step
+
+
+def _of_pair(cta: Cta, like: Cta) -> Cta:
+    """That CTA of the pair of `cta` which is first or second as `like` is."""
+    return cta.world.ctas[cta.rank & ~1 | like.rank & 1]
 
 
 def _loading(cta: Cta, tensor: TensorMapModel, coordinates: tuple[int, ...], address: int) -> Callable[[], None]:
@@ -241,19 +238,20 @@ def _start(
     lane: int,
     cta: Cta,
     address: int,
+    told: Cta,
     signal: int,
     extent: int,
     size: int,
     place: InstructionPlace,
     write: Callable[[], None],
 ) -> None:
-    """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier."""
+    """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier of `told`."""
     warp = int(g.warps[lane])
     if address + extent > len(cta.shared):
         raise Stopped(
             "bounds", f"a copy to shared addresses {address:#x} to {address + extent:#x} of {len(cta.shared):#x}"
         )
-    barrier = cta.barriers.at(signal, warp)
+    barrier = told.barriers.at(signal, warp)
     at = slice(address, address + extent)
     noted(g, cta.shadow.copied_to(at, warp, lane % WARP, barrier.agent, barrier.phase + 1), place)
     for other in cta.barriers.objects:
@@ -328,10 +326,10 @@ def _bulk_load(operands: Operands, instruction: PtxInstruction) -> Step:
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
             cta, address = _shared_of(g, _of(to, g, lane))
-            _, signal = _shared_of(g, _of(at, g, lane))
+            told, signal = _shared_of(g, _of(at, g, lane))
             start, bytes = _of(come, g, lane), _of(size, g, lane)
             _aligned(address, start, bytes)
-            _start(g, lane, cta, address, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
+            _start(g, lane, cta, address, told, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
 
     return step
 
