@@ -28,7 +28,7 @@ from twill.tile.program import TileProgram
 @dataclass(frozen=True)
 class Lowered:
     """Streams of all warp groups, in a program to which passes are still to be applied, and what these carry out.
-    besides: bytes of shared memory that groups keep besides rings and staging, where that is more than is left, else 0."""
+    besides: bytes of shared memory that groups keep besides rings and staging, if that is more than is left; else 0."""
 
     program: WarpProgram
     choices: Choices

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-Made = tuple[
-    int, int
-]  # a value: the step of the flat program that makes it, and the row block; or ~step: see `fetched`
+# A value: the step of the flat program that makes it (~step: see `values.fetched`), and the row block.
+Made = tuple[int, int]
 EventKey = tuple[str, int]
 
 
