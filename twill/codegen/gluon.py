@@ -20,6 +20,7 @@ from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, 
 from twill.codegen.lower.streams import streams
 from twill.codegen.lowering import with_barriers
 from twill.codegen.passes.pipeline import run_passes
+from twill.codegen.print.gluon.hopper import ARCHITECTURES
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID, sayable
 from twill.codegen.targets.base import target_of
@@ -37,7 +38,6 @@ from twill.schedule.document import Schedule
 SCHEMA = "twill.gluon/1"
 MODULE = "{}_gluon.py"
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
-ARCHITECTURES = {"sm_90a": 90}
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,9 @@ def emit_gluon(
     """
     target_of(machine).refuse(kernel.graph)
     if machine.architecture not in ARCHITECTURES:
-        raise exc.NotInGluon(f"no Gluon is printed for {machine.architecture}", hint="a machine of sm_90a")
+        raise exc.NotInGluon(
+            f"no Gluon is printed for {machine.architecture}", hint=f"a machine of {', '.join(ARCHITECTURES)}"
+        )
     schedule = solve(kernel.graph, machine)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)

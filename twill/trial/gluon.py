@@ -151,7 +151,7 @@ def execute(
         ),
     )
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
-    found = Execution(launch, arrays, result.findings, (), result.executed)
+    found = Execution(launch, arrays, result.findings, (), result.unreached)
     against = reference(program, launch)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     return replace(found, differences=tuple(violation.describe() for violation in wrong))

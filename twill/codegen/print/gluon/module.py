@@ -193,7 +193,7 @@ def _parameters(program: WarpProgram, roles: tuple[Role, ...], descriptors: tupl
     """Of the kernel: descriptors, arguments of the Triton kernel that the roles ask for, the launch."""
     arguments = tuple(a.name for a in program.program.arguments if a.name.isidentifier())
     launch = (*(f"grid_{axis}" for axis in grid_sizes(program)), "instances")
-    more = ("together",) if program.order is not None else ()
+    more = ("together",) if program.once else ()
     every = (*(d.name for d in descriptors), *arguments, *launch, *more)
     found = {name for role in roles for name in _used(role, every)}
     return tuple(dict.fromkeys(name for name in every if name in found))
