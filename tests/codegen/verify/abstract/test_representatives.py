@@ -1,5 +1,5 @@
-"""Promises of `twill.codegen.verify.abstract.representatives`: of instances that differ in nothing but their place a few
-are run, of others all."""
+"""Promises of `twill.codegen.verify.abstract.representatives`: of instances that differ in nothing but their place a
+few are run, of others all."""
 
 from __future__ import annotations
 
