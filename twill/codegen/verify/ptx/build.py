@@ -36,7 +36,6 @@ from twill.codegen.verify.ptx.program import (
     PtxInstruction,
     PtxModule,
     Register,
-    Variable,
     Vector,
 )
 from twill.codegen.verify.ptx.registers import Operands, constant, held, unsupported
@@ -120,11 +119,6 @@ def _layout(module: PtxModule, function: Function, memory: GlobalMemory) -> Vari
 
 def _up(at: int, alignment: int) -> int:
     return -(-at // alignment) * alignment
-
-
-def parameter_offset(layout: VariableLayout, parameter: Variable) -> int:
-    """Where a parameter lies among the bytes of all."""
-    return layout.addresses[parameter.name]
 
 
 # ---------------------------------------------------------------- blocks
