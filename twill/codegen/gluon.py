@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twill import exc
-from twill.codegen.compile.gluon.triton import Compiled, compile_kernel, descriptor_type, load, scalar_type
+from twill.codegen.compile.gluon.triton import CompiledModule, compile_kernel, descriptor_type, load, scalar_type
 from twill.codegen.emission import Extracted, OnStep, refuse_foreign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
 from twill.codegen.lower.streams import streams
@@ -48,7 +48,7 @@ class GluonEmission:
     program: WarpProgram
     module: GluonModule
     signature: tuple[tuple[str, str], ...]
-    compiled: Compiled
+    compiled: CompiledModule
 
     @property
     def name(self) -> str:
@@ -163,7 +163,7 @@ def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple
 
 def compile_module(
     path: Path, entry: str, signature: Sequence[tuple[str, str]], machine: Machine, kernel: Extracted
-) -> Compiled:
+) -> CompiledModule:
     """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
     multiples = {a.name: a.divisibility for a in kernel.program.arguments if a.divisibility > 1}
     fused = kernel.program.fp_fusion and not kernel.program.strict

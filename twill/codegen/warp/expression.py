@@ -65,7 +65,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Cta:
+class CtaNumber:
     """of: "cta", the number of the CTA in its launch; "ctas", how many there are; "rank", its number in its cluster."""
 
     of: str
@@ -110,7 +110,7 @@ class PerGroup:
     element: str = "i32"
 
 
-Expr = Number | Symbol | ProgramId | NumPrograms | Local | Cta | Element | Apply | Lookup | PerGroup
+Expr = Number | Symbol | ProgramId | NumPrograms | Local | CtaNumber | Element | Apply | Lookup | PerGroup
 
 
 def is_unsigned(expr: Expr) -> bool:

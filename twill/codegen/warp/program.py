@@ -241,7 +241,7 @@ class WarpProgram:
         return next((ring for ring in self.arefs if ring.transport == INSTANCE_RING), None)
 
     @property
-    def kept(self) -> int:
+    def once_bytes(self) -> int:
         """Bytes of shared memory that `once` writes."""
         return ORDER_BYTES if any(isinstance(stmt, Keep) for stmt in self.once) else 0
 

@@ -121,7 +121,7 @@ class _Kernel:
             )
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
             self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
-        if self.program.kept:
+        if self.program.once_bytes:
             self.out.line(f"constexpr u32 {self.shared.order} = {order_at(self.program)};  // the order of instances")
 
     def _parameter(self, parameter: PrintedParameter) -> str:

@@ -12,14 +12,14 @@ from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumProgram
 from twill.codegen.warp.program import TensorMapSpec, WarpProgram
 
 if TYPE_CHECKING:
-    from twill.codegen.print.gluon.module import Descriptor
+    from twill.codegen.print.gluon.module import DescriptorParameter
     from twill.kernel.specialization import Specialization
 
 
 def print_launcher(
     entry: str,
     parameters: Sequence[str],
-    descriptors: Sequence[Descriptor],
+    descriptors: Sequence[DescriptorParameter],
     program: WarpProgram,
     specialization: Specialization,
     out: PythonWriter,
@@ -56,7 +56,7 @@ def print_launcher(
         out.line(line)
 
 
-def _argument(name: str, descriptors: dict[str, Descriptor], program: WarpProgram) -> str:
+def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> str:
     """What the launcher passes for a parameter of the kernel."""
     if name in descriptors:
         found = descriptors[name]

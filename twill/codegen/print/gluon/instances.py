@@ -155,11 +155,11 @@ def print_loop_head(role: Role) -> str:
         group = role.constant(tuple(range(of))) if len(role.section.groups) == of else str(turn)
         _refuse_varying(role)
         begin, step = f"{begin} + {group} * {step}", f"{of} * {step}"
-    for kept in dict.fromkeys(role.counters.values()):
+    for shared in dict.fromkeys(role.counters.values()):
         start = "0"
-        if kept in passed:
-            start = f"{group} * {role.scalar(passed[kept].count).within(1)}"
-        out.line(f"{role.counts[kept]} = {start}")
+        if shared in passed:
+            start = f"{group} * {role.scalar(passed[shared].count).within(1)}"
+        out.line(f"{role.counts[shared]} = {start}")
     name = "instance"
     if is_flat(role.program) and used_axes(role.program):
         name = "pid"

@@ -170,7 +170,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
             yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} bytes")
     last = max((end for _, end, _ in spans), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
-    needed += program.kept
+    needed += program.once_bytes
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
     limit = share(machine, program.ctas) if machine else 0
