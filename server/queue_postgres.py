@@ -18,9 +18,9 @@ from psycopg.rows import dict_row
 
 from twill.store.api import Job
 from twill.store.pg import Postgres
+from twill.store.session import SqlSession
 
 from .queue import QueueUnavailable
-from .queue_rows import QueueSession
 from .queue_sql import SqlQueue
 
 FIRST = (
@@ -60,7 +60,7 @@ LISTENING = 1.0  # seconds after which a listener looks whether it is to end, or
 log = logging.getLogger("twill.server.queue")
 
 
-def database_clock(db: QueueSession) -> float:
+def database_clock(db: SqlSession) -> float:
     """Seconds since the epoch, by the clock of the database's host."""
     return float(db.execute("SELECT extract(epoch FROM clock_timestamp())::float8 AS now").fetchone()["now"])
 
@@ -76,7 +76,7 @@ class PostgresQueue(SqlQueue):
     machines = "job_machines"
 
     def __init__(
-        self, url: str, clock: Callable[[QueueSession], float] = database_clock, version: str = version("twill-gpu")
+        self, url: str, clock: Callable[[SqlSession], float] = database_clock, version: str = version("twill-gpu")
     ) -> None:
         self.clock = clock
         self.version = version
@@ -87,18 +87,18 @@ class PostgresQueue(SqlQueue):
         self.listeners: list[threading.Thread] = []
 
     @contextmanager
-    def reading(self) -> Iterator[QueueSession]:
+    def reading(self) -> Iterator[SqlSession]:
         """See SqlQueue."""
         with self.database.reading() as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[QueueSession]:
+    def writing(self) -> Iterator[SqlSession]:
         """See SqlQueue."""
         with self.database.writing() as session:
             yield session
 
-    def now(self, db: QueueSession) -> float:
+    def now(self, db: SqlSession) -> float:
         """See SqlQueue."""
         return self.clock(db)
 
@@ -106,11 +106,11 @@ class PostgresQueue(SqlQueue):
         """See JobQueue. Whether its files are damaged is for the database to find (checksums, pg_amcheck)."""
         return ""
 
-    def announce(self, db: QueueSession, job: Job) -> None:
+    def announce(self, db: SqlSession, job: Job) -> None:
         """See SqlQueue."""
         db.execute("SELECT pg_notify(?, ?)", (CHANNEL, f"{job.id} {job.state}"))
 
-    def hold_machines(self, db: QueueSession) -> None:
+    def hold_machines(self, db: SqlSession) -> None:
         """See SqlQueue. Whoever adds a job holds a lock against this one, also if its machine was there."""
         db.execute(f"LOCK TABLE {self.machines} IN EXCLUSIVE MODE")
 

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from twill.store.api import Job, JobBounds, JobProblem
+from twill.store.session import SqlSession
 
 Row = Mapping[str, Any]
+"""What a statement gave, by the names of its columns."""
 
 
-class QueueRows(Protocol):
-    """What a statement gave."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows it changed."""
-
-    def fetchone(self) -> Any:
-        """The next row, by the names of its columns; None if there is no more."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows that are left."""
+HEAD = "number, priority, rank, cancelling, attempts, machine_digest"  # of an open job
 
 
-class QueueSession(Protocol):
-    """A connection: to read, or in a transaction."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> QueueRows:
-        """One statement; `?` stands for a value."""
-
-
-def count(db: QueueSession, question: str, *given: object) -> int:
+def count(db: SqlSession, question: str, *given: object) -> int:
     """The one number, called n, that answers a question."""
     return int(db.execute(question, given).fetchone()["n"])
 

@@ -1,8 +1,6 @@
 """What a job queue does, as statements that SQLite and PostgreSQL both take: see `queue_sqlite`, `queue_postgres`.
 
-Two columns decide what is solved next: `priority`, and within it `rank`, a virtual time. A client's jobs stand 1/share
-apart in it, none before what was begun last, so that clients who wait take turns in proportion to their shares however
-many jobs each of them has (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996, with cost 1 a job).
+Which job is next says `fair_order`.
 
 `token` is the fencing token of a job: every claim raises it, nothing lowers it, and whatever a worker says counts only
 with the token that is there. (`attempts` may go back, when a worker was not to blame.)
@@ -17,11 +15,12 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
+from twill.store.session import SqlSession
 
+from .fair_order import next_job, rank
 from .queue import STATES, Claim, JobEvent, Note, QueuedRequest, QueueFull, QueueUnavailable, QuotaUsed
-from .queue_rows import QueueSession, Row, count, job_of, utc
+from .queue_rows import HEAD, Row, count, job_of, utc
 
-HEAD = "number, priority, rank, cancelling, attempts, machine_digest"  # of an open job
 KEPT = "document <> '' AND state IN ('failed', 'cancelled')"  # jobs that can be tried again
 MOST_KEPT = 200  # of those; with the largest documents, less than a gigabyte
 
@@ -49,15 +48,15 @@ class SqlQueue:
     machines = "machines"
 
     @abstractmethod
-    def reading(self) -> AbstractContextManager[QueueSession]:
+    def reading(self) -> AbstractContextManager[SqlSession]:
         """A connection for single statements."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[QueueSession]:
+    def writing(self) -> AbstractContextManager[SqlSession]:
         """A connection in a transaction: all of the block or, if it raises, nothing of it."""
 
     @abstractmethod
-    def now(self, db: QueueSession) -> float:
+    def now(self, db: SqlSession) -> float:
         """Seconds since the epoch, by one clock for all who use the queue."""
 
     @abstractmethod
@@ -68,10 +67,10 @@ class SqlQueue:
     def close(self) -> None:
         """See JobQueue."""
 
-    def announce(self, db: QueueSession, job: Job) -> None:
+    def announce(self, db: SqlSession, job: Job) -> None:
         """Tell whoever listens, when the transaction is committed, that the job has news."""
 
-    def hold_machines(self, db: QueueSession) -> None:
+    def hold_machines(self, db: SqlSession) -> None:
         """Keep others from adding jobs until the transaction ends."""
 
     def listen(self, heard: Callable[[str], None]) -> bool:
@@ -99,7 +98,7 @@ class SqlQueue:
                     return added, True
                 # Somebody else has added the key's job just now: that is the one.
 
-    def joined(self, db: QueueSession, request: QueuedRequest, solved: bool) -> Job | None:
+    def joined(self, db: SqlSession, request: QueuedRequest, solved: bool) -> Job | None:
         """The job that answers the request, if there is one."""
         wanted = ("done",) if solved else ("queued", "running")
         marks = ", ".join("?" * len(wanted))
@@ -123,7 +122,7 @@ class SqlQueue:
             self.announce(db, job_of(self.row(db, row["number"])))
         return job_of(self.row(db, row["number"]))
 
-    def refuse_more(self, db: QueueSession, request: QueuedRequest, limit: int) -> None:
+    def refuse_more(self, db: SqlSession, request: QueuedRequest, limit: int) -> None:
         """Raise QueueFull or QuotaUsed if as many jobs wait, or are open for the client, as may."""
         waiting = count(db, "SELECT count(*) AS n FROM jobs WHERE state = 'queued'")
         if waiting >= limit:
@@ -134,7 +133,7 @@ class SqlQueue:
             if mine >= request.quota:
                 raise QuotaUsed(mine)
 
-    def add(self, db: QueueSession, request: QueuedRequest, state: State) -> Job | None:
+    def add(self, db: SqlSession, request: QueuedRequest, state: State) -> Job | None:
         """A new row; None if the key has an open job already. A document is worth its room only until it is solved."""
         now = self.now(db)
         document = "" if state in ENDED else request.document
@@ -147,25 +146,12 @@ class SqlQueue:
             (
                 uuid.uuid4().hex, request.key, state, request.kernel, request.spec, request.machine, request.client,
                 document, now, now if state in ENDED else None, request.machine_digest, request.priority,
-                self.rank(db, request) if document else 0.0, self.version, request.trace,
+                rank(db, request) if document else 0.0, self.version, request.trace,
             ),
         ).fetchall()  # fmt: skip
         return self.tell(db, added[0]["number"]) if added else None
 
-    def rank(self, db: QueueSession, request: QueuedRequest) -> float:
-        """Where a new job stands in virtual time: 1/share behind the client's last, and behind what was begun last."""
-        began = db.execute(
-            "SELECT rank FROM jobs WHERE started IS NOT NULL AND priority = ? ORDER BY rank DESC LIMIT 1",
-            (request.priority,),
-        ).fetchone()
-        mine = db.execute(
-            "SELECT rank FROM jobs WHERE client = ? AND priority = ? AND state <> 'cancelled'"
-            " ORDER BY rank DESC LIMIT 1",
-            (request.client, request.priority),
-        ).fetchone()
-        return max(0.0 if row is None else float(row["rank"]) for row in (began, mine)) + 1.0 / request.share
-
-    def keep_machine(self, db: QueueSession, request: QueuedRequest) -> None:
+    def keep_machine(self, db: SqlSession, request: QueuedRequest) -> None:
         """Keep the document of a request's machine, once for all jobs."""
         machine = (request.machine_digest, request.machine_document)
         db.execute(f"INSERT INTO {self.machines} VALUES (?, ?) ON CONFLICT DO NOTHING", machine)
@@ -251,10 +237,12 @@ class SqlQueue:
     def claim(self, worker: str, seconds: float) -> Claim | None:
         """See JobQueue."""
         with self.reading() as db:
-            if self.next(db, "") is None:
+            if next_job(db, self.version, self.now(db), "") is None:
                 return None  # idle workers do not write
         with self.writing() as db:
-            while (row := self.next(db, self.skipping)) is not None and not self.may_run(db, row):
+            while (row := next_job(db, self.version, self.now(db), self.skipping)) is not None and not self.may_run(
+                db, row
+            ):
                 pass  # it has ended, and is open no more
             if row is None:
                 return None
@@ -272,25 +260,7 @@ class SqlQueue:
                 taken, rest["document"], "" if found is None else found["document"], rest["token"], rest["trace"]
             )
 
-    def next(self, db: QueueSession, locked: str) -> Row | None:
-        """The job that waits and is next, or whose lease ran out, without its document: a look into an index each.
-
-        locked: what the SELECT ends with.
-        """
-        waiting = db.execute(
-            f"SELECT {HEAD} FROM jobs WHERE state = 'queued' AND version = ?"
-            f" ORDER BY priority DESC, rank, number LIMIT 1{locked}",
-            (self.version,),
-        ).fetchone()
-        lost = db.execute(
-            f"SELECT {HEAD} FROM jobs WHERE state = 'running' AND lease < ? AND version = ?"
-            f" ORDER BY lease LIMIT 1{locked}",
-            (self.now(db), self.version),
-        ).fetchone()
-        rows: list[Row] = [row for row in (waiting, lost) if row is not None]
-        return min(rows, key=lambda row: (-row["priority"], row["rank"], row["number"]), default=None)
-
-    def may_run(self, db: QueueSession, row: Row) -> bool:
+    def may_run(self, db: SqlSession, row: Row) -> bool:
         """End a job whose worker is gone if nobody wants it any more or it took too many; True if it can run."""
         if row["cancelling"]:
             self.end(db, row["number"], "cancelled", None)
@@ -373,12 +343,12 @@ class SqlQueue:
 
     # -- inside a transaction
 
-    def row(self, db: QueueSession, number: int) -> Row:
+    def row(self, db: SqlSession, number: int) -> Row:
         """The row of a job that is there."""
         row: Row = db.execute("SELECT * FROM jobs WHERE number = ?", (number,)).fetchone()
         return row
 
-    def mine(self, db: QueueSession, claim: Claim) -> Row | None:
+    def mine(self, db: SqlSession, claim: Claim) -> Row | None:
         """The row of a claim that still holds, without its document."""
         row: Row | None = db.execute(
             f"SELECT {HEAD} FROM jobs WHERE id = ? AND state = 'running' AND token = ?{self.locking}",
@@ -386,14 +356,14 @@ class SqlQueue:
         ).fetchone()
         return row
 
-    def requeue(self, db: QueueSession, number: int, blameless: bool) -> None:
+    def requeue(self, db: SqlSession, number: int, blameless: bool) -> None:
         """Let a running job wait again, if it may run; blameless: the attempt does not count."""
         less = 1 if blameless else 0
         db.execute("UPDATE jobs SET attempts = attempts - ? WHERE number = ?", (less, number))
         if self.may_run(db, self.row(db, number)):
             self.wait_again(db, number)
 
-    def end(self, db: QueueSession, number: int, state: State, problem: JobProblem | None) -> None:
+    def end(self, db: SqlSession, number: int, state: State, problem: JobProblem | None) -> None:
         """Write down how a job ended."""
         document = "''" if state == "done" else "document"
         db.execute(
@@ -405,12 +375,12 @@ class SqlQueue:
         db.execute(f"UPDATE jobs SET document = '' WHERE number IN ({too_many})", (MOST_KEPT,))
         self.tell(db, number)
 
-    def wait_again(self, db: QueueSession, number: int) -> None:
+    def wait_again(self, db: SqlSession, number: int) -> None:
         """From running back to queued."""
         db.execute("UPDATE jobs SET state = 'queued', worker = NULL, lease = NULL WHERE number = ?", (number,))
         self.tell(db, number)
 
-    def tell(self, db: QueueSession, number: int, most: int | None = None) -> Job:
+    def tell(self, db: SqlSession, number: int, most: int | None = None) -> Job:
         """Add the job as it is now to its events, unless it has `most` already."""
         job = job_of(self.row(db, number))
         last = count(db, "SELECT coalesce(max(sequence), 0) AS n FROM events WHERE job = ?", number)

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from twill.store.database import Database
+from twill.store.session import SqlSession
 
 from .queue import QueueUnavailable
-from .queue_rows import QueueSession
 from .queue_sql import SqlQueue
 
 FIRST = """
@@ -94,7 +94,7 @@ class SqliteQueue(SqlQueue):
             db.row_factory = sqlite3.Row
             yield db
 
-    def now(self, db: QueueSession) -> float:
+    def now(self, db: SqlSession) -> float:
         """See SqlQueue."""
         return self.clock()
 

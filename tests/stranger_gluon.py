@@ -91,7 +91,7 @@ def gemm(a_desc, b_desc, c_desc, tiles_m, tiles, STAGES: gl.constexpr, PAIR: gl.
         mbarrier.init(empty.index(i), count=1)
         mbarrier.init(full.index(i), count=1)
     for i in gl.static_range(2):
-        mbarrier.init(acc_empty.index(i), count=CTAS)
+        mbarrier.init(acc_empty.index(i), count=1)
         mbarrier.init(acc_full.index(i), count=1)
     p = (a_desc, b_desc, c_desc, a_bufs, b_bufs, acc, empty, full, acc_empty, acc_full, tiles_m, tiles)
     gl.warp_specialize([(epilogue, p), (load, p), (multiply, p)], [1, 1], [24, 24])

@@ -38,8 +38,8 @@ def test_what_is_not_the_rule_is_read_back() -> None:
         "%5 = constant value=(): i32  # line 4\n"
         "%6:x = tile_load: 4x2 f8e4m3 at X + -2*%5 [4 from -%5*%5 + 3 by 1 in 1..%5, 2 from 0 by 1 in ..9] pad -inf "
         "plain (why (not): [x])\n"
-        "%7 = tile_load %6:x: 4x2 f8e4m3 at X [4 from 0 by 1, 2 from 0 by 1] + index along 0, 1 by %5 - 1 + index along "
-        "1 by 2 pad 0.0 plain\n"
+        "%7 = tile_load %6:x: 4x2 f8e4m3 at X [4 from 0 by 1, 2 from 0 by 1] + index along 0, 1 by %5 - 1 + index "
+        "along 1 by 2 pad 0.0 plain\n"
         "store %6:x order=(1, 0) value=1e-05 by=nan\n"
     )
     made = parse(text)

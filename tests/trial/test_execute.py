@@ -11,7 +11,8 @@ import pytest
 from tests.golden_schedules import Example, compiled, examples, kernel
 from twill import exc
 from twill.codegen.emit import Emission
-from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
+from twill.codegen.verify.abstract.data import Data
+from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch, launches, most_iterations
 from twill.kernel.specialization import problem_of
 from twill.trial import execute
 
@@ -21,9 +22,74 @@ EXAMPLES = tuple(examples())
 BY_NAME = {example.name: example for example in EXAMPLES}
 
 
+# Sizes beside the smallest launch's, at which the rest of the code runs: steady states of loops that were joined, rings
+# that come round, rows that threads store, an instance behind another one.
+FURTHER: dict[str, tuple[dict[str, int], ...]] = {
+    "attention_full": ({"Z": 1, "H": 1, "N_CTX": 256},),
+    "attention_causal": ({"Z": 1, "H": 1, "N_CTX": 384},),
+    "attention_full-d64": ({"Z": 2, "H": 2, "N_CTX": 128}, {"Z": 1, "H": 1, "N_CTX": 256}),
+    "attention_causal-d64": ({"Z": 1, "H": 1, "N_CTX": 384},),
+    "attention_causal-d256": ({"Z": 1, "H": 1, "N_CTX": 256},),
+    "attention_any_length_full": ({"Z": 2, "H": 2, "N_CTX": 16}, {"Z": 1, "H": 1, "N_CTX": 256}),
+    "attention_any_length_full-d64": ({"Z": 1, "H": 1, "N_CTX": 256},),
+    "attention_any_length_causal": ({"Z": 1, "H": 1, "N_CTX": 256},),
+    "attention_any_length_causal-d64": ({"Z": 1, "H": 1, "N_CTX": 512},),
+    "attention_backward_causal": ({"Z": 1, "H": 1, "N_CTX": 256},),
+    "attention_descending_causal": ({"Z": 1, "H": 1, "N_CTX": 144},),
+    "attention_pointers_full": ({"Z": 2, "H": 2, "N_CTX": 16}, {"Z": 1, "H": 1, "N_CTX": 144}),
+    "sliding_window_attention_bf16": ({"Z": 1, "H": 1, "N_CTX": 1152},),
+    "dual_gemm_bf16": ({"M": 144, "N": 144, "K": 208},),
+    "dual_gemm_bf16-192": ({"M": 208, "N": 144, "K": 144},),
+    "gemm_bf16": ({"M": 144, "N": 144, "K": 272},),
+    "gemm_bf16-wide": ({"M": 144, "N": 272, "K": 144},),
+    "gemm_bf16-192": ({"M": 144, "N": 208, "K": 208},),
+    "gemm_bf16-short": ({"M": 144, "N": 208, "K": 208},),
+    "gemm_bias_gelu_bf16": ({"M": 144, "N": 144, "K": 272},),
+    "gemm_bias_gelu_bf16-wide": ({"M": 144, "N": 272, "K": 144},),
+    "gemm_bias_gelu_bf16-192": ({"M": 144, "N": 208, "K": 208},),
+    "gemm_fp8_e4m3": ({"M": 144, "N": 144, "K": 528},),
+    "gemm_fp8_e4m3-wide": ({"M": 144, "N": 272, "K": 272},),
+    "gemm_fp8_e4m3-192": ({"M": 144, "N": 208, "K": 400},),
+    "gemm_pointers_bf16": ({"M": 144, "N": 144, "K": 272},),
+    "gemm_pointers_bf16-wide": ({"M": 144, "N": 272, "K": 144},),
+    "layer_norm_bf16": ({"M": 4, "N": 8208},),
+    "layer_norm_bf16-wide": ({"M": 9, "N": 14352},),
+    "layer_norm_bf16-widest": ({"M": 3, "N": 28688},),
+}
+# Scale and kind of their data: maxima that move, in large steps or, where no large one does, in small ones.
+DATA: dict[str, tuple[int, Data]] = {
+    "sliding_window_attention_bf16": (1, "creeping"), "attention_backward_causal": (1, "normal"),
+}  # fmt: skip
+# What no launch of finite numbers comes to: `logf` of a sum that is infinite or no number.
+OF_NO_NUMBER = re.compile(r"mov\.f32 \t?(%f\d+), 0f7F800000;\n\s*fma\.rn\.f32 \t?%f\d+, %f\d+, \1, \1;")
+
+# Left for a reason. N_CTX is a multiple of 128, and a block of keys has 64: no loop ends behind an odd iteration.
+LEFT = {"attention_full-d256": ["bra.uni"]}
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=list(BY_NAME))
-def test_the_machine_code_of_every_example_computes_its_tile_program_and_nothing_is_found(example: Example) -> None:
-    execute.checked(compiled(example), problem_of(kernel(example).specialization))
+def test_every_instruction_of_every_example_is_executed_and_computes_its_tile_program(example: Example) -> None:
+    emission, problem = compiled(example), problem_of(kernel(example).specialization)
+    tile, unreached = emission.program.program, execute.checked(emission, problem).unreached
+    for sizes in FURTHER.get(example.name, ()):
+        assert problem is not None
+        scale, data = DATA.get(example.name, (LARGE, "normal"))
+        made = launch(tile, problem.case(sizes), scale=scale, data=data)
+        found = execute.verified(emission.build.ptx, emission.manifest, emission.program, made)
+        assert not found.said()
+        unreached &= found.unreached
+    assert never(emission.build.ptx, unreached) == LEFT.get(example.name, [])
+
+
+def never(text: str, unreached: frozenset[int]) -> list[str]:
+    """The opcodes on these lines, without those that only infinities and NaN come to."""
+    lines = text.splitlines()
+    left = set(unreached)
+    for match in OF_NO_NUMBER.finditer(text):
+        first = text.count("\n", 0, match.start()) + 1
+        if {first, first + 1} <= unreached:
+            left -= {first, first + 1}
+    return [lines[number - 1].split()[0] for number in sorted(left)]
 
 
 def longest(emission: Emission) -> CheckedLaunch:
@@ -33,16 +99,15 @@ def longest(emission: Emission) -> CheckedLaunch:
     return max(made, key=lambda one: most_iterations(tile, one))
 
 
-@pytest.mark.parametrize("name", ["gemm_bf16", "gemm_bf16-wide", "gemm_fp8_e4m3", "dual_gemm_bf16", "layer_norm_bf16"])
+@pytest.mark.parametrize("name", ["gemm_bf16", "gemm_bf16-wide", "layer_norm_bf16"])
 def test_rings_that_come_round_are_right_for_one_cta_and_for_several(name: str) -> None:
     emission = compiled(BY_NAME[name])
     for ctas in (1, 3):
-        launch = longest(emission)
-        assert not said(emission, emission.build.ptx, launch, ctas)
+        assert not said(emission, emission.build.ptx, longest(emission), ctas)
 
 
-def said(emission: Emission, text: str, launch: CheckedLaunch, ctas: int = 2) -> list[str]:
-    return execute.verified(text, emission.manifest, emission.program, launch, ctas).said()
+def said(emission: Emission, text: str, given: CheckedLaunch, ctas: int = 2) -> list[str]:
+    return execute.verified(text, emission.manifest, emission.program, given, ctas).said()
 
 
 # ---------------------------------------------------------------- what is wrong is found
@@ -105,8 +170,8 @@ WRONG: dict[str, tuple[str, Change, str]] = {
 def test_what_was_printed_wrongly_is_found(what: str) -> None:
     name, change, rule = WRONG[what]
     emission = compiled(BY_NAME[name])
-    launch = execute.smallest(emission.program) if "attention" in name else longest(emission)
-    found = said(emission, change(emission.build.ptx), launch)
+    given = execute.smallest(emission.program) if "attention" in name else longest(emission)
+    found = said(emission, change(emission.build.ptx), given)
     assert found and any(rule in text for text in found)
 
 

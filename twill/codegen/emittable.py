@@ -1,8 +1,8 @@
 """What no warp program can do, refused at its line before anything is solved.
 
-Addresses, bounds of tiles and trip counts are expressions over arguments, grid indices and loop counters: the load
-group makes them ahead of everything else, and launches choose sizes to check them at. What is loaded from memory, or
-computed of it, cannot be among them.
+Addresses, bounds of tiles and trip counts are expressions over arguments, grid indices, loop counters, and numbers that
+are looked up in tensors that the kernel does not write: the load group makes them ahead of everything else. What is
+computed from other data cannot be among them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twill.tile.uniformity import Uniformity, classify
 
 PAGES = "indices made of the grid, loop counters, and what is loaded from a tensor that the kernel does not write"
 COUNTERS = "a number that is computed, or loaded, from the loop counter alone in the iteration that needs it"
-COUNTS = "a trip count that is an argument or a constexpr"
+COUNTS = "a trip count that is an argument, a constexpr, or one number of a tensor that the kernel does not write"
 
 
 def refuse_unemittable(program: TileProgram) -> None:
@@ -32,9 +32,8 @@ def refuse_unemittable(program: TileProgram) -> None:
 
 
 def _bounds(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
-    bounds, scalars = (loop.lower, loop.upper, loop.step), Scalars(program, uniformity)
-    if any(value not in uniformity.uniform or scalars.reach(value) & uniformity.lookups for value in bounds):
-        _refuse(program, loop.line, "the trip count of a loop depends on what is loaded from memory", COUNTS)
+    if any(value not in uniformity.uniform for value in (loop.lower, loop.upper, loop.step)):
+        _refuse(program, loop.line, "the trip count of a loop depends on what is computed from data", COUNTS)
 
 
 def _carried(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:

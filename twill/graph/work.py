@@ -9,7 +9,7 @@ from twill.graph.dependence import Count
 from twill.tile.flat import Flat, Step
 from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, SOURCES, TRANSCENDENTAL, VIEWS
 
-COMBINES = {"add": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
+COMBINES = {"add": "add", "mul": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,
         "f32": 32, "f64": 64}  # fmt: skip
 EXTRA = {"exp": "mul", "log": "mul"}  # exp(x) = exp2(x·log2 e), log(x) = log2(x)·ln 2

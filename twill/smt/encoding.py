@@ -98,6 +98,10 @@ class Encoding:
 
     # -- time ---------------------------------------------------------------------------------
 
+    def anchored(self) -> list[str]:
+        """Row 0 is where the first instruction starts: with no bound on L, time can be rotated freely."""
+        return [f"(= {self.start(0).row} 0)"] if self.rotates else []
+
     def start(self, v: int) -> Point:
         """The start of instruction v."""
         return self.point(v, 0)

@@ -39,11 +39,9 @@ from twill.smt.pins import Pin
 from twill.smt.problem import Problem
 from twill.smt.questions import OutOfBudget, Questions
 from twill.smt.relaxation import Relaxation, least_possible
-from twill.smt.warm import heuristic_start, joined_start, patient_start, repeated_start
+from twill.smt.warm import TOGETHER, heuristic_start, joined_start, patient_start, repeated_start
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
-
-TOGETHER = "parts of products together"
 
 State = Literal["open", "found", "infeasible", "out of budget"]
 
@@ -347,7 +345,7 @@ class Search:
     def _range(self, top: int, effort: int) -> Answered:
         """Whether some I in [lower, top] is feasible."""
         e = self._questions.about((self.lower, top))
-        return self._questions.probe("feasible", 0, _anchored(e), effort)
+        return self._questions.probe("feasible", 0, e.anchored(), effort)
 
     def _look_for_any(self, worth_ii: int | None) -> bool:
         """Look for a schedule at single values of I, where the solver has less freedom to wander."""
@@ -381,7 +379,7 @@ class Search:
         q = self._questions
         e = q.about((ii, ii))
         if ii != self._relaxed_to:
-            quick = q.probe("feasible", 0, _anchored(e), min(spending.QUICK_EFFORT, effort or spending.QUICK_EFFORT))
+            quick = q.probe("feasible", 0, e.anchored(), min(spending.QUICK_EFFORT, effort or spending.QUICK_EFFORT))
             if quick != "unknown":
                 return quick
         fewest = max(1, -(-shortest_length(e) // ii))
@@ -394,15 +392,10 @@ class Search:
             answer = q.probe("feasible", copies, [length_at_most(e, copies * ii)], effort)
             if answer != "unsat":
                 return answer
-        return q.probe("feasible", 0, _anchored(e), effort)
+        return q.probe("feasible", 0, e.anchored(), effort)
 
     # -- bookkeeping ----------------------------------------------------------------------------
 
     def _tell(self, phase: str, lower: int, upper: int | None) -> None:
         if self.progress is not None:
             self.progress(Progress(phase, lower, upper, time.perf_counter() - self._begun))
-
-
-def _anchored(e: Encoding) -> list[str]:
-    """Row 0 is where the first instruction starts: with no bound on L, time can be rotated freely."""
-    return [f"(= {e.start(0).row} 0)"] if e.rotates else []

@@ -19,6 +19,8 @@ from twill.zlp.ties import renamed, tied
 HEURISTIC_TRIES = 3
 PIECES = 2  # of a sum of products: while what was made of one row block's is tested, half of another's is multiplied
 
+TOGETHER = "parts of products together"  # what a start of `joined_start` is called
+
 
 def heuristic_start(problem: Problem, lower: int) -> Assignment | None:
     """What the heuristic finds from I = `lower` on; if nothing in a large loop, what runs one iteration at a time."""

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from twill.store.interface import Entry, Quarantined, summary_of
 from twill.store.rows import HEAD, StoredRow
-from twill.store.sql import SUMMARY, SqlSession, SqlStore
+from twill.store.session import SqlSession
+from twill.store.sql import SUMMARY, SqlStore
 
 DAY = 86_400.0
 
@@ -134,7 +135,7 @@ def collect(store: SqlStore, limit: int | None = None, days: float | None = None
     """
     with store.writing() as c:
         before = held(store, c)
-        store.write_touches(c)
+        store.looked_up.write(c)
         if days is not None:
             for table in ("schedules", "artifacts"):
                 old = f"DELETE FROM {table} WHERE used < ? AND key NOT IN (SELECT key FROM pins)"

@@ -8,7 +8,8 @@ from twill.exc import StoreUnavailable
 from twill.store.objects import LARGE, Objects
 from twill.store.pg import Postgres
 from twill.store.rows import HASH, sha256
-from twill.store.sql import SqlSession, SqlStore
+from twill.store.session import SqlSession
+from twill.store.sql import SqlStore
 
 FIRST = (
     """CREATE TABLE schedules (

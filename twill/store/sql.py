@@ -7,11 +7,9 @@ mark of that (`examine.mark`), passes it now. What does not is moved into quaran
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from abc import abstractmethod
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
 
 from pydantic import ValidationError
 
@@ -20,13 +18,14 @@ from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.key import KeyOptions
+from twill.store.eviction import LookUps, evict
 from twill.store.examine import examine
 from twill.store.interface import Entry, Summary
 from twill.store.rows import HASH, HEAD, MalformedRow, StoredRow, row_of, sha256
+from twill.store.session import SqlSession
 from twill.store.validation import OnceLogger, described, file, now
 
 ROOM = 0.9  # of the limit is kept when something has to give way, so that not every write makes room
-TOUCHES = 5.0  # seconds; look-ups are written down together, at most this late
 ATTEMPTS = 3  # at writing where something bad was, which others may be doing, too
 KEPT_IN_QUARANTINE = 100
 SAMPLE = 2**20  # bytes of something bad that are kept
@@ -39,30 +38,6 @@ READ = f"SELECT {HEAD} FROM schedules WHERE key = ?"
 READ_WHOLE = f"SELECT {HEAD}, graph FROM schedules WHERE key = ?"
 WRITE_ARTIFACT = """INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key, name) DO UPDATE SET
     digest = excluded.digest, bytes = excluded.bytes, used = excluded.used, data = excluded.data"""
-OLDEST = """SELECT 'schedules', key, '', bytes, used FROM schedules WHERE key NOT IN (SELECT key FROM pins)
-    UNION ALL SELECT 'artifacts', key, name, bytes, used FROM artifacts WHERE key NOT IN (SELECT key FROM pins)
-    ORDER BY used"""
-
-
-class Rows(Protocol):
-    """What a statement gave."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows it changed."""
-
-    def fetchone(self) -> Any:
-        """The next row, a tuple; None if there is no more."""
-
-    def fetchall(self) -> list[Any]:
-        """All rows that are left."""
-
-
-class SqlSession(Protocol):
-    """A connection: to read, or in a transaction."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Rows:
-        """One statement; `?` stands for a value."""
 
 
 class SqlStore:
@@ -79,9 +54,7 @@ class SqlStore:
         self.limit = limit
         self.warnings = OnceLogger()
         self.machines: dict[str, Machine] = {}
-        self.touched: dict[tuple[str, str | None], float] = {}
-        self.touched_since = 0.0
-        self.lock = threading.Lock()
+        self.looked_up = LookUps()
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[SqlSession]:
@@ -337,50 +310,23 @@ class SqlStore:
 
     def touch(self, key: str, artifact: str | None) -> None:
         """Note that something was looked up (artifact: None for the schedule)."""
-        at = time.time()
-        with self.lock:
-            if not self.touched:
-                self.touched_since = at
-            self.touched[key, artifact] = at
-            due = at - self.touched_since > TOUCHES
-        if due:
+        if self.looked_up.note(key, artifact):
             self.flush()
 
     def flush(self) -> None:
-        """Write down what was looked up. What a killed process looked up last is not known; that does no harm."""
+        """Write down what was looked up."""
         with contextlib.suppress(StoreUnavailable):
-            if self.touched:
+            if self.looked_up.at:
                 with self.writing() as c:
-                    self.write_touches(c)
-
-    def write_touches(self, c: SqlSession) -> None:
-        """The same, within a transaction."""
-        with self.lock:
-            touched, self.touched = self.touched, {}
-        # In one order, so that two who write such things down never wait for each other.
-        for (key, artifact), at in sorted(touched.items(), key=lambda item: (item[0][0], item[0][1] or "")):
-            if artifact is None:
-                c.execute("UPDATE schedules SET used = ? WHERE key = ? AND used < ?", (at, key, at))
-            else:
-                c.execute(
-                    "UPDATE artifacts SET used = ? WHERE key = ? AND name = ? AND used < ?", (at, key, artifact, at)
-                )
+                    self.looked_up.write(c)
 
     def make_room(self, c: SqlSession, limit: int | None = None, room: float = ROOM) -> None:
         """If there is more than the limit, remove what was used least recently until `room` of it is taken."""
         limit = self.limit if limit is None else limit
         if limit is None or (total := self.taken(c)) <= limit:
             return
-        self.write_touches(c)
-        removed, leaving = 0, []
-        for row in c.execute(OLDEST).fetchall():
-            if total - removed <= int(limit * room):
-                break
-            removed += row[3]
-            leaving.append(row)
-        for table, key, name, *_ in leaving:
-            where, given = ("key = ?", (key,)) if table == "schedules" else ("key = ? AND name = ?", (key, name))
-            c.execute(f"DELETE FROM {table} WHERE {where}", given)
+        self.looked_up.write(c)
+        evict(c, total - int(limit * room))
 
     def write_mark(self, row: StoredRow, expected: str) -> None:
         """Remember that a content passed; where that cannot be written it is examined again next time."""

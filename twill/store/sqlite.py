@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from twill.store.database import Database
-from twill.store.sql import SqlSession, SqlStore
+from twill.store.session import SqlSession
+from twill.store.sql import SqlStore
 from twill.store.tables import MIGRATIONS
 
 LIMIT = 2**30  # bytes; some thirty thousand schedules with their graphs

@@ -194,17 +194,14 @@ class _NestFlattener:
         self.write.made.append(op)
 
     def masked(self, op: Op, guard: int) -> Op:
-        """A store where the guard holds."""
-        return replace(op, operands=(op.operands[0], *self.both(op.operands[1:], guard, op.line)))
-
-    def both(self, masks: tuple[int, ...], guard: int, line: int) -> tuple[int, ...]:
-        """The masks of an access, and a guard."""
-        if not masks:
-            return (guard,)
-        kind = self.write.values[masks[0]].type
+        """An access where the guard holds, too."""
+        if op.mask_operand is None:
+            return replace(op, operands=(*op.operands, guard))
+        *others, mask = op.operands
+        kind = self.write.values[mask].type
         if kind.shape:
-            guard = self.write.op("splat", (guard,), kind, line)
-        return (self.write.op("and", (masks[0], guard), kind, line),)
+            guard = self.write.op("splat", (guard,), kind, op.line)
+        return replace(op, operands=(*others, self.write.op("and", (mask, guard), kind, op.line)))
 
     def guarded(self, op: Op, guard: int) -> Op:
         """A load where the guard holds; what it gives elsewhere is anything. A tensor of the host's is there."""
@@ -214,7 +211,7 @@ class _NestFlattener:
         if described and access.transport == "tma":
             return op
         if not access.axes:
-            return replace(op, operands=self.both(op.operands, guard, op.line))
+            return self.masked(op, guard)
         one, zero = (self.scalar("constant", value=number) for number in (1, 0))
         taken = self.scalar("select", guard, one, zero)
         return replace(op, access=nowhere_unless(access, Polynomial.symbol(taken)))

@@ -44,7 +44,7 @@ SLACK = "slack"
 OFTEN_ONE = "often_one"
 NATURAL = "natural"
 
-REDUCE = ("reduce",)  # attributes axis, combine: add max min or and xor; of max and min: signed, propagate_nan
+REDUCE = ("reduce",)  # attributes axis, combine: add mul max min or and xor; of max and min: signed, propagate_nan
 SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan
 MMA = ("dot",)
 # operands a b [c]; sums have the type of the result: f32, f16, f64 or i32 (i8 operands are signed)
@@ -83,7 +83,7 @@ TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf
 # - cast: conversions. "f64" or "i64" if either side is one; else "f32" if either side is f32 or
 #   one is an integer and the other a float; "f16" among 16- and 8-bit floats; "i32" among integers
 # - logic: and or xor shl shr abs, per 32- or 64-bit word. round: floor ceil
-# - reduce_*, scan_*: per input element. *_max: max and min. *_logic: and or xor
+# - reduce_*, scan_*: per input element. *_add: sums and products. *_max: max and min. *_logic: and or xor
 _WORK_ELEMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("add", "mul", "max", "compare", "select"), ("f64", "f32", "f16", "i64", "i32")),
     "fma": ("f64", "f32", "f16"),

@@ -73,6 +73,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.SetProgramId(1, REST),
     aref.StopUnless(Local("told.w", "u32")),
     aref.ReceiveInstance(aref.SlotRef(0, 10)),
+    aref.Scan(0, 0, 1, "add", 0, 2, reverse=True),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
@@ -173,6 +174,7 @@ group 0 consumer: 128 threads, 240 registers
     program_id 1 = (place % num_programs(0))
     stop unless told.w
     receive instance x[x_read]
+    %acc#0 = scan add %acc#0 axis 1 backwards through x with scratch
   finish
     bulk wait 0 pending
 """

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from twill.codegen.warp.expression import Apply, Expr, Number
-from twill.codegen.warp.program import Compute, If, Reduce, Stmt, WaitGroups
+from twill.codegen.warp.program import Compute, If, Reduce, Scan, Stmt, WaitGroups
 
 HOLDS, FAILS = Number(1, "i1"), Number(0, "i1")
 
@@ -42,7 +42,7 @@ def splits_arithmetic(steady: Sequence[Stmt]) -> bool:
             since = 0
         elif isinstance(stmt, If) and stmt.rare and since is not None and since > 1:
             return True
-        elif isinstance(stmt, Compute | Reduce) and since is not None:
+        elif isinstance(stmt, Compute | Reduce | Scan) and since is not None:
             since += 1
     return False
 

@@ -38,10 +38,12 @@ from twill.codegen.warp.program import (
     Range,
     Reduce,
     Reg,
+    Scan,
     SlotRef,
     Stmt,
     Window,
 )
+from twill.graph.work import BITS
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELEMENTWISE, NATURAL
 
@@ -87,6 +89,8 @@ class LoweringScope:
             step = self.flat.steps[number]
             if step.op.kind == "reduce":
                 self.reduce(number, step)
+            elif step.op.kind == "scan":
+                self.scan(number, step)
             elif step.op.kind in ELEMENTWISE:
                 self.compute(step, self.result(number))
             elif step.op.kind == "tile_load":
@@ -184,6 +188,26 @@ class LoweringScope:
         self.made.append(Reduce(operand, into, axis, combine, scratch, barrier, said, line=step.op.line))
         if into != result:
             self.made += self.moved(into, result, line=step.op.line)
+
+    def scan(self, number: int, step: Step) -> None:
+        """A scan along one axis of a matrix, or of a vector."""
+        cell, result = step.operands[0], self.result(number)
+        operand = self.fragment(cell, self.layout_of(result))
+        axes, wanted = self.tiles.core_axes(cell), int(str(step.op.attribute("axis")))
+        if wanted not in axes:  # of one element
+            self.made.append(Copy(operand, result, line=step.op.line))
+            return
+        held = self.registers.fragment(operand)
+        if held.element == "i1":
+            self.refuse(step, "a scan of truth values is not emitted", "a scan of tl.int32")
+        words = math.prod(self.tiles.core(cell)) * max(1, BITS[held.element] // 32)
+        scratch = self.scratch((words,), "i32" if held.element.startswith("i") else "f32")
+        barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
+        combine, reverse = str(step.op.attribute("combine")), bool(step.op.attribute("reverse"))
+        said = tuple((n, value) for n, value in step.op.attributes if n not in ("axis", "combine", "reverse"))
+        axis = axes.index(wanted)
+        scan = Scan(operand, result, axis, combine, scratch, barrier, reverse, said, line=step.op.line)
+        self.made.append(scan)
 
     def scratch(self, shape: tuple[int, ...], element: str) -> int:
         """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written

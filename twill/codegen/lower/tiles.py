@@ -122,6 +122,7 @@ class TileLayouts:
                 "expand_dims",
                 "reshape",
                 "splat",
+                "scan",
             ):
                 for cell in step.cells():
                     self.tie(cell, step.results[0])

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.program import If, Pipeline, Reduce, Stmt, Sync, WarpProgram, with_blocks
+from twill.codegen.warp.program import If, Pipeline, Reduce, Scan, Stmt, Sync, WarpProgram, with_blocks
 
 Unsettled = frozenset[int]
 """Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
 
 
 def with_waits(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The body of a warp group, which runs again and again, with a Sync before every reduction that needs one."""
+    """The body of a warp group, which runs again and again, with a Sync before all that needs one."""
     needing: set[int] = set()
     search = ScratchAnalysis(needing)
     before: Unsettled = frozenset()
@@ -43,7 +43,7 @@ class ScratchAnalysis:
         match stmt:
             case Sync():
                 return frozenset()
-            case Reduce(scratch=int(scratch)):
+            case Reduce(scratch=int(scratch)) | Scan(scratch=scratch):
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
@@ -69,7 +69,7 @@ class ScratchAnalysis:
 def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
     for stmt in stmts:
         if id(stmt) in needing:
-            assert isinstance(stmt, Reduce) and stmt.barrier is not None
+            assert isinstance(stmt, Reduce | Scan) and stmt.barrier is not None
             yield Sync(stmt.barrier, line=stmt.line)
         yield with_blocks(stmt, lambda block: _waiting(block, needing))
 

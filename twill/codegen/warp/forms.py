@@ -61,6 +61,8 @@ _STATEMENTS = {
     aref.Range: "{result:fragment} = range from {start:int}",
     aref.Reduce: "{result:fragment} = reduce {combine:word} {operand:fragment} axis {axis:int}"
                  "<< through {scratch:buffer}>><< with {barrier:barrier}>>{attributes:attributes}",
+    aref.Scan: "{result:fragment} = scan {combine:word} {operand:fragment} axis {axis:int}<< backwards{reverse:flag}>>"
+               " through {scratch:buffer} with {barrier:barrier}{attributes:attributes}",
     aref.Copy: "{result:fragment} = {source:fragment}",
     aref.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
     aref.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"

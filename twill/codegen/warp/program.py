@@ -19,7 +19,7 @@ Grammar::
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           wgmma
-           | Fill | Range | Compute | Reduce | Copy                           registers
+           | Fill | Range | Compute | Reduce | Scan | Copy                    registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
@@ -135,6 +135,7 @@ from twill.codegen.warp.statements import (
     Publish,
     Range,
     Reduce,
+    Scan,
     Skip,
     Stmt,
     StoreGlobal,
@@ -152,9 +153,9 @@ __all__ = [
     "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep",
     "Let", "LoadGlobal", "LoadShared", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
     "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range",
-    "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef",
-    "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE",
-    "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip",
+    "SlotRef", "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore",
+    "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 

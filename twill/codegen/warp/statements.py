@@ -244,6 +244,25 @@ class Reduce(Stmt):
 
 
 @dataclass(frozen=True)
+class Scan(Stmt):
+    """Each element of the result is what `combine` makes of the operand's elements along `axis` up to it; reverse: from
+    it on. Both have one layout. combine, attributes (signed, propagate_nan): as in `twill.tile.vocabulary`.
+
+    scratch: a buffer with room for the tile, in elements of 4 bytes or of its own 8. All write it, Sync by the group's
+    own `barrier`, each warp scans lines, Sync, all read. Who writes the scratch again needs another Sync before.
+    """
+
+    operand: int
+    result: int
+    axis: int
+    combine: str
+    scratch: int
+    barrier: int
+    reverse: bool = False
+    attributes: Attributes = ()
+
+
+@dataclass(frozen=True)
 class Copy(Stmt):
     """result = source, of equal element type and layout."""
 

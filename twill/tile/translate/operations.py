@@ -168,7 +168,7 @@ def libdevice(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 # The operation of a combiner region -> (combine, attributes).
 COMBINERS: dict[str, tuple[str, dict[str, Attribute]]] = {
-    "arith.addf": ("add", {}), "arith.addi": ("add", {}),
+    "arith.addf": ("add", {}), "arith.addi": ("add", {}), "arith.mulf": ("mul", {}), "arith.muli": ("mul", {}),
     "arith.maxnumf": ("max", {}), "arith.maximumf": ("max", {"propagate_nan": 1}),
     "arith.minnumf": ("min", {}), "arith.minimumf": ("min", {"propagate_nan": 1}),
     "arith.maxsi": ("max", {"signed": 1}), "arith.maxui": ("max", {"signed": 0}),

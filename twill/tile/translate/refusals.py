@@ -55,7 +55,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.make_tensor_ptr": ("tl.make_block_ptr", "a tensor descriptor (tl.make_tensor_descriptor)"),
 }  # fmt: skip
 
-REDUCTION = "tl.sum, tl.max, tl.min, tl.xor_sum, or tl.reduce with one of +, max, min, &, |, ^ as its function"
+REDUCTION = "tl.sum, tl.max, tl.min, tl.xor_sum, or tl.reduce with one of +, *, max, min, &, |, ^ as its function"
 
 
 def refuse(file: str, op: RawOp) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 BLACKWELL = GPUTarget("cuda", 100, 32)
 Bits = NDArray[Any]
+Change = Callable[[str], str]
 KNOWN = {"tcgen05-registers"}
 """Triton 3.9 lets registers of a `tcgen05.ld` be used in front of its `wait::ld`, and leaves the order to ptxas."""
 REUSED = {"proxy-fence"}
@@ -62,13 +64,20 @@ def stock(name: str, element: str, blocks: tuple[tuple[str, int], ...], warps: i
     return triton.compile(source, target=BLACKWELL, options={"num_warps": warps, "num_stages": 2})
 
 
-def run(kernel: Any, arguments: Sequence[Argument], tensors: Mapping[str, Bits], grid: tuple[int, int, int]) -> Result:
+def run(
+    kernel: Any,
+    arguments: Sequence[Argument],
+    tensors: Mapping[str, Bits],
+    grid: tuple[int, int, int],
+    change: Change = str,
+) -> Result:
+    """change: of the PTX, before it runs."""
     metadata = kernel.metadata
     launch = PtxLaunch(
         arguments, tensors, grid, 32 * metadata.num_warps, metadata.shared, metadata.num_ctas,
         registers=metadata.maxnreg or 0,
     )  # fmt: skip
-    return execute(parse(kernel.asm["ptx"]), metadata.name, launch)
+    return execute(parse(change(kernel.asm["ptx"])), metadata.name, launch)
 
 
 def numbers(bits: Bits, kind: str) -> Bits:
@@ -112,12 +121,12 @@ def test_attention_of_stock_triton(rows: int) -> None:
     assert error(result.tensors["o"], wanted) < 2**-7
 
 
-def attention(rows: int) -> tuple[Result, Bits]:
+def attention(rows: int, change: Change = str) -> tuple[Result, Bits]:
     n, d = 100, 64
     q, k, v = (random(seed, "bf16", n, d) for seed in (3, 4, 5))
     kernel = stock("attention", "*bf16", (("D", d), ("BLOCK_M", rows), ("BLOCK_N", 64)))
     tensors = {"q": q, "k": k, "v": v, "o": np.zeros((n, d), np.uint16)}
-    result = run(kernel, [*pointers(*"qkvo"), n, 0.125], tensors, (-(-n // rows), 1, 1))
+    result = run(kernel, [*pointers(*"qkvo"), n, 0.125], tensors, (-(-n // rows), 1, 1), change)
     scores = numbers(q, "bf16") @ numbers(k, "bf16").T * 0.125
     weights = np.exp2(scores - scores.max(1, keepdims=True))
     return result, weights / weights.sum(1, keepdims=True) @ numbers(v, "bf16")
@@ -159,18 +168,20 @@ def gluon_kernel(ctas: int) -> Any:
     return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_ctas": ctas, "maxnreg": 256 // ctas})
 
 
-def gluon_gemm(ctas: int = 1, m: int = 256, n: int = 256, k: int = 192) -> tuple[Result, Bits]:
+def gluon_gemm(ctas: int = 1, m: int = 256, n: int = 256, k: int = 192, change: Change = str) -> tuple[Result, Bits]:
     """What it makes, tiles dealt to few CTAs, and what it should."""
     kernel = gluon_kernel(ctas)
     tensors = {"a": random(8, "bf16", m, k), "b": random(9, "bf16", k, n), "c": np.zeros((m, n), np.uint16)}
     arguments = [x for name in "abc" for x in described(name, tensors[name], (64, 64 if name == "b" else 128))]
     rows = m // (128 * ctas)
-    result = run(kernel, [*arguments, rows, rows * (n // 128)], tensors, (ctas, 1, 1))
+    result = run(kernel, [*arguments, rows, rows * (n // 128)], tensors, (ctas, 1, 1), change)
     return result, numbers(tensors["a"], "bf16") @ numbers(tensors["b"], "bf16")
 
 
-def test_gluons_persistent_gemm_with_roles_and_two_accumulators() -> None:
-    result, wanted = gluon_gemm()
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_gluons_persistent_gemm_with_roles_and_two_accumulators(ctas: int) -> None:
+    """Of two CTAs: pairs that multiply together, and commits that both of them hear of."""
+    result, wanted = gluon_gemm(ctas, m=256 * ctas)
     assert rules(result) == REUSED
     assert error(result.tensors["c"], wanted) < 2**-8
 
@@ -235,3 +246,52 @@ def is_wrong(result: Result, wanted: Bits) -> bool:
     (found,) = (result.tensors[name] for name in ("c", "o") if name in result.tensors)
     difference = error(found, wanted)
     return bool(rules(result) - KNOWN - REUSED) or not difference < 0.1
+
+
+# ---------------------------------------------------------------- faults
+
+
+def replaced(pattern: str, by: str) -> Change:
+    def change(text: str) -> str:
+        made = re.sub(pattern, by, text)
+        assert made != text
+        return made
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("pattern", "by", "rule"),
+    [(r"tcgen05\.wait::ld\.sync\.aligned;", "", "tcgen05-wait"),
+     (r"tcgen05\.wait::st\.sync\.aligned;", "", "tcgen05-wait"),
+     (r"@%p\d+ tcgen05\.commit[^;]*;", "", "deadlock"),
+     (r"@%p\d+ tcgen05\.dealloc[^;]*;", "", "tensor-memory"),
+     (r"@%p\d+ tcgen05\.alloc[^;]*;", "", "tensor-memory"),
+     (r"(tcgen05\.alloc[^;]*), 256;", r"\1, 128;", "tensor-memory"),
+     (r"(tcgen05\.alloc[^;]*), 256;", r"\1, 192;", "tensor-memory"),
+     (r"(@%p\d+ )tcgen05\.alloc", r"\1tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; \1tcgen05.alloc",
+      "tensor-memory"),
+     (r"fence\.proxy\.async\.shared::cta;", "", "proxy-fence"),
+     (r"bar\.sync \t0;", "", "order"),
+     (r"and\.b32 (\s*%r\d+, %r\d+), 6291456;", r"and.b32 \1, 0;", "form"),
+     (r"mbarrier\.try_wait[^;]*;", "setp.eq.b32 complete, 0, 0;", "order")],
+)  # fmt: skip
+def test_what_is_wrong_in_a_strangers_attention_is_found(pattern: str, by: str, rule: str) -> None:
+    assert rule in rules(attention(128, replaced(pattern, by))[0])
+
+
+@pytest.mark.parametrize(
+    ("ctas", "pattern", "by", "rule"),
+    [(1, r"(expect_tx[^;]*), 32768;", r"\1, 16384;", "order"),
+     (2, r"(expect_tx[^;]*), 24576;", r"\1, 12288;", "deadlock"),
+     (2, r"mov\.b16 (\s*%rs\d+), 3;", r"mov.b16 \1, 1;", "deadlock"),
+     (2, r"barrier\.cluster\.wait[^;]*;", "", "order"),
+     (1, r"fence\.proxy\.async\.shared::cta;", "", "proxy-fence")],
+)  # fmt: skip
+def test_what_is_wrong_in_gluons_gemm_is_found(ctas: int, pattern: str, by: str, rule: str) -> None:
+    assert rule in rules(gluon_gemm(ctas, m=256 * ctas, change=replaced(pattern, by))[0])
+
+
+def test_accumulators_that_are_not_cleared_make_the_gemm_wrong() -> None:
+    change = replaced(r"(tcgen05\.mma[^;]*), %p\d+;", r"\1, 1;")
+    assert is_wrong(*gluon_gemm(m=128, n=128, k=64, change=change))

@@ -24,7 +24,7 @@ from twill.codegen.warp.layout import (
     as_matrix,
     elements_of,
 )
-from twill.codegen.warp.program import Reduce
+from twill.codegen.warp.program import Reduce, Scan
 
 _WARPS = THREADS // 32
 _ACROSS_COLUMNS, _ACROSS_ROWS, _ALL_LANES = (1, 2), (4, 8, 16), (16, 8, 4, 2, 1)
@@ -115,7 +115,7 @@ def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
     """Registers, lanes, warps."""
     operand, result, out = ctx.fragment(stmt.operand), ctx.fragment(stmt.result), ctx.out
     plan = _plan(operand.layout, result.layout, stmt.axis)
-    element = _working_element(operand.element)
+    element = working_element(operand.element)
     kind, count = value_type(element), elements_of(result.layout)
     with out.block():
         out.line(f"{kind} whole[{count}];")
@@ -125,7 +125,7 @@ def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
                 out.line(f"{kind} other;")
             for lanes in plan.lanes:
                 out.line(f"other = shuffle_xor(whole[r], {lanes});")  # once, by all lanes: the combination may branch
-                out.line(f"whole[r] = {_combined(stmt, element, 'whole[r]', 'other')};")
+                out.line(f"whole[r] = {combined(stmt, element, 'whole[r]', 'other')};")
         if plan.warps:
             _over_warps(stmt, plan, count, element, ctx)
         final = "whole[r]" if element == result.element else f"({value_type(result.element)})whole[r]"
@@ -141,18 +141,18 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: PrintContext) 
         place = " + ".join(part for part in (plan.first, plan.offset, str(chain)) if part != "0")
         unpadded = inside(operand.layout, place if place == "i" else f"({place})")
         text = ctx.value(stmt.operand, place)
-        text = _widened(stmt, operand.element, text) if element == "i32" != operand.element else text
-        return f"({unpadded} ? {text} : {_neutral(stmt, element)})" if unpadded else text
+        text = widened(stmt, operand.element, text) if element == "i32" != operand.element else text
+        return f"({unpadded} ? {text} : {neutral(stmt, element)})" if unpadded else text
 
     chains = [f"chain{chain}" for chain in range(plan.chains)]
     out.line(f"{value_type(element)} {', '.join(chains)};")
     with out.unrolled(f"i32 i = 0; i < {plan.items}; ++i"):
         for number, chain in enumerate(chains):
             one = value(number)
-            out.line(f"{chain} = i == 0 ? {one} : {_combined(stmt, element, chain, one)};")
+            out.line(f"{chain} = i == 0 ? {one} : {combined(stmt, element, chain, one)};")
     total = chains[0]
     for chain in chains[1:]:
-        total = _combined(stmt, element, total, chain)
+        total = combined(stmt, element, total, chain)
     out.line(f"whole[r] = {total};")
 
 
@@ -180,17 +180,17 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintC
             next_ = f"w * {plan.apart}" if plan.apart > 1 else "w"
             other = f"read_shared<{kind}>(scratch + {first}({next_} * {count} + r) * {row})"
             out.line(f"const {kind} other = {other};")
-            out.line(f"whole[r] = {_combined(stmt, element, 'whole[r]', 'other')};")
+            out.line(f"whole[r] = {combined(stmt, element, 'whole[r]', 'other')};")
 
 
-def _working_element(element: str) -> str:
+def working_element(element: str) -> str:
     """What is shuffled and combined: predicates and short integers as i32, small floats as f32."""
     if element in SMALL:
         return "f32"
     return "i32" if element in ("i1", "i8", "i16") else element
 
 
-def _widened(stmt: Reduce, operand: str, text: str) -> str:
+def widened(stmt: Reduce | Scan, operand: str, text: str) -> str:
     """A predicate or short integer as i32, with the order that it has among its own."""
     if _signed(stmt):
         return f"(i32){text}"
@@ -200,19 +200,20 @@ def _widened(stmt: Reduce, operand: str, text: str) -> str:
 _UNSIGNED = {"i8": "u8", "i16": "u16"}
 
 
-def _signed(stmt: Reduce) -> bool:
+def _signed(stmt: Reduce | Scan) -> bool:
     return bool(dict(stmt.attributes).get("signed", 1))
 
 
-def _combined(stmt: Reduce, element: str, left: str, right: str) -> str:
+def combined(stmt: Reduce | Scan, element: str, left: str, right: str) -> str:
+    """What two elements become."""
     operation = ElementwiseOperation(stmt.combine, (left, right), (element, element), element, dict(stmt.attributes))
     return print_elementwise(operation).text
 
 
-def _neutral(stmt: Reduce, element: str) -> str:
+def neutral(stmt: Reduce | Scan, element: str) -> str:
     """The element that changes nothing."""
     if is_float(element):
-        return literal({"add": 0.0, "max": float("-inf"), "min": float("inf")}[stmt.combine], element)
+        return literal({"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}[stmt.combine], element)
     bits = 8 * BYTES[element]
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if _signed(stmt) else (0, -1)
-    return literal({"add": 0, "max": least, "min": most, "and": -1, "or": 0, "xor": 0}[stmt.combine], element)
+    return literal({"add": 0, "mul": 1, "max": least, "min": most, "and": -1, "or": 0, "xor": 0}[stmt.combine], element)

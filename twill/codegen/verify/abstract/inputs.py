@@ -11,7 +11,7 @@ from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.verify.abstract.extent import trips_of
-from twill.codegen.verify.abstract.reached import looked_into, picks, reached, scattered
+from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
@@ -24,6 +24,8 @@ from twill.tile.launch_grid import of_instances
 from twill.tile.program import TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
+ITERATIONS = 6  # of loops whose trip counts are loaded, at most
+DRAWN = 3  # launches more for them
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ def launches(
     made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
             for number, candidate in enumerate(chosen)]  # fmt: skip
     yield from made
+    if counted(tile):
+        most = max(chosen, key=lambda candidate: math.prod(known.case(candidate.sizes).grid))
+        yield from (launch(tile, known.case(most.sizes), seed=len(made) + 3 + number) for number in range(DRAWN))
     if has_maximum(tile):
         longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number]))
         scale = 1 if made[longest].scale > 1 else LARGE
@@ -128,7 +133,7 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     sizes |= {name: size for name, size in extents(program, case.grid, scalars).items() if name not in sizes}
     arrays: dict[str, Array] = {}
     if picks(program):
-        arrays, reaching = tables(program, case, scalars, sizes, rng)
+        arrays, reaching = tables(program, case, scalars, sizes, rng, seed)
         sizes |= {name: size for name, size in reaching.items() if name not in known}
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
@@ -154,24 +159,29 @@ def tables(
     scalars: Mapping[str, int | float],
     sizes: Mapping[str, int],
     rng: np.random.Generator,
+    seed: int = 0,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
 
-    They hold numbers from 0 to 7; those that say where something is stored hold each number once, as two program
-    instances do not store to one place. Tables that are found through others are made after those."""
+    They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that say
+    where something is stored hold each number once, as two program instances do not store to one place; if trip counts
+    depend on them, too, their numbers grow. Tables that are found through others are made after those."""
     elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
-    once, made = scattered(program), dict[str, Array]()
+    once, counts, made = scattered(program), counted(program), dict[str, Array]()
     missing = set(looked_into(program))
     found = reached(program, case.grid, scalars, made)
     while missing:
         ready = sorted(name for name in missing if sizes.get(name, 0) or name in found) or sorted(missing)
         for name in ready:
             size = max(sizes.get(name, 0), found.get(name, 0))
-            made[name] = (
-                rounded(rng.permutation(size), elements[name])
-                if name in once
-                else random_tensor(rng, size, elements[name], 1)
-            )
+            if name in counts:
+                iterations = (3 * seed + np.arange(size)) % (ITERATIONS + 1)  # others in each launch
+                spans = iterations * counts[name] - rng.integers(0, counts[name], size)  # the last one in part
+                made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in once else spans, elements[name])
+            elif name in once:
+                made[name] = rounded(rng.permutation(size), elements[name])
+            else:
+                made[name] = random_tensor(rng, size, elements[name], 1)
         missing -= set(ready)
         found = reached(program, case.grid, scalars, made)
     return made, found

@@ -21,6 +21,7 @@ from twill.codegen.warp.program import (
     Range,
     Reduce,
     Reg,
+    Scan,
     Stmt,
     StoreGlobal,
     StoreShared,
@@ -87,7 +88,7 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
             return {result}, read
         case Compute(operands=operands, result=result):
             return {result}, read | {operand.fragment for operand in operands if isinstance(operand, Reg)}
-        case Reduce(operand=operand, result=result):
+        case Reduce(operand=operand, result=result) | Scan(operand=operand, result=result):
             return {result}, read | {operand}
         case Copy(source=source, result=result):
             return {result}, read | {source}

@@ -33,6 +33,7 @@ from twill.codegen.warp.program import (
     Multiply,
     Reduce,
     Reg,
+    Scan,
     SlotRef,
     Stmt,
     StoreShared,
@@ -268,6 +269,19 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
         yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a result of every warp"
 
 
+def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    operand, result = fragments[stmt.operand], fragments[stmt.result]
+    if (operand.element, operand.layout) != (result.element, result.layout):
+        yield f"`{operand.name}` and `{result.name}` differ in layout or element type"
+    if stmt.axis >= len(shape_of(operand.layout)):
+        yield f"`{operand.name}` has no axis {stmt.axis}"
+    if len(program.barriers[stmt.barrier].groups) > 1:
+        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    needed = math.prod(shape_of(operand.layout)) * max(32, BITS[operand.element]) // 8
+    if program.buffers[stmt.scratch].bytes < needed:
+        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a tile"
+
+
 def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     source, result = fragments[stmt.source], fragments[stmt.result]
     if (source.element, source.layout) != (result.element, result.layout):
@@ -276,5 +290,5 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
     Multiply: _multiply, TmaLoad: _tma_load, TmaStore: _tma_store, LoadShared: _load_shared,
-    StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Copy: _copy,
+    StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Scan: _scan, Copy: _copy,
 }  # fmt: skip

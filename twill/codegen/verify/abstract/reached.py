@@ -26,15 +26,37 @@ def picks(program: TileProgram) -> bool:
 
 def scattered(program: TileProgram) -> frozenset[str]:
     """The tensors that the address of a store depends on."""
-    makers = {result: op for op in program.ops() for result in op.results}
     stores = (op for op in program.ops() if op.access is not None and op.kind != "tile_load")
-    pending = [value for op in stores for value in (set(reads(op)) - {op.operands[0]})]
+    return _loaded_for(program, [value for op in stores for value in (set(reads(op)) - {op.operands[0]})])
+
+
+def counted(program: TileProgram) -> Mapping[str, int]:
+    """The tensors that trip counts depend on, each with the step of such a loop (1: not known now)."""
+    makers = {result: op for op in program.ops() for result in op.results}
+    found: dict[str, int] = {}
+    for loop in (item for item in program.body if isinstance(item, Loop)):
+        step = makers.get(loop.step)
+        number = step.attribute("value") if step is not None and step.kind == "constant" else 1
+        loaded = _loaded_for(program, [loop.lower, loop.upper, loop.step])
+        found |= {name: max(found.get(name, 1), int(str(number))) for name in sorted(loaded)}
+    return found
+
+
+def _loaded_for(program: TileProgram, pending: list[int]) -> frozenset[str]:
+    """The tensors that values are loaded from, or made of what is."""
+    makers = {result: op for op in program.ops() for result in op.results}
+    needs: dict[int, tuple[int, ...]] = {result: reads(op) for result, op in makers.items()}
+    for loop in (item for item in program.body if isinstance(item, Loop)):
+        needs[loop.induction] = (loop.lower, loop.upper, loop.step)
+        for carry in loop.carried:
+            needs[carry.argument] = needs[carry.result] = (carry.init, carry.yielded, *needs[loop.induction])
     found, seen = set[str](), set(pending)
     while pending:
-        op = makers.get(pending.pop())
+        value = pending.pop()
+        op = makers.get(value)
         if op is not None and op.access is not None:
             found.add(op.access.base)
-        fresh = set(reads(op) if op is not None else ()) - seen
+        fresh = set(needs.get(value, ())) - seen
         seen |= fresh
         pending.extend(fresh)
     return frozenset(found)

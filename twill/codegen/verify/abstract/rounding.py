@@ -132,6 +132,8 @@ def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mappin
         case "reduce" | "scan" if attributes["combine"] == "add":
             norm = np.sqrt(np.sum(np.square(operands[0]), attributes["axis"], keepdims=kind == "scan"))
             return 2 * np.broadcast_to(norm, np.shape(value))
+        case "reduce" | "scan" if attributes["combine"] == "mul":
+            return operands[0].shape[attributes["axis"]] * np.abs(value)
         case "reduce" | "scan":
             return None
         case "add" | "sub":

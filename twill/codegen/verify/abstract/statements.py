@@ -33,6 +33,7 @@ from twill.codegen.warp.program import (
     ReceiveInstance,
     Reduce,
     Reg,
+    Scan,
     SlotRef,
     Stmt,
     StoreGlobal,
@@ -43,7 +44,7 @@ from twill.codegen.warp.program import (
     WaitGroups,
     Window,
 )
-from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded
+from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import Elements
 
@@ -116,6 +117,14 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
     if is_partial(fragments.of[stmt.result]):  # what lanes have on an average: all that is done to parts is linear
         result = (result / LANES_OF_A_ROW).astype(value.dtype)
     fragments.write(stmt.result, np.asarray(result).reshape(fragments.shape(stmt.result)), actor.line)
+
+
+def _scan(actor: Actor, stmt: Scan) -> None:
+    fragments = actor.fragments
+    value = fragments.read(stmt.operand, actor.line)
+    _exchange(actor, SlotRef(stmt.scratch))
+    attributes = {"axis": stmt.axis, "combine": stmt.combine, "reverse": stmt.reverse, **dict(stmt.attributes)}
+    fragments.write(stmt.result, scan(value, fragments.of[stmt.result].element, attributes), actor.line)
 
 
 def is_partial(fragment: Fragment) -> bool:
@@ -381,7 +390,8 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
-    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Copy: _copy, LoadShared: _load_shared,
+    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, Copy: _copy,
+    LoadShared: _load_shared,
     StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
     Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
     BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, FetchInstance: _fetch_instance,

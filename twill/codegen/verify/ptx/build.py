@@ -15,10 +15,12 @@ from twill.codegen.verify.ptx import (
     exchange,
     floats,
     integers,
+    matrix_accesses,
     moves,
     packed_floats,
     synchronize,
     tcgen05_allocation,
+    thread_copies,
     wgmma_in_flight,
 )
 from twill.codegen.verify.ptx.code import Block, Code, End, Step, VariableLayout
@@ -41,8 +43,8 @@ from twill.codegen.verify.ptx.registers import Operands, constant, held, unsuppo
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
-    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build, copies.build,
-    synchronize.build, exchange.build, tcgen05_allocation.build,
+    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build, matrix_accesses.build,
+    copies.build, thread_copies.build, synchronize.build, exchange.build, tcgen05_allocation.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
 _LONGEST = 256  # steps of a block: gangs take turns between blocks
@@ -61,7 +63,9 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory) -> Code:
     layout = _layout(module, function, memory)
     registers = {name: number for number, name in enumerate(function.registers)}
     registers[""] = len(registers)  # what no register is
-    operands = Operands(registers, function.registers, layout.addresses)
+    pairs = any("cta_group::2" in instruction.modifiers for instruction in function.instructions)
+    ranked = frozenset(name for name, space in layout.spaces.items() if pairs and space == "shared")
+    operands = Operands(registers, function.registers, layout.addresses, ranked)
     initial = [_undefined(type) for type in function.registers.values()]
     starts = _starts(function)
     block_at = {start: number for number, start in enumerate(starts)}

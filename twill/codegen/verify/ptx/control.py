@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twill.codegen.verify.ptx import accesses, exchange, mma, tcgen05_allocation, wgmma_in_flight
+from twill.codegen.verify.ptx import exchange, matrix_accesses, mma, tcgen05_allocation, wgmma_in_flight
 from twill.codegen.verify.ptx.accesses import address_of, space_of
 from twill.codegen.verify.ptx.barriers import unfinished
 from twill.codegen.verify.ptx.code import End, Step
@@ -66,7 +66,7 @@ def build(operands: Operands, instruction: PtxInstruction, following: int, label
         inner = _budget(instruction, following)
     else:
         step = tcgen05_allocation.build_aligned(operands, instruction) if name == "tcgen05" else None
-        for room in (exchange, accesses, mma):
+        for room in (exchange, matrix_accesses, mma):
             step = step or room.build(operands, instruction)
         if step is None:
             raise unsupported(instruction)

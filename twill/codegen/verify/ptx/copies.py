@@ -1,4 +1,4 @@
-"""Asynchronous copies: TMA loads and stores, `cp.async`. They do their work as late as somebody's wait allows."""
+"""Asynchronous copies by the TMA: loads and stores. They do their work as late as somebody's wait allows."""
 
 from __future__ import annotations
 
@@ -107,9 +107,10 @@ def _take(store: Store, warp: int) -> None:
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     """The step of a copy, of its commit, or of a wait for one (which never has to wait here); None if it is none."""
-    if instruction.name == "cp":
-        return _copy(operands, instruction)
-    return None
+    if instruction.name != "cp":
+        return None
+    bulk = "bulk" in instruction.modifiers or instruction.modifiers[:1] == ("reduce",)
+    return _copy(operands, instruction) if bulk else None
 
 
 def _copy(operands: Operands, instruction: PtxInstruction) -> Step:
@@ -118,10 +119,8 @@ def _copy(operands: Operands, instruction: PtxInstruction) -> Step:
         if "tensor" not in modifiers:
             raise unsupported(instruction)
         return _tensor_store(operands, instruction, next(m for m in modifiers if m in _REDUCTIONS))
-    if "bulk" not in modifiers:
-        return _small(operands, instruction)
     if "commit_group" in modifiers:
-        return lambda g: _commit(g, g.cta.copies.stores)
+        return lambda g: commit(g, g.cta.copies.stores)
     if "wait_group" in modifiers:
         return _wait_stores(instruction)
     if "prefetch" in modifiers:
@@ -134,7 +133,8 @@ def _copy(operands: Operands, instruction: PtxInstruction) -> Step:
     return _bulk_load(operands, instruction) if loads else _bulk_store(operands, instruction)
 
 
-def _commit(g: Gang, threads: dict[int, Thread]) -> None:
+def commit(g: Gang, threads: dict[int, Thread]) -> None:
+    """What each thread has begun since its last commit becomes a group."""
     for thread in (g.first + g.lanes()).tolist():
         mine = threads.setdefault(thread, Thread())
         mine.groups.append(mine.open)
@@ -197,28 +197,25 @@ def _tensor_load(operands: Operands, instruction: PtxInstruction) -> Step:
     to, at = (address_of(operands, instruction, operand) for operand in (target, barrier))
     described = _map_and_coordinates(operands, instruction, source)
     several = operands.fetch(instruction, rest[0], "u16") if "multicast::cluster" in instruction.modifiers else None
-    place = instruction.place
+    place, group = instruction.place, 2 if "cta_group::2" in instruction.modifiers else 1
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
             tensor, coordinates = described(g, lane)
             cta, address = _shared_of(g, _of(to, g, lane))
-            _, signal = _shared_of(g, _of(at, g, lane))
+            home, signal = _shared_of(g, _of(at, g, lane))
             targets = [cta] if several is None else _in_mask(g, _of(several, g, lane))
             for one in targets:
-                _start(
-                    g,
-                    lane,
-                    one,
-                    address,
-                    signal,
-                    tensor.extent,
-                    tensor.bytes,
-                    place,
-                    _loading(one, tensor, coordinates, address),
-                )
+                told = home if several is None else one if group == 1 else _of_pair(one, home)
+                write = _loading(one, tensor, coordinates, address)
+                _start(g, lane, one, address, told, signal, tensor.extent, tensor.bytes, place, write)
 
     return step
+
+
+def _of_pair(cta: Cta, like: Cta) -> Cta:
+    """That CTA of the pair of `cta` which is first or second as `like` is."""
+    return cta.world.ctas[cta.rank & ~1 | like.rank & 1]
 
 
 def _loading(cta: Cta, tensor: TensorMapModel, coordinates: tuple[int, ...], address: int) -> Callable[[], None]:
@@ -241,19 +238,20 @@ def _start(
     lane: int,
     cta: Cta,
     address: int,
+    told: Cta,
     signal: int,
     extent: int,
     size: int,
     place: InstructionPlace,
     write: Callable[[], None],
 ) -> None:
-    """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier."""
+    """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier of `told`."""
     warp = int(g.warps[lane])
     if address + extent > len(cta.shared):
         raise Stopped(
             "bounds", f"a copy to shared addresses {address:#x} to {address + extent:#x} of {len(cta.shared):#x}"
         )
-    barrier = cta.barriers.at(signal, warp)
+    barrier = told.barriers.at(signal, warp)
     at = slice(address, address + extent)
     noted(g, cta.shadow.copied_to(at, warp, lane % WARP, barrier.agent, barrier.phase + 1), place)
     for other in cta.barriers.objects:
@@ -328,10 +326,10 @@ def _bulk_load(operands: Operands, instruction: PtxInstruction) -> Step:
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
             cta, address = _shared_of(g, _of(to, g, lane))
-            _, signal = _shared_of(g, _of(at, g, lane))
+            told, signal = _shared_of(g, _of(at, g, lane))
             start, bytes = _of(come, g, lane), _of(size, g, lane)
             _aligned(address, start, bytes)
-            _start(g, lane, cta, address, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
+            _start(g, lane, cta, address, told, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
 
     return step
 
@@ -370,55 +368,3 @@ def _aligned(*numbers: int) -> None:
     for number in numbers:
         if number % 16:
             raise Stopped("alignment", f"a bulk copy with {number:#x}, no multiple of 16")
-
-
-# ---------------------------------------------------------------- cp.async of threads
-
-
-def _small(operands: Operands, instruction: PtxInstruction) -> Step:
-    modifiers = instruction.modifiers
-    if "commit_group" in modifiers:
-        return lambda g: _commit(g, g.cta.copies.small)
-    if "wait_group" in modifiers or "wait_all" in modifiers:
-        count = instruction.operands[0] if instruction.operands else Immediate(0)
-        if not isinstance(count, Immediate):
-            raise unsupported(instruction)
-        every, left = "wait_all" in modifiers, count.value
-        return lambda g: _wait_small(g, left, every)
-    if "mbarrier" in modifiers:
-        raise unsupported(instruction)
-    target, source, count, *rest = instruction.operands
-    if not isinstance(count, Immediate):
-        raise unsupported(instruction)
-    to, come = (address_of(operands, instruction, operand) for operand in (target, source))
-    given = operands.fetch(instruction, rest[0], "u32") if rest and "L2::cache_hint" not in modifiers else None
-    size, place = count.value, instruction.place
-
-    def step(g: Gang) -> None:
-        lanes = g.lanes()
-        cta, offsets = shared_place(g, g.of_lanes(to(g), lanes), size)
-        noted(g, cta.shadow.write(offsets[:, None] + np.arange(size), g.warps[lanes], lanes % WARP), place)
-        sources = g.of_lanes(come(g), lanes)
-        present = g.of_lanes(given(g), lanes) if given is not None else np.full(len(lanes), size)
-        for lane, offset, start, bytes in zip(
-            lanes.tolist(), offsets.tolist(), sources.tolist(), present.tolist(), strict=True
-        ):
-            mine = g.cta.copies.small.setdefault(g.first + lane, Thread())
-            mine.open.append((cta, offset, start, min(bytes, size), size))
-
-    return step
-
-
-def _wait_small(g: Gang, left: int, every: bool) -> None:
-    for thread in (g.first + g.lanes()).tolist():
-        mine = g.cta.copies.small.get(thread)
-        if mine is None:
-            continue
-        if every:
-            mine.groups.append(mine.open)
-            mine.open = []
-        while len(mine.groups) > (0 if every else left):
-            for cta, offset, start, bytes, size in mine.groups.pop(0):
-                cta.shared[offset : offset + size] = 0
-                if bytes:
-                    cta.shared[offset : offset + bytes] = g.cta.world.memory.read_rows(np.array([start]), bytes)[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, SHARED, WINDOW
+from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RANK_0, SHARED, WINDOW
 from twill.codegen.verify.ptx.program import DestinationPair, Nothing, PtxInstruction, Vector, width
 from twill.codegen.verify.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import Array
@@ -189,7 +189,7 @@ def _mapped(operands: Operands, instruction: PtxInstruction) -> Step:
         instruction,
         type,
         (type, "u32"),
-        lambda a, cta: a | ((cta.astype(np.uint64) + 1) << rank).astype(a.dtype),
+        lambda a, cta: a & ~a.dtype.type(0xFF << RANK) | ((cta.astype(np.uint64) + RANK_0) << rank).astype(a.dtype),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from twill.codegen.verify.ptx.memory import RANK, RANK_0
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
     FloatImmediate,
@@ -100,12 +101,21 @@ _SPECIALS: dict[str, Callable[[Gang], Array]] = {
 
 
 class Operands:
-    """Operands of one function's instructions. registers: numbers and declared types; addresses: of variables."""
+    """Operands of one function's instructions. registers: numbers and declared types; addresses: of variables. ranked:
+    variables whose addresses say which CTA of the cluster is meant, as those of shared memory do where pairs of CTAs
+    clear a bit to mean the first of them."""
 
-    def __init__(self, registers: Mapping[str, int], types: Mapping[str, str], addresses: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        registers: Mapping[str, int],
+        types: Mapping[str, str],
+        addresses: Mapping[str, int],
+        ranked: frozenset[str] = frozenset(),
+    ) -> None:
         self.registers = registers
         self.types = types
         self.addresses = addresses
+        self.ranked = ranked
 
     def number(self, operand: Operand) -> int:
         """A register's number. KeyError: it is none."""
@@ -122,6 +132,9 @@ class Operands:
         if isinstance(operand, Special):
             return self._special(instruction, operand, dtype)
         value = constant(self.value(instruction, operand, type), dtype)
+        symbol = operand.base if isinstance(operand, AddressOperand) else operand
+        if isinstance(symbol, PtxSymbol) and symbol.name in self.ranked:
+            return lambda g: value | dtype.type(g.cta.rank + RANK_0 << RANK)
         return lambda g: value
 
     def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:

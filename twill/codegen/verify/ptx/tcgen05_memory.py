@@ -131,7 +131,10 @@ class TensorMemory:
 
     def place(self, address: int, columns: Array) -> tuple[int, Array]:
         """The lane of an address, and columns from it on. Stopped: not within one allocation."""
-        lane, first = decoded(address)
+        try:
+            lane, first = decoded(address)
+        except ValueError as error:
+            raise Stopped("tensor-memory", str(error)) from None
         wanted = first + columns
         low, high = int(wanted.min()), int(wanted.max())
         if not any(start <= low and high < start + size for start, size in self.allocated.items()):

@@ -247,8 +247,8 @@ def _commit(operands: Operands, instruction: PtxInstruction) -> Step:
             mask = None if several is None else _of(several(g), lane)
             ctas = [cta] if mask is None else [one for one in world.ctas if mask >> one.rank & 1]
             epoch = int(clocks.known[mine.agent, mine.agent])
-            clocks.known[warp, mine.agent] = clocks.visible[warp, mine.agent] = epoch
             snapshot = clocks.release(warp, np.arange(WARP) == lane % WARP)
+            snapshot.known[mine.agent] = snapshot.visible[mine.agent] = epoch  # who waits learns more than who issued
             clocks.known[mine.agent, mine.agent] += 1
             for one in ctas:
                 barrier = one.barriers.at(int(offsets[0]), warp)
