@@ -140,3 +140,18 @@ def test_what_threads_make_of_a_sum_of_mmas_for_the_next_one_is_in_its_place() -
         sum(f.layout == Accumulator(64, 128) and f.element == "f32" for f in group.fragments) for group in made.groups
     ]
     assert sorted(matrices)[-2:] == [2, 2]  # the sum of the parts, and what the loop carries
+
+
+def test_versions_between_the_one_that_is_read_and_the_newest_are_kept() -> None:
+    made, acc = registers()
+    variable = made.of(acc)
+    older = made.version(variable, 2)
+    before = made.version(variable, 1)
+    assert made.keep(variable) == [Copy(before, older), Copy(variable, before)]
+
+
+def test_a_version_that_nobody_asked_for_is_kept_for_the_one_behind_it() -> None:
+    made, acc = registers()
+    variable = made.of(acc)
+    made.version(variable, 2)
+    assert len(made.keep(variable)) == 2

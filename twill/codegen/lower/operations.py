@@ -363,7 +363,7 @@ class LoweringScope:
     def data(self, cell: int, source: Source, transposed: bool, wanted: Layout) -> int:
         """A value that some task makes: from its ring slot, or its variable."""
         slot, line = self.slot(source), self.flat.steps[source.step].op.line
-        if slot is not None and not self.loads_itself(source):
+        if slot is not None and not self.has_itself(source):
             made = self.temporary(source.cell, wanted)
             self.made.append(LoadShared(slot, made, transposed, line=line))
             return made
@@ -374,10 +374,11 @@ class LoweringScope:
         self.made += self.moved(found, made, transposed, line)
         return made
 
-    def loads_itself(self, source: Source) -> bool:
-        """Whether the group has a tile of straight-line code in registers, beside the slot that its MMAs read."""
+    def has_itself(self, source: Source) -> bool:
+        """Whether the group has a tile of straight-line code in registers, beside the slot that others, or its MMAs,
+        read."""
         task = self.plan.tasks[self.plan.place_of(source)]
-        return task.node.kind == "load" and task.region not in self.plan.loops and self.tools.group in task.groups
+        return task.region not in self.plan.loops and self.tools.group in task.groups
 
     def pure(self, cell: int, layout: Layout) -> int:
         """Index arithmetic, made here for the iteration at hand, in that layout."""

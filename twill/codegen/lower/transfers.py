@@ -53,6 +53,8 @@ class Transfers:
 
     def axes(self, part: Part) -> list[tuple[Axis, int, int]]:
         """(axis, extent of the part, elements before it) for each axis of the access."""
+        if part.cell < 0:  # one number everywhere, which belongs to no tile
+            return [(axis, axis.extent, 0) for axis in part.access.axes]
         classes = self.tiles.wired.classes.of[part.cell]
         found = []
         for axis, c in zip(part.access.axes, classes, strict=True):

@@ -1,0 +1,173 @@
+"""Emitted kernels of public packages beside Triton's on a GPU.
+
+    python -m benchmarks.wild_gpu build FOLDER --results results.jsonl     anywhere: emits what `twill coverage` emitted
+    python -m benchmarks.wild_gpu run FOLDER                               on a GPU: both kernels on the same tensors
+
+`build` writes a directory for each kernel (what `twill emit` writes, and `launches.json`: grids, scalars and sizes of
+tensors, the ones that the abstract machine checked) and copies the package's Python files beside them, so that the
+folder is all that `run` needs besides Triton, PyTorch, NumPy and cuda-bindings. `run` compares each output of each
+launch with the Triton kernel's, looks for writes beside tensors, and launches again for equal bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from twill.exc import TwillError
+from twill.kernel.problem import Case
+from twill.runtime.kernel import EmittedKernel
+from twill.trial.compare import relative, repeats
+from twill.trial.data import emitted, make_data, original
+
+LAUNCHES, PACKAGES = "launches.json", "packages"
+AGAIN = 20  # launches that must leave equal bits
+NEAR = {2: 2e-2, 1: 1e-1}  # bytes of an element -> how far an output may be from Triton's; others:
+CLOSE = 2e-3
+SCALARS = ("i1", "i8", "i16", "i32", "i64", "u32", "fp16", "bf16", "fp32", "fp64")
+
+
+def build(folder: Path, results: Path, budget: float) -> None:
+    """A directory for every kernel that `results` says was emitted."""
+    outcomes = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    for outcome in (one for one in outcomes if one["stage"] == "emitted"):
+        root = package_of(Path(outcome["file"]))
+        shutil.copytree(root, folder / PACKAGES / root.name, dirs_exist_ok=True, ignore=_no_sources)
+        target, flags = f"{outcome['file']}::{outcome['kernel']}", outcome["guessed"]
+        try:
+            write(folder / outcome["kernel"], target, flags, budget, Path(outcome["file"]).relative_to(root.parent))
+        except TwillError as refused:
+            print(f"{outcome['kernel']}: {refused.message}", flush=True)
+        else:
+            print(f"{outcome['kernel']}: emitted", flush=True)
+
+
+def _no_sources(directory: str, names: list[str]) -> list[str]:
+    """What of a package is not copied: all but Python files."""
+    return [name for name in names if not name.endswith(".py") and not (Path(directory) / name).is_dir()]
+
+
+def package_of(file: Path) -> Path:
+    """The topmost package that a file is in."""
+    root = file.parent
+    while (root.parent / "__init__.py").is_file():
+        root = root.parent
+    return root
+
+
+def write(folder: Path, target: str, flags: list[str], budget: float, file: Path) -> None:
+    """The files of one kernel. Errors: those of a solve and an emission."""
+    from twill.codegen.emission import emit_solved, extract
+    from twill.codegen.verify.abstract.inputs import launches
+    from twill.coverage.attempt import _solved
+    from twill.machine.file import load_machine
+
+    sig = [flag for flag in flags if is_type(flag.partition("=")[2])]
+    kernel = extract(target, sig=sig, const=[flag for flag in flags if flag not in sig])
+    emission = emit_solved(kernel, load_machine("h100"), lambda graph, on: _solved(graph, on, budget))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in emission.files().items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    made = [
+        {
+            "grid": list(one.grid),
+            "scalars": dict(one.scalars),
+            "elements": {name: array.size for name, array in one.arrays.items()},
+            "text": one.text,
+        }
+        for one in launches(emission.program)
+    ]
+    (folder / LAUNCHES).write_text(json.dumps({"file": str(file), "launches": made}), encoding="utf-8")
+
+
+def is_type(text: str) -> bool:
+    """Whether what a flag gives a parameter is a type, not a constant."""
+    return text.startswith(("*", "tensordesc")) or text.partition(":")[0] in SCALARS
+
+
+def run(folder: Path, only: str) -> int:
+    """Every kernel in a process of its own; how many failed."""
+    failed = 0
+    for one in sorted(path.parent for path in folder.glob(f"*/{LAUNCHES}")):
+        if only and only not in one.name:
+            continue
+        command = [sys.executable, "-m", "benchmarks.wild_gpu", "case", str(one)]
+        try:
+            code = subprocess.run(command, timeout=120, check=False).returncode
+        except subprocess.TimeoutExpired:
+            code = -1
+            print(f"FAIL {one.name}: no end within 120 seconds", flush=True)
+        failed += code != 0
+    return failed
+
+
+def case(folder: Path) -> int:
+    """One kernel at all of its launches; how many failed."""
+    import torch
+
+    sys.path.insert(0, str(folder.parent / PACKAGES))
+    kernel = EmittedKernel.load(folder)
+    given = json.loads((folder / LAUNCHES).read_text(encoding="utf-8"))
+    module = importlib.import_module(".".join(Path(given["file"]).with_suffix("").parts))
+    function = getattr(module, kernel.manifest.kernel)
+    while not hasattr(function, "cache_key") and hasattr(function, "fn"):  # autotuners and heuristics
+        function = function.fn
+    failed = 0
+    for launch in given["launches"]:
+        shapes = {name: (max(1, count),) for name, count in launch["elements"].items()}
+        made = Case({}, tuple(launch["grid"]), shapes, launch["scalars"])
+        for words in wrong(kernel, function, made):
+            failed += 1
+            print(f"FAIL {folder.name} ({launch['text']}): {words}", flush=True)
+        torch.cuda.synchronize()
+    print(f"{'ok  ' if not failed else 'FAIL'} {folder.name}: {len(given['launches'])} launches", flush=True)
+    return failed
+
+
+def wrong(kernel: EmittedKernel, function: Any, made: Case) -> Iterator[str]:
+    """What differs at one launch."""
+    import torch
+
+    data, theirs = make_data(kernel.manifest, made), make_data(kernel.manifest, made)
+    emitted(kernel, data)()
+    original(function, theirs, num_warps=4)()
+    for name, tensor in data.outputs.items():
+        other = theirs.tensor(name)
+        if torch.equal(tensor.view(torch.uint8), other.view(torch.uint8)):
+            continue
+        both = torch.isnan(tensor.float()) & torch.isnan(other.float())
+        ours, wanted = (torch.where(both, 0.0, one.double()) for one in (tensor, other))
+        far = relative(ours, wanted)
+        if not far <= NEAR.get(tensor.element_size(), CLOSE):
+            yield f"{name} is {far:.2e} from Triton's"
+    yield from (f"bytes beside {name} were written" for name in data.outside())
+    if set(kernel.manifest.stores) & set(kernel.manifest.loads):
+        return  # a second launch would read what the first one wrote
+    again = repeats(data, emitted(kernel, data), AGAIN)
+    yield from (f"{name} differs in {count} of {AGAIN} launches" for name, count in again.items() if count)
+
+
+def main() -> None:
+    """See the top of this file."""
+    one = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    one.add_argument("command", choices=("build", "run", "case"))
+    one.add_argument("folder", type=Path)
+    one.add_argument("--results", type=Path, help="of `twill coverage --emit`, for build")
+    one.add_argument("--budget", type=float, default=20.0, help="seconds for each solve")
+    one.add_argument("--only", default="", help="kernels whose names have this in them, for run")
+    given = one.parse_args()
+    if given.command == "build":
+        build(given.folder, given.results, given.budget)
+        return
+    sys.exit(bool(run(given.folder, given.only) if given.command == "run" else case(given.folder)))
+
+
+if __name__ == "__main__":
+    main()
