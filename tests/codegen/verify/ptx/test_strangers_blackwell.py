@@ -32,9 +32,11 @@ pytestmark = pytest.mark.usefixtures("quiet")
 BLACKWELL = GPUTarget("cuda", 100, 32)
 Bits = NDArray[Any]
 Change = Callable[[str], str]
-KNOWN = {"tcgen05-registers"}
+FENCES = {"tcgen05-fence"}
+"""Triton 3.9 prints no `tcgen05.fence`."""
+KNOWN = {"tcgen05-registers", *FENCES}
 """Triton 3.9 lets registers of a `tcgen05.ld` be used in front of its `wait::ld`, and leaves the order to ptxas."""
-REUSED = {"proxy-fence"}
+REUSED = {"proxy-fence", *FENCES}
 """Its copies overwrite the word from which threads read the address of tensor memory, with no fence behind that."""
 
 

@@ -43,8 +43,9 @@ from twill.codegen.verify.ptx.registers import Operands, constant, held, unsuppo
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
-    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build, matrix_accesses.build,
-    copies.build, thread_copies.build, synchronize.build, exchange.build, tcgen05_allocation.build,
+    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
+    matrix_accesses.build, copies.build, thread_copies.build, synchronize.build, exchange.build,
+    tcgen05_allocation.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
 _LONGEST = 256  # steps of a block: gangs take turns between blocks

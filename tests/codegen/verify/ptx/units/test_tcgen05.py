@@ -31,10 +31,10 @@ def test_an_operand_along_m_is_read_as_the_transpose_of_its_bytes(kind: str, swi
     for k in range(depth):
         for chunk in range(rows * size // 16):
             block, within = divmod(chunk, swizzle // 16)
-            at = block * leading + k * swizzle + 16 * within
-            at ^= (at >> 7 & swizzle // 16 - 1) << 4
+            plain = block * leading + k * swizzle + 16 * within
+            place = plain ^ (plain >> 7 & swizzle // 16 - 1) << 4
             part = bits[k].view(np.uint8)[16 * chunk : 16 * chunk + 16]
-            shared[at : at + 16] = part
+            shared[place : place + 16] = part
     at = bytes_of(matrix_descriptor(0, leading, stride, swizzle), rows, kind, True)
     read = shared_operand(shared, at, rows, kind, True)
     assert (read == tensor_operand(np.ascontiguousarray(bits.T).view(np.uint32), kind)).all()
