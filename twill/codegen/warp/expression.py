@@ -6,7 +6,7 @@ Grammar::
            | Symbol value                 (a scalar argument of the tile program, by value id)
            | ProgramId axis | NumPrograms axis
            | Local name                   (what a Let or a Pipeline around, or the tile scheduler, defines)
-           | Cta of                       (which CTA this is; of the tile scheduler alone, as all of element u32)
+           | CtaNumber of                       (which CTA this is; of the tile scheduler alone, as all of element u32)
            | Element fragment             (a fragment of layout Uniform: one scalar, in every thread)
            | Apply kind Expr* attribute*  (a scalar operation of `twill.tile.vocabulary`)
            | Lookup argument Expr Expr?   (an element of a tensor that the kernel does not write)

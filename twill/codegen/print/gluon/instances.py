@@ -14,7 +14,7 @@ from twill.codegen.passes.unused_indices import names, needed
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import AND, ATOM, CHOICE, COMPARE, COMPARISONS, PRODUCT, SUM, Text
 from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.expression import Apply, Cta, Expr, Local, Number, NumPrograms, ProgramId
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCES,
@@ -122,7 +122,7 @@ def count(expr: Expr) -> Text:
             return Text(str(value))
         case NumPrograms(axis):
             return Text(f"grid_{axis}")
-        case Cta(of) if of in _CTA:
+        case CtaNumber(of) if of in _CTA:
             return Text(_CTA[of])
         case Local(name) if name == INSTANCES:
             return Text("instance // gl.num_programs(0)", PRODUCT)

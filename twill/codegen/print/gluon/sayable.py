@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from twill import exc
-from twill.codegen.warp.expression import Apply, Cta, Expr, Local, Number
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
 from twill.codegen.warp.program import (
     WARP_VOTE,
@@ -51,7 +51,7 @@ def sayable(program: WarpProgram) -> WarpProgram:
 def without_reuse(program: WarpProgram) -> WarpProgram:
     """Every instance loads all of its tiles: none before it had the same."""
     groups = tuple(replace(group, body=_loading(group.body, {})) for group in program.groups)
-    loop = InstanceLoop(Cta("cta"), Local("instances", "u32"), Cta("ctas"))  # and no runs of neighbours
+    loop = InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas"))  # and no runs of neighbours
     return replace(program, groups=tuple(replace(group, loop=loop) for group in groups), setup=program.setup[:1])
 
 
