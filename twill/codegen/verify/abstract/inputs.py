@@ -27,6 +27,7 @@ from twill.tile.program import TileProgram
 LARGE = 8  # so many times the floats of every second launch
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 DRAWN = 3  # launches more for them
+SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,10 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     arrays: dict[str, Array] = {}
     if picks(program):
         arrays, reaching = tables(program, case, scalars, sizes, rng, seed)
+        shrink = 1
+        while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:
+            shrink *= 4  # the tensors that the sidecar describes have no room for so many iterations
+            arrays, reaching = tables(program, case, scalars, sizes, rng, seed, shrink)
         sizes |= {name: size for name, size in reaching.items() if name not in known}
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
@@ -164,6 +169,7 @@ def tables(
     sizes: Mapping[str, int],
     rng: np.random.Generator,
     seed: int = 0,
+    shrink: int = 1,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
 
@@ -181,6 +187,7 @@ def tables(
             if name in counts:
                 iterations = (3 * seed + np.arange(size)) % (ITERATIONS + 1)  # others in each launch
                 spans = iterations * counts[name] - rng.integers(0, counts[name], size)  # the last one in part
+                spans = np.where(spans < 0, spans, spans // shrink)
                 made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in once else spans, elements[name])
             elif name in once:
                 made[name] = rounded(rng.permutation(size), elements[name])
