@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.side_by_side import side_by_side
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Read
 from twill.graph.extract import extract
-from twill.graph.unroll import side_by_side, unrolled
+from twill.graph.unroll import unrolled
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.solve.pipeline import main_region

@@ -13,6 +13,7 @@ from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.streams import split_class
 from twill.codegen.lower.tiles import TileLayouts
+from twill.codegen.lower.values import shared_values
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, dependence_graph, wire
 from twill.machine.description import Machine
@@ -44,4 +45,4 @@ def planned(program: TileProgram, blocks: int = 1) -> Placement:
 
 def registers_of(plan: LoweringPlan, group: int) -> Registers:
     """The variables of one warp group, before any."""
-    return Registers(plan, group, count())
+    return Registers(plan, shared_values(plan, group), count())

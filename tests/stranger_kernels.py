@@ -51,6 +51,43 @@ def attention(q, k, v, o, N, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOC
 
 
 @triton.jit
+def gemm_by_roles(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    tiles_m = M // BLOCK_M
+    for tile in tl.range(
+        tl.program_id(0), tiles_m * (N // BLOCK_N), tl.num_programs(0), flatten=True, warp_specialize=True
+    ):
+        row, column = tile % tiles_m * BLOCK_M, tile // tiles_m * BLOCK_N
+        acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(a.load([row, k]), b.load([column, k]).T, acc)
+        c.store([row, column], acc.to(tl.bfloat16))
+
+
+@triton.jit
+def attention_by_roles(q, k, v, o, N, scale, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    row = tl.program_id(0) * BLOCK_M
+    queries = q.load([row, 0])
+    highest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
+    total = tl.zeros((BLOCK_M,), tl.float32) + 1.0
+    acc = tl.zeros((BLOCK_M, D), tl.float32)
+    for start in tl.range(0, N, BLOCK_N, warp_specialize=True):
+        start = tl.multiple_of(start, BLOCK_N)
+        keys = k.load([start, 0]).T
+        scores = tl.dot(queries, keys)
+        higher = tl.maximum(highest, tl.max(scores, 1) * scale)
+        scores = scores * scale - higher[:, None]
+        weights = tl.math.exp2(scores)
+        alpha = tl.math.exp2(highest - higher)
+        part = tl.sum(weights, 1)
+        acc = acc * alpha[:, None]
+        values = v.load([start, 0])
+        acc = tl.dot(weights.to(tl.bfloat16), values, acc)
+        total = total * alpha + part
+        highest = higher
+    o.store([row, 0], (acc / total[:, None]).to(tl.bfloat16))
+
+
+@triton.jit
 def softmax(x, y, N, BLOCK: tl.constexpr):
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     values = tl.load(x + row * N + columns, mask=columns < N, other=-float("inf"))

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 from twill.codegen.lower.scalars import Iteration
-from twill.codegen.lower.stream import Printer, Stream, StreamEvent
+from twill.codegen.lower.select_loop import EventStatements, SelectedLoop, select_loop
+from twill.codegen.lower.stream import Stream, StreamEvent
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, integer
 from twill.codegen.warp.expression import Local, Number
 from twill.codegen.warp.program import If, Let, Pipeline, Stmt
@@ -30,14 +31,23 @@ def loop() -> Loop:
     return Loop(0, 0, 0, 0, 0, (), (), 7)
 
 
-def says(name: str) -> Callable[[Iteration], list[Stmt]]:
-    """An event's statements: its name and its iteration."""
-    return lambda at: [Let(name, at.number)]
+Emit = Callable[[StreamEvent, Iteration], list[Stmt]]
 
 
-def pipeline(stream: Stream) -> list[Stmt]:
-    """The printed loop; its trip count is the local `trip`."""
-    return Printer(stream, loop(), "k", TRIP).pipeline(7)
+def says(event: StreamEvent, at: Iteration) -> list[Stmt]:
+    """An event's statements: its name, like "issue 3", and its iteration."""
+    return [Let(f"{event.key[0]} {event.key[1]}", at.number)]
+
+
+def nothing(event: StreamEvent) -> list[Stmt]:
+    """Of an event that keeps no older versions."""
+    return []
+
+
+def pipeline(stream: Stream, emit: Emit = says, keep: Callable[[StreamEvent], list[Stmt]] = nothing) -> list[Stmt]:
+    """The loop in the grammar; its trip count is the local `trip`. The fragment of a value is its step."""
+    events = EventStatements(emit, keep, lambda made: made[0])
+    return select_loop(SelectedLoop(stream, events, loop(), "k", TRIP))
 
 
 def executed(stmts: Sequence[Stmt], trip: int) -> Iterator[Stmt]:
@@ -82,5 +92,5 @@ def iteration(stmt: Let) -> int:
 
 
 def event(kind: str, number: int, time: int) -> StreamEvent:
-    """An event that says its name, like "issue 3"."""
-    return StreamEvent((kind, number), time, says(f"{kind} {number}"))
+    """An event of that name."""
+    return StreamEvent((kind, number), time)

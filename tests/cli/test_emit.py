@@ -84,7 +84,7 @@ def test_a_warp_program_is_read_checked_and_printed(tmp_path: Path, capsys: pyte
     assert capsys.readouterr().out == print_cuda(lower(kernel(GEMM).program, schedule(GEMM), machine()), machine()).text
     path.write_text(program.replace("wait 0 pending: %acc#0", "commit", 1))
     assert main([*words, *GIVEN]) == 2
-    assert "the warp program is wrong:\n  line 33: [wgmma-wait]" in capsys.readouterr().err
+    assert "the warp program is wrong:\n  line 33: [mma-wait]" in capsys.readouterr().err
     for wrong, said in (
         (program.replace("fence %acc#0", "fence acc", 1), f"{path}:{fence}: column 15: found `acc`"),
         (program.replace("for h100", "for h200", 1), "the warp program is for h200, not h100"),

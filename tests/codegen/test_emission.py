@@ -87,7 +87,7 @@ def test_a_build_that_spills_is_solved_again_with_that_much_room(play: Callable[
     assert any("solving again with 224 registers" in line for line in listed)
 
 
-@pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "setmaxnreg"])
+@pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "budget"])
 def test_whatever_the_compiler_refuses_is_solved_again(play: Callable[..., Builds], cause: str) -> None:
     builds = play(refusal(cause))
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from twill.codegen.compile.nvrtc import Build, compile_cubin
-from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, Operand
 from twill.runtime.module import LaunchParameter
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -21,7 +21,7 @@ class GpuBuild:
     name: str
     source: str
     kernels: dict[str, tuple[LaunchParameter, ...]]
-    shapes: tuple[WgmmaShape, ...] = ()
+    shapes: tuple[MultiplyShape, ...] = ()
     defines: dict[str, str] = field(default_factory=dict)
 
     def compile(self) -> Build:
@@ -59,7 +59,7 @@ class Gemm:
     @property
     def build(self) -> GpuBuild:
         """Its cubin."""
-        shape = WgmmaShape(self.operand, self.operand, self.columns, self.a_in)
+        shape = MultiplyShape(self.operand, self.operand, self.columns, self.a_in)
         majors = ("<1>" if self.a_in == "register" else "<0, 1>") if self.b_mn else ""
         return GpuBuild(
             f"gemm_{self.operand}_{self.columns}_{'kn' if self.b_mn else 'nk'}_{self.a_in}",
@@ -91,7 +91,7 @@ class Layout:
     @property
     def build(self) -> GpuBuild:
         """Its cubin."""
-        shape = WgmmaShape(self.operand, self.operand, self.columns)
+        shape = MultiplyShape(self.operand, self.operand, self.columns)
         majors = f"<{int(self.a_mn)}, {int(self.b_mn)}>" if shape.transposable else ""
         defines = {
             "CFG_N": str(self.columns),

@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 PRODUCTS = ("tf32", "bf16x3", "tf32x3", "bf16x6", "ieee")
 EIGHT_BITS = {"fp8-32": 32, "fp8-128": 128}
 FUNCTIONS = ("quotient", "rounded_quotient", "root", "rounded_root", "power", "power2", "logarithm", "reciprocal_root")
+WAVES = ("sine", "cosine", "error_function", "logarithm2")
 ROUNDED = ("rounded_quotient", "rounded_root")  # bit for bit as Triton's
 UNIT = 2.0**-24
 MEAN, WORST = 1.2, 1.01
@@ -56,8 +57,8 @@ def emit(folder: Path) -> int:
     from twill.cli import main
 
     failed = 0
-    for name in (*PRODUCTS, *EIGHT_BITS, "functions"):
-        kernel = "functions" if name == "functions" else "product8" if name in EIGHT_BITS else "product"
+    for name in (*PRODUCTS, *EIGHT_BITS, "functions", "waves"):
+        kernel = name if name in ("functions", "waves") else "product8" if name in EIGHT_BITS else "product"
         target = f"{HERE / 'precision_kernels.py'}::{kernel}"
         failed += main(["emit", target, "--spec", name, "--machine", "h100", "--out", str(folder / name)]) != 0
     return int(failed > 0)
@@ -85,6 +86,8 @@ def rows(folder: Path) -> Iterator[Row]:
             yield from products(folder / name, name)
     if (folder / "functions" / "manifest.json").exists():
         yield from functions(folder / "functions")
+    if (folder / "waves" / "manifest.json").exists():
+        yield from waves(folder / "waves")
 
 
 def operands(name: str) -> Iterator[tuple[str, Any, Any]]:
@@ -162,6 +165,34 @@ def functions(directory: Path) -> Iterator[Row]:
         for i, name in enumerate(FUNCTIONS):
             scale = exact[i].abs().clamp(min=2.0**-126)
             yield compared(name, data, [found[0][i], found[1][i]], exact[i], scale, WORST, WORST, name in ROUNDED)
+
+
+def waves(directory: Path) -> Iterator[Row]:
+    """Sine, cosine, error function and logarithm: of numbers around 1, of subnormal ones of both signs, and of what is
+    none. Triton's may read a subnormal number as 0 and give 0 for one (docs/operations.md): the columns say so."""
+    import torch
+
+    from tests.gpu import precision_kernels
+    from twill.runtime.kernel import EmittedKernel
+
+    emitted = EmittedKernel.load(str(directory))
+    n, block = 1 << 20, 1024
+    tiny = torch.randint(1, 1 << 23, (n,), device="cuda", dtype=torch.int32).view(torch.float32)
+    sign = torch.where(torch.arange(n, device="cuda") % 2 == 0, 1.0, -1.0)
+    special = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-45, 3.4e38], device="cuda")
+    cases = (
+        ("usual", torch.randn(n, device="cuda")), ("large", torch.randn(n, device="cuda") * 1e4),
+        ("subnormal", tiny * sign), ("subnormal, positive", tiny), ("special", special.repeat(n // 7 + 1)[:n]),
+    )  # fmt: skip
+    for data, x in cases:
+        found = [[torch.full((n,), float("nan"), device="cuda") for _ in WAVES] for _ in range(2)]
+        emitted[(n // block,)](x, *found[0], n)
+        precision_kernels.waves[(n // block,)](x, *found[1], n, B=block)
+        wide = x.double()
+        exact = (wide.sin(), wide.cos(), torch.special.erf(wide), wide.log2())
+        for i, name in enumerate(WAVES):
+            scale = exact[i].abs().clamp(min=2.0**-126)
+            yield compared(name, data, [found[0][i], found[1][i]], exact[i], scale, WORST, WORST)
 
 
 def compared(

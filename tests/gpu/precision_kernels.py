@@ -58,3 +58,15 @@ def functions(
     tl.store(power2 + at, tl.exp2(x), mask=here)
     tl.store(logarithm + at, tl.log(y), mask=here)
     tl.store(reciprocal_root + at, tl.rsqrt(y), mask=here)
+
+
+@triton.jit
+def waves(x_ptr, sine, cosine, error_function, logarithm2, N, B: tl.constexpr):
+    """One tensor for each function of x."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    here = at < N
+    x = tl.load(x_ptr + at, mask=here, other=1.0)
+    tl.store(sine + at, tl.sin(x), mask=here)
+    tl.store(cosine + at, tl.cos(x), mask=here)
+    tl.store(error_function + at, tl.erf(x), mask=here)
+    tl.store(logarithm2 + at, tl.log2(x), mask=here)

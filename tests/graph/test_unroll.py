@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from benchmarks.side_by_side import side_by_side
 from tests.graphs import edge, graph, instruction, value
 from tests.kernels import B200, H100, costed_example
 from tests.strategies import make_machine, problems
 from twill.graph.costed import CostedGraph, Instruction
-from twill.graph.unroll import folded, side_by_side, unrolled
+from twill.graph.unroll import folded, unrolled
 from twill.machine.description import Machine
 from twill.smt.assignment import repeated
 from twill.smt.search import Search

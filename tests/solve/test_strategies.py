@@ -22,9 +22,10 @@ from twill.schedule.document import CooperationCandidate, Schedule, Strategy
 from twill.schedule.key import units_of
 from twill.smt.limits import Limits
 from twill.smt.outcome import Outcome
+from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
 from twill.solve.pipeline import SolveOptions, solve
-from twill.solve.strategies import Baseline, schedule_loop
+from twill.solve.strategies import Baseline
 from twill.tile.rewrite.pipeline import Allowed
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.slots import slots_of
@@ -32,6 +33,14 @@ from twill.zlp.ties import renamed, tied
 
 QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 BASELINES: tuple[Strategy, ...] = ("heuristic", "none")
+
+
+def schedule_loop(strategy: Strategy, graph: CostedGraph, machine: Machine) -> Outcome:
+    """What a strategy makes of one loop."""
+    bounds = lower_bounds(graph, machine)
+    if strategy == "joint":
+        return Search(graph, machine, bounds, Limits()).run()
+    return Baseline(strategy, graph, machine, bounds, Limits()).run()
 
 
 def document(costed: CostedGraph, machine: Machine, outcome: Outcome) -> Schedule:

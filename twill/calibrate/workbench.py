@@ -15,7 +15,8 @@ from typing import Any
 from twill import exc
 from twill.calibrate.probe import TENSOR_ROW, Probe
 from twill.calibrate.probes import COLUMNS, MMA_PROBES, OTHER_MMA_PROBES
-from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
+from twill.codegen.print.cuda.compiled import ARCHITECTURE
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, Operand
 from twill.runtime.device import Device, device, runs_on
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.launch import LaunchShape, launch
@@ -125,8 +126,8 @@ def opened(arch: str, machine: str, build: Build | None = None, index: int = 0) 
 
 def usable(arch: str, machine: str, index: int = 0) -> Device:
     """The GPU, if it is of `arch` and there are microbenchmarks for that. Errors: DriverMissing, WrongDevice."""
-    if arch != "sm_90a":
-        why = f"there are microbenchmarks for sm_90a alone, and machine {machine} is {arch}"
+    if arch != ARCHITECTURE:
+        why = f"there are microbenchmarks for {ARCHITECTURE} alone, and machine {machine} is {arch}"
         raise exc.WrongDevice(why, "a machine of compute capability 9.0; docs/calibration.md has what others need")
     gpu = device(index)
     if not runs_on(arch, gpu.capability):
@@ -155,14 +156,14 @@ def cubin(name: str, arch: str) -> bytes:
     return compile_cubin(source(name), arch, shapes=shapes() if name == "products.cu" else (), name=name).cubin
 
 
-def shapes() -> Iterator[WgmmaShape]:
+def shapes() -> Iterator[MultiplyShape]:
     """The multiplies of products.cu."""
     for dtype, _ in MMA_PROBES:
         element: Operand = "bf16" if dtype == "bf16" else "e4m3"
         for n in COLUMNS:
-            yield WgmmaShape(element, element, n)
-            yield WgmmaShape(element, element, n, "register")
+            yield MultiplyShape(element, element, n)
+            yield MultiplyShape(element, element, n, "register")
     for dtype, _ in OTHER_MMA_PROBES:
         other: Operand = "f16" if dtype == "f16" else "tf32" if dtype == "tf32" else "e5m2"
         for n in COLUMNS[-2:]:
-            yield WgmmaShape(other, other, n)
+            yield MultiplyShape(other, other, n)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from twill.tile.program import TileProgram
 
 
+SOLVING = ("normalize", "budget", "resource_limit", "seed", "blocks", "ii", "strategy", "solver", "columns")
+"""Arguments that are options of a solve under the same name."""
+
+
 def solve(arguments: Namespace) -> int:
     """The schedule, to every place it was asked for.
 
@@ -159,19 +163,8 @@ def options_of(arguments: Namespace) -> SolveOptions:
     """The solve's options; pins stay text, the solver reads them."""
     from twill.solve.pipeline import SolveOptions
 
-    return SolveOptions(
-        normalize=arguments.normalize,
-        budget=arguments.budget,
-        resource_limit=arguments.resource_limit,
-        seed=arguments.seed,
-        pins=tuple(arguments.pin),
-        blocks=arguments.blocks,
-        ii=arguments.ii,
-        strategy=arguments.strategy,
-        solver=arguments.solver,
-        margin=not arguments.no_margin,
-        columns=arguments.columns,
-    )
+    given = {name: getattr(arguments, name) for name in SOLVING}
+    return SolveOptions(pins=tuple(arguments.pin), margin=not arguments.no_margin, **given)
 
 
 def run(graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:

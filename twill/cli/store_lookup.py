@@ -129,19 +129,7 @@ def request_of(options: SolveOptions) -> SolveRequest:
     """The options as they are sent."""
     from twill.store.api import SolveRequest
 
-    return SolveRequest(
-        normalize=options.normalize,
-        budget=options.budget,
-        resource_limit=options.resource_limit,
-        seed=options.seed,
-        pins=options.pins,
-        blocks=options.blocks,
-        ii=options.ii,
-        strategy=options.strategy,
-        fuse=options.fuse,
-        margin=options.margin,
-        columns=options.columns,
-    )
+    return SolveRequest(**{name: getattr(options, name) for name in SolveRequest.model_fields})
 
 
 class Follower:

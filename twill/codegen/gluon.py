@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twill import exc
-from twill.codegen.compile.gluon.triton import Compiled, compile_kernel, descriptor_type, load, scalar_type
+from twill.codegen.compile.gluon.triton import CompiledModule, compile_kernel, descriptor_type, load, scalar_type
 from twill.codegen.emission import Extracted, OnStep, refuse_foreign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
 from twill.codegen.lower.streams import streams
 from twill.codegen.lowering import with_barriers
 from twill.codegen.passes.pipeline import run_passes
+from twill.codegen.print.gluon.hopper import ARCHITECTURES
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID, sayable
 from twill.codegen.targets.base import target_of
@@ -37,7 +38,6 @@ from twill.schedule.document import Schedule
 SCHEMA = "twill.gluon/1"
 MODULE = "{}_gluon.py"
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
-ARCHITECTURES = {"sm_90a": 90}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class GluonEmission:
     program: WarpProgram
     module: GluonModule
     signature: tuple[tuple[str, str], ...]
-    compiled: Compiled
+    compiled: CompiledModule
 
     @property
     def name(self) -> str:
@@ -94,7 +94,9 @@ def emit_gluon(
     """
     target_of(machine).refuse(kernel.graph)
     if machine.architecture not in ARCHITECTURES:
-        raise exc.NotInGluon(f"no Gluon is printed for {machine.architecture}", hint="a machine of sm_90a")
+        raise exc.NotInGluon(
+            f"no Gluon is printed for {machine.architecture}", hint=f"a machine of {', '.join(ARCHITECTURES)}"
+        )
     schedule = solve(kernel.graph, machine)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
@@ -161,7 +163,7 @@ def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple
 
 def compile_module(
     path: Path, entry: str, signature: Sequence[tuple[str, str]], machine: Machine, kernel: Extracted
-) -> Compiled:
+) -> CompiledModule:
     """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
     multiples = {a.name: a.divisibility for a in kernel.program.arguments if a.divisibility > 1}
     fused = kernel.program.fp_fusion and not kernel.program.strict

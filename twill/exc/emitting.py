@@ -25,9 +25,9 @@ class CandidateRefused(TwillError):
 
 
 class BuildRejected(CandidateRefused):
-    """A build that compiles but would run badly: spills, serialized wgmma, waits put in, ignored setmaxnreg.
+    """A build that compiles but would run badly: spills, serialized MMAs, waits put in, an ignored register budget.
 
-    `cause`: "spill", "serialized", "wait" or "setmaxnreg". `facts`: what ptxas reported of the function.
+    `cause`: "spill", "serialized", "wait" or "budget". `facts`: what ptxas reported of the function.
     """
 
     def __init__(

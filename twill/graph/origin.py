@@ -39,14 +39,6 @@ def fusable_classes(
     return frozenset(c for c in classes.size if judge.may_be_cut(c) and judge.scalars_of(c))
 
 
-def fusing_scalars(
-    program: TileProgram, uniformity: Uniformity, flat: Flat, classes: Classes, wiring: Wiring, wanted: int
-) -> tuple[int, ...]:
-    """The grid indices s along which instances may be fused for a class; () if they may not."""
-    judge = _Judge(program, uniformity, flat, classes, wiring)
-    return judge.scalars_of(wanted) if judge.may_be_cut(wanted) else ()
-
-
 class _Judge:
     def __init__(
         self, program: TileProgram, uniformity: Uniformity, flat: Flat, classes: Classes, wiring: Wiring

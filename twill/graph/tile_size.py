@@ -23,7 +23,7 @@ def tile_registers(tile: Tile, share: int, region: Region, accumulator: Space) -
     """Registers per thread of a 128-thread warp group that one of `share` equal parts takes.
 
     A matrix is spread evenly. A vector follows the rows or the columns of the accumulator
-    fragment: in registers (PTX wgmma fragment) four lanes share a row, and a thread holds a
+    fragment: in registers four lanes share a row, and a thread holds a
     quarter of the columns; in tensor memory's layout one thread owns a row.
     """
     extents = [e for e in tile.shape if e > 1]

@@ -81,7 +81,7 @@ class MmaRate(Document):
 
 
 class MmaInstruction(Document):
-    """The tensor core instruction (wgmma, tcgen05.mma).
+    """The tensor core instruction.
 
     shared_read: the unit that operands in shared memory pass through, in bytes per cycle (None: not described).
     source: of the instruction's form (row block, operand and accumulator placement, issuer).
@@ -191,7 +191,7 @@ class Machine(Document):
     schema_version: Literal["twill.machine/1"] = Field(default="twill.machine/1", alias="schema")
     name: str
     title: str
-    architecture: str  # sm_90a, sm_100a
+    architecture: str  # as the compiler calls it
     sms: Figure
     clock_mhz: Figure
     units: tuple[Unit, ...]

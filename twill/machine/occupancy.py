@@ -12,7 +12,7 @@ def share(machine: Machine, ctas: int) -> int:
 
 
 def register_pool(threads: int, machine: Machine) -> int:
-    """Registers that setmaxnreg can move between the warp groups of a CTA with so many threads: those of its launch, a
+    """Registers that budgets can move between the warp groups of a CTA with so many threads: those of its launch, a
     multiple of the granule, equal in all threads (64,512 of 65,536 for 384 threads)."""
     granule = machine.register_file.granule
     each = machine.register_file.registers.whole // threads // granule * granule

@@ -15,7 +15,7 @@ from typing import Any
 
 from twill.exc import TwillError
 from twill.runtime.driver import on_device
-from twill.runtime.interval import Interval, captures
+from twill.runtime.interval import TimedInterval, captures
 from twill.runtime.plan import LaunchPlan
 from twill.runtime.plans import REFUSED, RefusedLaunch
 from twill.runtime.verdict import Side, SizeClass, Verdict
@@ -27,7 +27,7 @@ TURNS: tuple[Side, ...] = ("emitted", "triton", "triton", "emitted")
 
 
 @dataclass
-class Comparison:
+class TimedComparison:
     """Of one variant in one class of sizes, on GPU `device`. Thread-safe.
 
     where: the GPU and its driver, for the verdict. notify: told when there is a verdict, by whoever found it.
@@ -41,7 +41,7 @@ class Comparison:
     issued: dict[Side, int] = field(default_factory=lambda: {"emitted": 0, "triton": 0})
     times: dict[Side, list[float]] = field(default_factory=lambda: {"emitted": [], "triton": []})
     failures: int = 0
-    pending: list[tuple[Side, Interval]] = field(default_factory=list)
+    pending: list[tuple[Side, TimedInterval]] = field(default_factory=list)
     compared: list[ComparedLaunch] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -91,15 +91,15 @@ class Comparison:
                 self.missed(side)
         return result
 
-    def interval(self, stream: int) -> Interval | None:
+    def interval(self, stream: int) -> TimedInterval | None:
         """One that begins now; None if the driver does not want to."""
         try:
             with on_device(self.device):
-                return Interval(stream)
+                return TimedInterval(stream)
         except TwillError:
             return None
 
-    def add(self, side: Side, interval: Interval) -> bool:
+    def add(self, side: Side, interval: TimedInterval) -> bool:
         """A launch was made; whether its time is going to be known."""
         try:
             with on_device(self.device):
@@ -169,7 +169,7 @@ class Comparison:
 class TritonTurn:
     """The launch is Triton's, and timed."""
 
-    def __init__(self, comparison: Comparison, stream: int) -> None:
+    def __init__(self, comparison: TimedComparison, stream: int) -> None:
         self.comparison = comparison
         self.stream = stream
 
@@ -185,7 +185,7 @@ class ComparedLaunch:
     afterwards.
     """
 
-    def __init__(self, comparison: Comparison, plan: LaunchPlan) -> None:
+    def __init__(self, comparison: TimedComparison, plan: LaunchPlan) -> None:
         self.comparison = comparison
         self.plan = plan
         self.start: Callable[[Sequence[Any], int], Any] = self.take_turns

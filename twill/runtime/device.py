@@ -59,7 +59,7 @@ def driver_version() -> str:
 
 @cache
 def runs_on(arch: str, capability: tuple[int, int]) -> bool:
-    """Whether a cubin for `arch` runs on a device: sm_90a on 9.0 alone, sm_90 also on later 9.x, sm_100f on all 10.x.
+    """Whether a cubin for `arch` runs on a device: sm_100a on 10.0 alone, sm_100 on later 10.x, too.
 
     (CUDA C++ Programming Guide, "Compute Capabilities": binary compatibility.)
     """

@@ -21,7 +21,7 @@ from triton import knobs
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
-from twill.runtime.comparison import Comparison, TritonTurn
+from twill.runtime.comparison import TimedComparison, TritonTurn
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.kernel import EmittedKernel
@@ -40,7 +40,7 @@ SETTLED = KnownVariant(0, reason="Triton's")  # stands for all of which nothing 
 
 
 @dataclass(frozen=True)
-class Asked:
+class BoundCall:
     """A call as Triton's binder sees it. name: of its variant. index: the GPU. bound: its arguments by name. options:
     Triton's own, as the call gives them."""
 
@@ -148,7 +148,7 @@ class Dispatch:
             self.reasons.report(known.reason, known.text())
         self.after_triton(known, compiled)
 
-    def ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Asked | None:
+    def ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundCall | None:
         """What Triton's binder says of a call; None if it refuses it."""
         try:
             index = driver.active.get_current_device()
@@ -158,7 +158,7 @@ class Dispatch:
             hash(name)
         except Exception:
             return None
-        return Asked(name, index, bound, specialization, options)
+        return BoundCall(name, index, bound, specialization, options)
 
     def after_triton(self, known: KnownVariant, compiled: Any) -> None:
         """A variant without an emitted kernel was launched: have it prepared, and let the next launch pass."""
@@ -272,7 +272,7 @@ class Dispatch:
         self.hot = Hot(match, plans) if kernels else None
         self.used = kernels
 
-    def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> Comparison | None:
+    def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> TimedComparison | None:
         """Of the variant's emitted kernel with Triton's, for launches of this size; None if it runs in any case."""
         if self.variants is None or not self.chosen.compares:
             return None

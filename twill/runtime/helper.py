@@ -31,7 +31,7 @@ Notify = Callable[[Prepared], None]
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingRequest:
     """A request, who wants its answer, and how often its variant was launched until now."""
 
     request: PrepareRequest
@@ -48,7 +48,7 @@ class Helper:
     def __init__(self, command: tuple[str, ...] = (), count: int | None = None) -> None:
         self.command = command or (sys.executable, "-P", "-m", MODULE)
         self.count = count
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingRequest] = []
         self.changed = threading.Condition()
         self.workers: list[Worker] = []
         renew_after_fork(self)
@@ -63,7 +63,7 @@ class Helper:
     def ask(self, request: PrepareRequest, notify: Notify, launches: Callable[[], int] = lambda: 0) -> None:
         """Returns at once."""
         with self.changed:
-            self.waiting.append(Waiting(request, notify, launches))
+            self.waiting.append(WaitingRequest(request, notify, launches))
             count = self.count if self.count is not None else workers()
             if len(self.workers) < min(count, len(self.waiting) + sum(worker.busy for worker in self.workers)):
                 worker = Worker(self.command)

@@ -9,7 +9,7 @@ from typing import Any
 from twill.runtime.driver import bindings, call
 
 
-class Interval:
+class TimedInterval:
     """From where it is made to `close`, in one stream. Errors of both: DriverFailed."""
 
     def __init__(self, stream: int) -> None:

@@ -17,7 +17,7 @@ import triton
 
 from twill.exc import TwillError
 from twill.machine.names import list_machines
-from twill.runtime.comparison import Comparison
+from twill.runtime.comparison import TimedComparison
 from twill.runtime.device import device as gpu
 from twill.runtime.device import driver_version
 from twill.runtime.forks import renew_after_fork
@@ -46,7 +46,7 @@ class KnownVariant:
     reason: str = ""
     reported: bool = False
     launches: int = 0
-    comparisons: dict[tuple[int, ...], Comparison] = field(default_factory=dict)
+    comparisons: dict[tuple[int, ...], TimedComparison] = field(default_factory=dict)
 
     @property
     def shelf(self) -> Shelf | None:
@@ -134,7 +134,7 @@ class Variants:
         elif shelf.kernel is not None:
             known.reason = "the stored kernel is of another variant"
 
-    def compare(self, known: KnownVariant, sizes: SizeClass, notify: Callable[[Verdict], None]) -> Comparison:
+    def compare(self, known: KnownVariant, sizes: SizeClass, notify: Callable[[Verdict], None]) -> TimedComparison:
         """Of a variant that has an emitted kernel, in a class of sizes. A stored verdict is waited for within the
         budget; one that is found is stored; either is told."""
         there = known.comparisons.get(sizes.bits)
@@ -151,7 +151,7 @@ class Variants:
             comparison.settle(verdict, tell=False)
             notify(verdict)
 
-        comparison = known.comparisons.setdefault(sizes.bits, Comparison(sizes, known.index, where, found))
+        comparison = known.comparisons.setdefault(sizes.bits, TimedComparison(sizes, known.index, where, found))
         self.library.verdict(key, sizes, where, stored).wait(self.chosen.budget)
         return comparison
 

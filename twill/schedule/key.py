@@ -6,6 +6,7 @@ Budgets are not part of it: an answer that a budget could have changed is not st
 from __future__ import annotations
 
 import hashlib
+from typing import Self
 
 from twill.document import Document
 from twill.graph.canonical import canonical_shape
@@ -28,6 +29,11 @@ class KeyOptions(Document):
     fuse: bool = True
     margin: bool = True
     columns: bool = False
+
+    @classmethod
+    def of(cls, options: object, units: int | None) -> Self:
+        """Of the options of a solve, which have these fields under the same names, but for the units."""
+        return cls(units=units, **{name: getattr(options, name) for name in cls.model_fields if name != "units"})
 
 
 def units_of(strategy: Strategy, normalize: int | None) -> int | None:

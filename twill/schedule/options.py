@@ -43,14 +43,4 @@ class SolveOptions:
     @property
     def asked(self) -> KeyOptions:
         """The options that can change the result, which the key hashes."""
-        return KeyOptions(
-            strategy=self.strategy,
-            units=self.units,
-            seed=self.seed,
-            pins=self.pins,
-            blocks=self.blocks,
-            ii=self.ii,
-            fuse=self.fuse,
-            margin=self.margin,
-            columns=self.columns,
-        )
+        return KeyOptions.of(self, self.units)

@@ -394,8 +394,6 @@ class Search:
                 return answer
         return q.probe("feasible", 0, e.anchored(), effort)
 
-    # -- bookkeeping ----------------------------------------------------------------------------
-
     def _tell(self, phase: str, lower: int, upper: int | None) -> None:
         if self.progress is not None:
             self.progress(Progress(phase, lower, upper, time.perf_counter() - self._begun))

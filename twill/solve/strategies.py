@@ -22,9 +22,7 @@ from twill.smt.assignment import Assignment
 from twill.smt.limits import Limits
 from twill.smt.outcome import Outcome, Progress
 from twill.smt.paper import paper_search
-from twill.smt.search import Search
 from twill.zlp import grouping
-from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
@@ -33,23 +31,6 @@ from twill.zlp.ties import renamed, tied
 SOLVERS = {"heuristic": "iterative modulo scheduling", "none": "program order"}
 
 Notify = Callable[[Progress], None]
-
-
-def schedule_loop(
-    strategy: Strategy,
-    graph: CostedGraph,
-    machine: Machine,
-    limits: Limits | None = None,
-    progress: Notify | None = None,
-) -> Outcome:
-    """What `strategy` makes of one loop. A baseline that finds no schedule has proven nothing by that.
-
-    Raises ImpossibleCycle (twill.exc).
-    """
-    bounds = lower_bounds(graph, machine)
-    if strategy == "joint":
-        return Search(graph, machine, bounds, limits or Limits(), progress=progress).run()
-    return Baseline(strategy, graph, machine, bounds, limits or Limits(), progress=progress).run()
 
 
 @dataclass

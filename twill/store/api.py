@@ -56,17 +56,7 @@ class SolveRequest(Document):
 
     def asked(self) -> KeyOptions:
         """The part that the key depends on."""
-        return KeyOptions(
-            strategy=self.strategy,
-            units=units_of(self.strategy, self.normalize),
-            seed=self.seed,
-            pins=self.pins,
-            blocks=self.blocks,
-            ii=self.ii,
-            fuse=self.fuse,
-            margin=self.margin,
-            columns=self.columns,
-        )
+        return KeyOptions.of(self, units_of(self.strategy, self.normalize))
 
 
 class Submission(Document):

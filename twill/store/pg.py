@@ -26,11 +26,6 @@ NOTICED = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5
 EDITIONS = "CREATE TABLE IF NOT EXISTS twill_editions (part TEXT PRIMARY KEY, edition INTEGER NOT NULL)"
 
 
-def is_postgres(place: str) -> bool:
-    """Whether a place is the URL of a PostgreSQL database."""
-    return place.startswith(SCHEMES)
-
-
 class PgSession:
     """A connection that takes statements in the form of SQLite's."""
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from twill import exc
-from twill.codegen.compile.gluon.triton import Compiled, load
+from twill.codegen.compile.gluon.triton import CompiledModule, load
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract_machine import reference
@@ -92,12 +92,12 @@ def recorded(
         else:
             given.append(launch.scalars[name])
     kernel, named = _Recorder(), vars(module)
-    kept = {name: named.get(name) for name in (entry, "TensorDescriptor", "multiprocessors")}
+    saved = {name: named.get(name) for name in (entry, "TensorDescriptor", "multiprocessors")}
     named.update({entry: kernel, "TensorDescriptor": _Made, "multiprocessors": lambda: ctas})
     try:
         module.launch(launch.grid, *given)
     finally:
-        named.update(kept)
+        named.update(saved)
     return kernel.grid, kernel.arguments
 
 
@@ -124,7 +124,7 @@ def _passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
 
 
 def execute(
-    compiled: Compiled,
+    compiled: CompiledModule,
     path: Path,
     entry: str,
     specialization: Specialization,
@@ -151,7 +151,7 @@ def execute(
         ),
     )
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
-    found = Execution(launch, arrays, result.findings, (), result.executed)
+    found = Execution(launch, arrays, result.findings, (), result.unreached)
     against = reference(program, launch)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     return replace(found, differences=tuple(violation.describe() for violation in wrong))

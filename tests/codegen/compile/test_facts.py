@@ -58,7 +58,7 @@ def test_the_nearest_line_above_says_the_kernel_line() -> None:
 
 def test_without_a_line_of_the_remark_the_first_multiply_is_named() -> None:
     remark = Remark("C7512", "wgmma.mma_async instructions are serialized due to ...")
-    slow = facts(remarks=(remark,), first_wgmma=SourceLine("/twill/kernel.cu", 4))
+    slow = facts(remarks=(remark,), first_mma=SourceLine("/twill/kernel.cu", 4))
     with pytest.raises(exc.BuildRejected, match=r"^kernel.py:30: .*\(C7512\)"):
         refuse((slow,), KernelLines("kernel.py", {3: 30}))
 

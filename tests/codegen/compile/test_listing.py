@@ -69,12 +69,12 @@ $L__BB0_2:
 def test_multiplies_of_sass_are_counted_by_shape() -> None:
     (listing,) = read_sass(SASS)
     assert listing.function == "gemm"
-    assert listing.wgmma() == {"m64n128k16": 1, "m64n64k32": 1, "m64n8k16": 1}
+    assert listing.mmas() == {"m64n128k16": 1, "m64n64k32": 1, "m64n8k16": 1}
 
 
 def test_a_loop_holds_its_out_of_line_wait_and_not_what_follows_it() -> None:
     (listing,) = read_sass(SASS)
-    counts = [dict(listing.wgmma(loop)) for loop in listing.loops()]
+    counts = [dict(listing.mmas(loop)) for loop in listing.loops()]
     assert counts == [{"m64n128k16": 1, "m64n64k32": 1}, {}]  # the main loop; the wait itself
 
 
@@ -93,12 +93,12 @@ def test_only_a_branch_jumps() -> None:
 def test_ptx_gives_the_same_kind_of_listing() -> None:
     (listing,) = read_ptx(PTX)
     assert listing.function == "gemm"
-    assert listing.wgmma() == {"m64n8k16": 1}
+    assert listing.mmas() == {"m64n8k16": 1}
     assert [e.place for e in listing.entries if e.opcode.startswith("wgmma")] == [SourceLine("/twill/kernel.cu", 11)]
 
 
 def test_equal_labels_of_inline_ptx_are_different_loops() -> None:
     (listing,) = read_ptx(PTX)
     loops = listing.loops()
-    assert [dict(listing.wgmma(loop)) for loop in loops] == [{"m64n8k16": 1}, {}, {}]
+    assert [dict(listing.mmas(loop)) for loop in loops] == [{"m64n8k16": 1}, {}, {}]
     assert [len(loop.entries) for loop in loops[1:]] == [2, 2]

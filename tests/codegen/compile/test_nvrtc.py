@@ -12,7 +12,7 @@ from twill import exc
 from twill.codegen.compile import nvrtc as building
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.compile.nvrtc import compile_cubin
-from twill.codegen.print.cuda.wgmma import WgmmaShape
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.kernel_lines import KernelLines
 
 TINY = 'extern "C" __global__ void tiny(float* p) { p[threadIdx.x] = ex2(p[threadIdx.x]); }\n'
@@ -53,7 +53,7 @@ UNBOUNDED = """extern "C" __global__ void unbounded(float* p) {
 """
 BOUNDED = UNBOUNDED.replace("void unbounded", "void __launch_bounds__(256, 1) bounded")
 
-SHAPES = [WgmmaShape("bf16", "bf16", 64)]
+SHAPES = [MultiplyShape("bf16", "bf16", 64)]
 
 
 def rejection(source: str, lines: KernelLines | None = None) -> exc.BuildRejected:
@@ -64,16 +64,16 @@ def rejection(source: str, lines: KernelLines | None = None) -> exc.BuildRejecte
 
 def test_all_wrappers_assemble_without_a_remark() -> None:
     shapes = [
-        *(WgmmaShape("bf16", "bf16", 64, a_in) for a_in in ("shared", "register")),
-        *(WgmmaShape(x, x, 64) for x in ("f16", "tf32", "e4m3")),
-        WgmmaShape("e4m3", "e5m2", 64, "register"),
+        *(MultiplyShape("bf16", "bf16", 64, a_in) for a_in in ("shared", "register")),
+        *(MultiplyShape(x, x, 64) for x in ("f16", "tf32", "e4m3")),
+        MultiplyShape("e4m3", "e5m2", 64, "register"),
     ]
     build = compile_cubin((ROOT / "tests" / "cuda" / "every_wrapper.cu").read_text(encoding="utf-8"), shapes=shapes)
     kernels = {"threads_and_barriers", "copies", "fragments", "multiplies", "tiles"}
     assert {fact.function for fact in build.facts} == kernels
     assert [remark for fact in build.facts for remark in fact.remarks] == []
     assert build.cubin.startswith(b"\x7fELF")
-    assert build.function("multiplies").wgmma == {"m64n64k16": 5, "m64n64k8": 1, "m64n64k32": 2}
+    assert build.function("multiplies").mmas == {"m64n64k16": 5, "m64n64k8": 1, "m64n64k32": 2}
 
 
 def test_equal_sources_give_equal_bytes_wherever_they_are_built(
@@ -121,13 +121,13 @@ def test_a_wait_that_the_compiler_puts_in_is_refused_near_the_use() -> None:
 
 def test_ignored_setmaxnreg_is_refused_where_it_stands() -> None:
     error = rejection(UNBOUNDED)
-    assert error.cause == "setmaxnreg"
+    assert error.cause == "budget"
     assert (error.file, error.line) == ("kernel.cu", 2)
 
 
 def test_the_clean_twins_are_accepted() -> None:
     facts = compile_cubin(CLEAN, shapes=SHAPES, count_in_sass=True).function("multiplies")
-    assert [loop.counts for loop in facts.wgmma_loops] == [{"m64n64k16": 2}]
+    assert [loop.counts for loop in facts.mma_loops] == [{"m64n64k16": 2}]
     assert compile_cubin(BOUNDED).function("bounded").remarks == ()
 
 

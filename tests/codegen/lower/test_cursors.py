@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.streams import event, executed, iteration, pipeline
-from twill.codegen.lower.cursors import Cursors, CursorUse, EventKey
+from twill.codegen.lower.cursors import Cursors, CursorUse
+from twill.codegen.lower.ring_uses import RingReads, most_positions, ring_uses
 from twill.codegen.lower.scalars import Iteration
-from twill.codegen.lower.stream import Stream, StreamEvent, arrange
+from twill.codegen.lower.stream import EventKey, Stream, StreamEvent, arrange
 from twill.codegen.warp.program import Advance, Aref, Consumed, Get, Let, Stmt
 
 RING = Aref(0, "k", (0,), 3, 1, (0,), "tma", 64, 1, 4)
@@ -31,26 +31,30 @@ def last_of(stream: Stream) -> EventKey:
     return max(stream.events, key=lambda e: e.time).key
 
 
-def with_uses(stream: Stream, uses: dict[EventKey, CursorUse]) -> Stream:
+def with_uses(stream: Stream, uses: dict[EventKey, CursorUse]) -> list[Stmt]:
     """The loop with what its events do to the ring around their reads, which say the cursor that they read by."""
 
-    def using(e: StreamEvent) -> StreamEvent:
+    def emit(e: StreamEvent, at: Iteration) -> list[Stmt]:
         use = uses[e.key]
+        return [*use.before(), Let(f"{use.cursor}", at.number), *use.after()]
 
-        def emit(at: Iteration) -> list[Stmt]:
-            return [*use.before(), Let(f"{use.cursor}", at.number), *use.after()]
-
-        return replace(e, emit=emit)
-
-    return replace(stream, events=tuple(using(e) for e in stream.events))
+    return pipeline(stream, emit)
 
 
-def loops(cursors: Cursors, times: Sequence[Sequence[int]]) -> list[Stream]:
-    """Loops of one warp group that read one ring, one after the other: planned as the emitter plans them."""
+def reads_of(stream: Stream) -> RingReads:
+    """All events of a loop read the ring."""
+    return RingReads(RING.id, tuple(e.key for e in stream.events), last_of(stream))
+
+
+def loops(cursors: Cursors, times: Sequence[Sequence[int]]) -> list[list[Stmt]]:
+    """Loops of one warp group that read one ring, one after the other."""
     streams = [reading(each) for each in times]
-    for _ in range(2):
-        uses = [cursors.uses(RING, [e.key for e in s.events], last_of(s), s) for s in streams]
-    return [with_uses(stream, use) for stream, use in zip(streams, uses, strict=True)]
+    most = most_positions([(s, [reads_of(s)]) for s in streams])[RING.id, "get"]
+    made = []
+    for s in streams:
+        uses = {key: cursors.use(use, (RING,), None) for key, use in ring_uses(s, reads_of(s), most).items()}
+        made.append(with_uses(s, uses))
+    return made
 
 
 @settings(max_examples=40, deadline=None)
@@ -68,7 +72,7 @@ def test_every_read_is_of_its_own_slot(made: list[tuple[list[int], int]]) -> Non
     passed = given_back = waited = 0
     for stream, (times, trip) in zip(streams, made, strict=True):
         reads: Counter[int] = Counter()
-        for stmt in executed(pipeline(stream), trip):
+        for stmt in executed(stream, trip):
             if isinstance(stmt, Get):
                 assert places[stmt.cursor] == waited
                 waited += 1
@@ -104,7 +108,7 @@ def test_a_loop_moves_on_the_cursors_that_only_another_loop_needs() -> None:
     cursors = Cursors(count())
     one, two = loops(cursors, [[0], [0, 13]])
     for stream in (one, two):
-        moved = Counter(stmt.cursor for stmt in executed(pipeline(stream), 4) if isinstance(stmt, Advance))
+        moved = Counter(stmt.cursor for stmt in executed(stream, 4) if isinstance(stmt, Advance))
         assert moved == {0: 4, 1: 4}
 
 
@@ -115,9 +119,8 @@ def test_the_producer_has_its_own_position() -> None:
 
 
 def test_only_the_first_read_waits_and_only_the_last_gives_back() -> None:
-    cursors = Cursors(count())
-    stream = reading([0, 3, 6])
-    uses = cursors.uses(RING, [("issue", 0), ("issue", 1), ("issue", 2)], ("issue", 2), stream)
+    cursors, stream = Cursors(count()), reading([0, 3, 6])
+    uses = {key: cursors.use(use, (RING,), None) for key, use in ring_uses(stream, reads_of(stream), 1).items()}
     assert [(uses["issue", n].get, uses["issue", n].consumed) for n in range(3)] == [
         (True, False), (False, False), (False, True),
     ]  # fmt: skip

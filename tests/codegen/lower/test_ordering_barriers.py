@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -48,26 +47,26 @@ def body(
     return made
 
 
-def stream_of(group: int, mmas: Sequence[Task], given: Sequence[OrderingBarrier], interval: int) -> Stream:
-    barriers = {turn: number for number, turn in enumerate(given)}
-    events = [
-        StreamEvent(("issue", t.place[1]), t.start, partial(body, t, given, barriers))
-        for t in mmas
-        if t.groups == (group,)
-    ]
-    return arrange(events, interval)
+def stream_of(group: int, mmas: Sequence[Task], interval: int) -> Stream:
+    return arrange([StreamEvent(("issue", t.place[1]), t.start) for t in mmas if t.groups == (group,)], interval)
 
 
 def statements(
     group: int, mmas: Sequence[Task], given: Sequence[OrderingBarrier], interval: int, trips: Sequence[int]
 ) -> Iterator[tuple[int, Stmt]]:
     """(instance, statement) of a persistent warp group that runs its loop once for each of `trips`."""
-    stream = stream_of(group, mmas, given, interval)
+    stream = stream_of(group, mmas, interval)
+    barriers = {turn: number for number, turn in enumerate(given)}
+    tasks = {("issue", t.place[1]): t for t in mmas if t.groups == (group,)}
+
+    def emit(event: StreamEvent, at: Iteration) -> list[Stmt]:
+        return body(tasks[event.key], given, barriers, at)
+
     for number, turn in enumerate(given):
         if turn.of.group == group:
             yield from ((0, stmt) for stmt in begin(turn, number))
     for instance, trip in enumerate(trips):
-        yield from ((instance, stmt) for stmt in executed(pipeline(stream), trip))
+        yield from ((instance, stmt) for stmt in executed(pipeline(stream, emit), trip))
     for number, turn in enumerate(given):
         if turn.to.group == group:
             yield from ((len(trips), stmt) for stmt in end(turn, number))

@@ -115,7 +115,7 @@ def test_a_release_in_front_of_the_load_is_found() -> None:
     assert verify(replace(program, groups=groups), enough=1)
 
 
-@pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "setmaxnreg"])
+@pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "budget"])
 def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.MonkeyPatch, cause: str) -> None:
     built: list[WarpProgram] = []
 

@@ -10,9 +10,10 @@ from tests.lowered import planned, registers_of, scheduled
 from tests.streams import event
 from tests.tile_programs import Programs, attention, gemm
 from twill.codegen.lower.plan import LoweringPlan
-from twill.codegen.lower.registers import Made, Overwritten, Reading, Registers, versions
-from twill.codegen.lower.stream import Stream, arrange
+from twill.codegen.lower.registers import Registers
+from twill.codegen.lower.stream import Made, Stream, arrange
 from twill.codegen.lower.task import Source
+from twill.codegen.lower.values import Overwritten, Reading, Values, ages
 from twill.codegen.lowering import lower
 from twill.codegen.warp.layout import Accumulator, Uniform
 from twill.codegen.warp.program import Copy
@@ -55,8 +56,8 @@ def test_names_are_told_apart() -> None:
 def test_united_values_are_one_variable() -> None:
     made, acc = registers()
     other = (step(plan(), "c"), -1)
-    made.unite(other, acc)
-    made.unite(acc, other)
+    made.values.unite(other, acc)
+    made.values.unite(acc, other)
     assert made.of(other) == made.of(acc)
 
 
@@ -66,7 +67,6 @@ def test_a_product_stays_in_its_accumulator() -> None:
     plan = rings.plan
     task = next(t for t in plan.tasks.values() if t.node.kind == "mma" and t.node.name == "acc" and t.block == 0)
     made = registers_of(plan, task.groups[0])
-    made.accumulate_in_place(plan.of_group(task.groups[0], task.region))
     scaled = plan.source(plan.flat.steps[task.steps[-1]].operands[2], task.block)
     assert scaled is not None and scaled.step != task.steps[-1]
     assert made.of((task.steps[-1], task.block)) == made.of((scaled.step, scaled.block))
@@ -84,7 +84,6 @@ def test_an_addend_that_others_read_is_not_overwritten() -> None:
     plan = planned(p.done()).plan
     task = next(t for t in plan.tasks.values() if t.node.name == "second")
     made = registers_of(plan, task.groups[0])
-    made.accumulate_in_place(plan.of_group(task.groups[0], task.region))
     assert made.of((step(plan, "second"), -1)) != made.of((step(plan, "twice"), -1))
 
 
@@ -96,9 +95,9 @@ def found(stream: Stream, distance: int = 0) -> tuple[Registers, int, int]:
     made, acc = registers()
     variable = made.of(acc)
     reading = Reading(READ, Source(acc[0], acc[1], distance, -1))
-    by = versions(stream, made, [reading], {variable: [DEFINE]}, {acc: DEFINE})
+    by = ages(stream, made.values, [reading], {acc: [DEFINE]}, {acc: DEFINE})
     assert not isinstance(by, Overwritten)
-    return made, variable, by[READ, acc, distance]
+    return made, variable, made.version(variable, by[READ, acc, distance])
 
 
 def test_a_reader_before_the_next_definition_finds_the_variable_itself() -> None:
@@ -120,18 +119,17 @@ def test_the_value_of_an_earlier_iteration_is_older() -> None:
 
 
 def test_a_value_from_before_the_loop_has_no_versions() -> None:
-    made, acc = registers()
+    acc = (step(plan(), "acc"), -1)
     reading = Reading(READ, Source(acc[0], acc[1], 0, -1))
     stream = arrange([event("issue", 1, 5)], 10)
-    assert versions(stream, made, [reading], {}, {}) == {(READ, acc, 0): made.of(acc)}
+    assert ages(stream, Values(plan()), [reading], {}, {}) == {(READ, acc, 0): 0}
 
 
 def test_a_reader_of_what_was_overwritten_in_place_is_named() -> None:
     stream = arrange([event("issue", 0, 0), event("issue", 2, 3), event("issue", 1, 6)], 10)
-    made, acc = registers()
-    keys = {made.of(acc): [DEFINE, OTHER]}
+    acc = (step(plan(), "acc"), -1)
     reading = Reading(READ, Source(acc[0], acc[1], 0, -1))
-    assert versions(stream, made, [reading], keys, {acc: DEFINE}) == Overwritten(acc)
+    assert ages(stream, Values(plan()), [reading], {acc: [DEFINE, OTHER]}, {acc: DEFINE}) == Overwritten(acc)
 
 
 def test_what_threads_make_of_a_sum_of_mmas_for_the_next_one_is_in_its_place() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.streams import event, executed, iteration, pipeline
-from twill.codegen.lower.stream import Stream, StreamEvent, arrange, cost_of_cut, cut_at
+from twill.codegen.lower.stream import Occurrence, Stream, StreamEvent, arrange, cost_of_cut, cut_at, pipeline_blocks
 from twill.codegen.warp.program import Commit, Copy, Let, Pipeline, Stmt, WaitGroups, walk
 
 TRIPS = (-1, 0, 1, 2, 3, 6)
@@ -25,7 +25,7 @@ def product(number: int, time: int, until: int, matters: bool = True) -> list[St
     issue = replace(event("issue", number, time), multiplies=True)
     return [
         issue,
-        replace(event("retire", number, until), retires=issue.key, ready=(number, SHARED), matters=matters),
+        replace(event("retire", number, until), retires=issue.key, ready=((number, -1), (SHARED, -1)), matters=matters),
     ]
 
 
@@ -289,14 +289,51 @@ def test_readers_find_older_versions(interval: int, start: int, later: int, carr
     stream = arrange([define, read, event("work", 0, other)], interval)
     ago = stream.executions(define.key, read.key, define.key, int(carried))
     retained: list[Stmt] = [Copy(version - 1, version) for version in range(ago, 0, -1)]
-    defining = replace(stream.event(define.key), keep=lambda: retained, carried=carried)
+    defining = replace(stream.event(define.key), carried=carried)
     stream = replace(stream, events=tuple(defining if e.key == define.key else e for e in stream.events))
     for trip in TRIPS:
         versions: dict[int, int | None] = {0: -1}  # what is carried into the loop
-        for stmt in run(stream, trip):
+        made = pipeline(stream, keep=lambda e: retained if e.key == define.key else [])
+        for stmt in executed(made, trip):
             if isinstance(stmt, Copy):
                 versions[stmt.result] = versions.get(stmt.source)
             if isinstance(stmt, Let) and stmt.name == "define 0":
                 versions[0] = iteration(stmt)
             if isinstance(stmt, Let) and stmt.name == "read 0":
                 assert versions[ago] == iteration(stmt) - int(carried)
+
+
+# -- what is where ------------------------------------------------------------------------------
+
+
+def shown_block(block: tuple[Occurrence, ...]) -> str:
+    """Events of a block: "a" happens, "(a)" while an iteration is left, "<a" once it has begun, "." leaves an empty
+    group or nothing; "'" behind one in front of which older versions are kept."""
+    words = []
+    for one in block:
+        name = "." if one.empty else one.event.key[0]
+        name = f"({name})" if one.left else name
+        words.append(("<" if one.begun else "") + name + ("'" if one.keeps else ""))
+    return " ".join(words)
+
+
+def test_blocks_say_what_is_in_prologue_steady_state_and_epilogue() -> None:
+    stream = arrange([event("a", 0, 0), event("b", 0, 13), event("c", 0, 26)], 10)
+    blocks = pipeline_blocks(stream)
+    assert [shown_block(block) for block in blocks.prologue] == ["a . .", "(a)' b ."]
+    assert shown_block(blocks.steady) == "a' b' c'"
+    assert [shown_block(block) for block in blocks.epilogue] == [".' (b)' (c)'", ".' .' (c)'"]
+    assert blocks.behind == ()
+
+
+def test_what_lags_behind_the_last_issue_waits_for_its_first_iteration_and_ends_behind_the_loop() -> None:
+    issue, retire = product(0, 0, 9, matters=False)
+    blocks = pipeline_blocks(Stream((issue, replace(retire, stage=1)), 0, 10))
+    assert shown_block(blocks.steady) == "issue' <retire'"
+    assert [one.event.key for one in blocks.behind] == [("retire", 0)]
+
+
+def test_a_wait_leaves_in_flight_what_was_issued_since() -> None:
+    stream = arrange([*product(0, 0, 5), *product(1, 3, 9)], 10)
+    assert stream.pending(stream.event(("retire", 0))) == (1, ((0, -1),))
+    assert stream.pending(stream.event(("retire", 1))) == (0, ((1, -1), (SHARED, -1)))

@@ -13,7 +13,7 @@ from tests.tile_programs import Programs
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.tiles import TileLayouts
-from twill.codegen.lower.transfers import Part, Span, Transfers, largest_part
+from twill.codegen.lower.transfers import BoxPart, Part, Transfers, largest_part
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
@@ -240,7 +240,7 @@ def test_a_bounded_axis_of_one_element_stays() -> None:
 
 def test_some_rows_of_an_access() -> None:
     transfers, part = made((128, 64))
-    some = transfers.window_of(part.access, [Span(32, 16), Span(0, 64)], OUTSIDE)
+    some = transfers.window_of(part.access, [BoxPart(32, 16), BoxPart(0, 64)], OUTSIDE)
     whole = addresses(transfers, transfers.window(part, OUTSIDE))
     np.testing.assert_array_equal(addresses(transfers, some), whole[32:48])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twill.codegen.warp import program as aref
 from twill.codegen.warp import text as warp_text
-from twill.codegen.warp.expression import Apply, Cta, Element, Local, Number, NumPrograms, ProgramId, Symbol, less
+from twill.codegen.warp.expression import Apply, CtaNumber, Element, Local, Number, NumPrograms, ProgramId, Symbol, less
 from twill.codegen.warp.layout import Accumulator, Along, Uniform
 from twill.tile.program import Argument, TileProgram, TileType
 
@@ -17,7 +17,7 @@ WINDOW = aref.Window("out", "f32", (aref.WindowAxis(64, Number(1), ROW, None, N)
 PLACE = Local("place", "u32")
 REST = Apply("rem", (PLACE, NumPrograms(0, "u32")), "u32", UNSIGNED)
 BELOW = Apply("compare", (PLACE, Local("instances", "u32")), "i1", (("predicate", "lt"), *UNSIGNED))
-CHOICE = Apply("select", (BELOW, Apply("min", (PLACE, Cta("ctas")), "u32", UNSIGNED), Cta("rank")), "u32")
+CHOICE = Apply("select", (BELOW, Apply("min", (PLACE, CtaNumber("ctas")), "u32", UNSIGNED), CtaNumber("rank")), "u32")
 
 SETUP: tuple[aref.Stmt, ...] = (
     aref.Define(("instances",), (NumPrograms(0, "u32"),)),
@@ -26,7 +26,7 @@ SETUP: tuple[aref.Stmt, ...] = (
 ONCE: tuple[aref.Stmt, ...] = (
     aref.Define(("size",), (Apply("cast", (N,), "u32"),)),
     aref.Evenly("together", Local("instances", "u32"), Number(33, "u32")),
-    aref.Keep((Local("together", "u32"), Cta("cta"), Number(0, "u32"), Number(1, "u32"))),
+    aref.Keep((Local("together", "u32"), CtaNumber("cta"), Number(0, "u32"), Number(1, "u32"))),
 )
 
 EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
@@ -96,7 +96,7 @@ PROGRAM = aref.WarpProgram(
             cursors=(aref.Cursor(10, "x_read", 0),),
             body=EVERY_STATEMENT,
             finish=(aref.BulkWait(0, read=False),),
-            loop=aref.InstanceLoop(Cta("cta"), Local("instances", "u32"), Cta("ctas")),
+            loop=aref.InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas")),
         ),
     ),
     shared=16416,

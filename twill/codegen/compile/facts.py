@@ -1,8 +1,8 @@
 """What ptxas reports of each function of a build, and which builds are refused for it.
 
 ptxas compiles with success what runs many times slower than the source says: it spills registers, waits after every
-wgmma, drops setmaxnreg. It says so in its log, sometimes with a line of the PTX; line information leads from there to
-the emitted text and from that to the kernel's own line.
+MMA, drops register budgets. It says so in its log, sometimes with a line of the PTX; line information leads from there
+to the emitted text and from that to the kernel's own line.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal
 
 from twill import exc
 from twill.codegen.compile.listing import Listing
+from twill.codegen.print.cuda import compiled
 from twill.codegen.print.kernel_lines import KernelLines, SourceLine
 
 
@@ -27,22 +28,22 @@ class Remark:
 
     @property
     def serialized(self) -> bool:
-        """The compiler waits after each wgmma (C7510 to C7516, C7518, C7519)."""
-        return "wgmma.mma_async instructions are serialized" in self.text
+        """The compiler waits after each MMA."""
+        return compiled.SERIALIZED in self.text
 
     @property
     def injected_wait(self) -> bool:
-        """The compiler waits for a wgmma where the text does not, since its registers are used there (C7517)."""
-        return "wgmma.wait_group is injected" in self.text
+        """The compiler waits for an MMA where the text does not, since its registers are used there."""
+        return compiled.INJECTED_WAIT in self.text
 
     @property
-    def ignored_setmaxnreg(self) -> bool:
-        """The register budgets of the warp groups were dropped (C7508 and relatives)."""
-        return "'setmaxnreg' ignored" in self.text
+    def ignored_budget(self) -> bool:
+        """The register budgets of the warp groups were dropped."""
+        return compiled.IGNORED_BUDGET in self.text
 
 
 @dataclass(frozen=True)
-class WgmmaLoop:
+class MmaLoop:
     """A loop of the compiled code that multiplies. counts: multiplies per shape in one pass, inner loops included."""
 
     place: SourceLine | None
@@ -53,7 +54,7 @@ class WgmmaLoop:
 class KernelFacts:
     """One function of a build. Registers are per thread; the rest are bytes per thread or (shared) per CTA.
 
-    registers: what ptxas reports, for setmaxnreg kernels the count at entry. wgmma: multiplies per shape in the
+    registers: what ptxas reports, of kernels with budgets the count at entry. mmas: multiplies per shape in the
     whole function. read_from: which listing they were counted in. most_spills: the line with the most spilling
     instructions, known only from SASS.
     """
@@ -66,12 +67,12 @@ class KernelFacts:
     static_shared: int
     barriers: int
     remarks: tuple[Remark, ...] = ()
-    wgmma: Mapping[str, int] = field(default_factory=dict)
-    wgmma_loops: tuple[WgmmaLoop, ...] = ()
+    mmas: Mapping[str, int] = field(default_factory=dict)
+    mma_loops: tuple[MmaLoop, ...] = ()
     read_from: Literal["sass", "ptx"] = "ptx"
     most_spills: SourceLine | None = None
-    first_wgmma: SourceLine | None = None
-    first_setmaxnreg: SourceLine | None = None
+    first_mma: SourceLine | None = None
+    first_budget: SourceLine | None = None
 
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
@@ -80,12 +81,9 @@ _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _REMARK = re.compile(r"^ptxas (?:info|warning)\s*:\s*(?:\((C\d+)\)\s*)?(.*)$")
-_CODED = re.compile(r"Potential Performance Loss|wgmma|setmaxnreg", re.IGNORECASE)
 _IN_FUNCTION = re.compile(r"function '([^']+)'")
 _AT_LINE = re.compile(r" in (?:around )?line (\d+)")  # of the PTX
 _SPILL = re.compile(r"(?:STL|LDL)\b")
-_WGMMA = re.compile(r"wgmma\.mma_async\b")
-_SETMAXNREG = re.compile(r"setmaxnreg\b")
 
 
 def read_facts(log: str, ptx: tuple[Listing, ...], sass: tuple[Listing, ...] = ()) -> tuple[KernelFacts, ...]:
@@ -113,19 +111,19 @@ def _function(
         static_shared=_number(_SHARED, text),
         barriers=_number(_BARRIERS, text),
         remarks=(*remarks.get(name, ()), *remarks.get("", ())),
-        wgmma=dict(counted.wgmma()) if counted else {},
-        wgmma_loops=_wgmma_loops(counted) if counted else (),
+        mmas=dict(counted.mmas()) if counted else {},
+        mma_loops=_mma_loops(counted) if counted else (),
         read_from="sass" if in_sass else "ptx",
         most_spills=in_sass.most_frequent_place(_SPILL) if in_sass else None,
-        first_wgmma=in_ptx.first_place(_WGMMA) if in_ptx else None,
-        first_setmaxnreg=in_ptx.first_place(_SETMAXNREG) if in_ptx else None,
+        first_mma=in_ptx.first_place(compiled.MMA) if in_ptx else None,
+        first_budget=in_ptx.first_place(compiled.BUDGET) if in_ptx else None,
     )
 
 
-def _wgmma_loops(listing: Listing) -> tuple[WgmmaLoop, ...]:
+def _mma_loops(listing: Listing) -> tuple[MmaLoop, ...]:
     """The loops that multiply."""
-    counted = ((listing.entries[loop.header].place, listing.wgmma(loop)) for loop in listing.loops())
-    return tuple(WgmmaLoop(place, dict(counts)) for place, counts in counted if counts)
+    counted = ((listing.entries[loop.header].place, listing.mmas(loop)) for loop in listing.loops())
+    return tuple(MmaLoop(place, dict(counts)) for place, counts in counted if counts)
 
 
 def _listing(listings: tuple[Listing, ...], name: str) -> Listing | None:
@@ -141,7 +139,7 @@ def _remarks(log: str, ptx: Mapping[str, Listing]) -> dict[str, list[Remark]]:
     out: dict[str, list[Remark]] = {}
     for line in log.splitlines():
         found = _REMARK.match(line)
-        if not found or not _CODED.search(found.group(2)):
+        if not found or not compiled.REMARKS.search(found.group(2)):
             continue
         code, text = found.group(1) or "", found.group(2)
         named = _IN_FUNCTION.search(text)
@@ -162,19 +160,17 @@ def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
 
 
 def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:
-    """Raise BuildRejected for the first function that spills, waits more than its text says or lost its setmaxnreg."""
+    """Raise BuildRejected for the first function that spills, waits more than its text says or lost its budget."""
     for fact in facts:
         for remark in fact.remarks:
-            if remark.ignored_setmaxnreg:
+            if remark.ignored_budget:
                 hint = "a bound on threads with one CTA per SM, and one branch per role, let ptxas honour it"
-                raise _rejected(
-                    "setmaxnreg", f"{remark.text} ({remark.code})", fact, fact.first_setmaxnreg, lines, hint
-                )
+                raise _rejected("budget", f"{remark.text} ({remark.code})", fact, fact.first_budget, lines, hint)
             if remark.injected_wait:
                 hint = "a wait before the first use of the multiply's registers"
                 raise _rejected("wait", f"{remark.text} ({remark.code})", fact, remark.place, lines, hint)
             if remark.serialized:
-                place = remark.place or fact.first_wgmma
+                place = remark.place or fact.first_mma
                 hint = "a smaller tile, a larger register budget, or no change to operands while a multiply runs"
                 raise _rejected("serialized", f"{remark.text} ({remark.code})", fact, place, lines, hint)
         if fact.spill_stores or fact.spill_loads:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twill.codegen.compile.flow_loops import natural_loops
+from twill.codegen.print.cuda import compiled
 from twill.codegen.print.kernel_lines import SourceLine
 
 
@@ -50,10 +51,10 @@ class Listing:
         ]
         return tuple(ListedLoop(header, frozenset(body)) for header, body in sorted(natural_loops(successors).items()))
 
-    def wgmma(self, loop: ListedLoop | None = None) -> Counter[str]:
+    def mmas(self, loop: ListedLoop | None = None) -> Counter[str]:
         """How many multiplies of each shape, such as "m64n128k16", lie in a loop or in the whole function."""
         chosen = self.entries if loop is None else [self.entries[i] for i in sorted(loop.entries)]
-        return Counter(shape for entry in chosen if (shape := wgmma_shape(entry)))
+        return Counter(shape for entry in chosen if (shape := mma_shape(entry)))
 
     def first_place(self, opcodes: re.Pattern[str]) -> SourceLine | None:
         """Where the first instruction comes from whose opcode matches."""
@@ -65,15 +66,11 @@ class Listing:
         return max(places, key=lambda place: places[place], default=None)
 
 
-_SASS_SHAPE = re.compile(r"(?:H|Q|I|B)GMMA\.(?:SP\.)?(\d+)x(\d+)x(\d+)\b")
-_PTX_SHAPE = re.compile(r"wgmma\.mma_async\.[\w.]*?(m\d+n\d+k\d+)\b")
-
-
-def wgmma_shape(entry: ListedInstruction) -> str:
+def mma_shape(entry: ListedInstruction) -> str:
     """The shape of a multiply, "" for any other instruction."""
-    if found := _SASS_SHAPE.match(entry.opcode):
+    if found := compiled.SASS_SHAPE.match(entry.opcode):
         return "m{}n{}k{}".format(*found.groups())
-    found = _PTX_SHAPE.match(entry.opcode)
+    found = compiled.PTX_SHAPE.match(entry.opcode)
     return found.group(1) if found else ""
 
 

@@ -11,8 +11,9 @@ from twill import exc
 from twill.codegen.compile.disassembler import disassemble
 from twill.codegen.compile.facts import KernelFacts, read_facts, refuse
 from twill.codegen.compile.listing import read_ptx, read_sass
+from twill.codegen.print.cuda import compiled
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.source import standalone
-from twill.codegen.print.cuda.wgmma import WgmmaShape
 from twill.codegen.print.kernel_lines import KernelLines
 
 
@@ -37,9 +38,9 @@ class Build:
 
 def compile_cubin(
     source: str,
-    arch: str = "sm_90a",
+    arch: str = compiled.ARCHITECTURE,
     *,
-    shapes: Iterable[WgmmaShape] = (),
+    shapes: Iterable[MultiplyShape] = (),
     name: str = "kernel.cu",
     lines: KernelLines | None = None,
     defines: Mapping[str, str] | None = None,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twill.codegen.lower.stream import Stream
+from twill.codegen.lower.ring_uses import RingUse
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Advance, Aref, Consumed, Cursor, Get, If, Stmt
-
-EventKey = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class Cursors:
     """Makes cursors; `side` is "put" for the producer and "get" for a consumer."""
 
     numbers: Iterator[int]
+    most: Mapping[tuple[int, str], int] = field(default_factory=dict)  # aref, side -> cursors that some loop needs
     cursors: list[Cursor] = field(default_factory=list)
     known: dict[tuple[int, str, int], int] = field(default_factory=dict)
-    most: dict[tuple[int, str], int] = field(default_factory=dict)  # aref, side -> cursors that some loop needs
 
     def of(self, aref: Aref, side: str, index: int = 0) -> int:
         """The cursor of that ring, side and index."""
@@ -57,25 +55,7 @@ class Cursors:
         """All cursors of that ring and side."""
         return [self.of(aref, side, index) for index in range(self.most.get((aref.id, side), 1))]
 
-    def uses(
-        self, aref: Aref, reads: list[EventKey], ends: EventKey, stream: Stream, side: str = "get",
-        only: Expr | None = None,
-    ) -> dict[EventKey, CursorUse]:  # fmt: skip
-        """How each event of a loop uses a ring. reads: the events that read it; ends: that by which all are over.
-        side: loops with the same share cursors. only: as in `Use`.
-
-        A loop moves on the cursors that it does not need, too, if another loop does: ask for all loops of the group
-        twice, and the second answers are right.
-        """
-        order = sorted({*reads, ends}, key=lambda k: (stream.event(k).stage, stream.position(k)))
-        stages = sorted({stream.event(key).stage for key in order})
-        self.most[aref.id, side] = max(self.most.get((aref.id, side), 1), len(stages))
-        found: dict[EventKey, CursorUse] = {}
-        for number, key in enumerate(order):
-            index = stages.index(stream.event(key).stage)
-            last = number + 1 == len(order) or stream.event(order[number + 1]).stage != stream.event(key).stage
-            mine: tuple[int, ...] = (self.of(aref, side, index),) if last else ()
-            if last and index + 1 == len(stages):
-                mine += tuple(self.of(aref, side, i) for i in range(len(stages), self.most[aref.id, side]))
-            found[key] = CursorUse(self.of(aref, side, index), number == 0, key == ends, mine, only)
-        return found
+    def use(self, use: RingUse, arefs: Sequence[Aref], only: Expr | None) -> CursorUse:
+        """What an event does, by cursors."""
+        cursor, *advance = (self.of(arefs[aref], side, index) for aref, side, index in (use.position, *use.advance))
+        return CursorUse(cursor, use.get, use.consumed, tuple(advance), only)

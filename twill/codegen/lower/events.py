@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from twill.codegen.lower.cursors import CursorUse
+from twill.codegen.lower.loop_stream import LoopStream
 from twill.codegen.lower.mma import MmaLowering
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.ordering_barriers import OrderingBarrier, give, ordering_barriers, wait
 from twill.codegen.lower.puts import Puts
-from twill.codegen.lower.registers import EventKey, Made
 from twill.codegen.lower.scalars import Iteration
 from twill.codegen.lower.stores import Stores
-from twill.codegen.lower.stream import Stream
+from twill.codegen.lower.stream import EventKey, Made, StreamEvent
 from twill.codegen.lower.task import Place, Source, Task
 from twill.codegen.warp.program import Copy, LoadShared, SlotRef, Stmt
 from twill.tile.program import Loop
@@ -20,14 +20,19 @@ from twill.tile.program import Loop
 
 @dataclass
 class LoopPlan:
-    """One loop of one warp group. uses: how events use the rings they read."""
+    """One loop of one warp group while it is said. uses: how events use the rings they read; variables: where an event
+    finds a value; landings: what an event copies when it completes, (from, to)."""
 
-    region: int
+    said: LoopStream
     loop: Loop
-    stream: Stream
-    uses: dict[EventKey, dict[int, CursorUse]] = field(default_factory=dict)  # event -> aref -> use
     variables: dict[tuple[EventKey, Made, int], int] = field(default_factory=dict)
-    landings: dict[EventKey, tuple[int, int]] = field(default_factory=dict)  # retire event -> (from, to)
+    landings: dict[EventKey, tuple[int, int]] = field(default_factory=dict)
+    uses: dict[EventKey, dict[int, CursorUse]] = field(default_factory=dict)  # event -> aref -> use
+
+    @property
+    def region(self) -> int:
+        """Of the dependence graph."""
+        return self.said.region
 
 
 class Events:
@@ -36,6 +41,23 @@ class Events:
     def __init__(self, tools: Tools, puts: Puts, mmas: MmaLowering, stores: Stores) -> None:
         self.tools, self.puts, self.mmas, self.stores = tools, puts, mmas, stores
         self.plan, self.registers, self.rings = tools.plan, tools.registers, tools.rings.by_place
+
+    def emit(self, plan: LoopPlan, event: StreamEvent, at: Iteration) -> list[Stmt]:
+        """The statements of an event."""
+        kind, number = event.key
+        match kind:
+            case "issue":
+                return self.issue(plan, plan.said.tasks[number], number, at)
+            case "retire":
+                return self.retire(plan, plan.said.tasks[number], number, at)
+        return self.receive(plan, plan.said.received[number], event.key, at)
+
+    def kept(self, plan: LoopPlan, event: StreamEvent) -> list[Stmt]:
+        """Copies of older versions of what an event defines."""
+        kind, number = event.key
+        if kind == "retire":
+            return []
+        return self.keep(plan.said.tasks[number] if kind == "issue" else self.plan.tasks[plan.said.received[number]])
 
     def issue(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
         """Everything that a task does when it is issued."""

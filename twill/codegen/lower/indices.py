@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from twill import exc
-from twill.codegen.lower.transfers import Span
+from twill.codegen.lower.transfers import BoxPart
 from twill.codegen.warp.expression import Apply, Expr, Number, add, multiply
 from twill.codegen.warp.layout import Accumulator, Along, AlongBlocked, Blocked, Layout, Uniform, shape_of
 from twill.codegen.warp.program import Compute, Fill, If, LoadGlobal, Operand, Range, Reg, Stmt, Window, WindowIndex
@@ -35,7 +35,7 @@ class IndexTiles:
 
     scope: LoweringScope
     layout: Layout
-    spans: Sequence[Span]
+    spans: Sequence[BoxPart]
     made: list[Stmt]
     known: dict[tuple[int, Places], int] = field(default_factory=dict)
 
@@ -108,7 +108,9 @@ class IndexTiles:
         """Each thread loads what it needs of a tile of integers."""
         access = step.op.access
         assert access is not None
-        spans = [self.spans[p] if p >= 0 else Span(0, axis.extent) for p, axis in zip(places, access.axes, strict=True)]
+        spans = [
+            self.spans[p] if p >= 0 else BoxPart(0, axis.extent) for p, axis in zip(places, access.axes, strict=True)
+        ]
         plain = self.scope.tools.transfers.window_of(access, spans, self.scope.at)
         window, condition = self.window(step, plain, places)
         order = [place for place in places if place >= 0]

@@ -8,8 +8,8 @@ from twill import exc
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
+from twill.codegen.lower.values import fetched, fetches, touched
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import Compute, Copy, Fence, Fill, LoadShared, Multiply, Reg, SlotRef, Stmt
 
 
@@ -18,41 +18,10 @@ class MmaLowering:
 
     def __init__(self, tools: Tools) -> None:
         self.plan, self.registers = tools.plan, tools.registers
-        self.fetched: dict[tuple[int, int], int] = {}  # step, row block -> the fragment that A is fetched into
 
     def touched(self, task: Task) -> tuple[int, ...]:
         """The fragments of an MMA that its retirement frees."""
-        step = self.plan.flat.steps[task.steps[-1]]
-        found = [self.registers.of((task.steps[-1], task.block))]
-        for block in self.plan.parts(task):
-            if self.fetches(task, block):
-                found.append(self.fetched_into(task, block))
-                continue
-            a = self.plan.source(step.operands[0], block)
-            if a is not None and not self.plan.in_slot(task, step, 0, a):
-                found.append(self.registers.of((a.step, a.block)))
-        return tuple(found)
-
-    def fetches(self, task: Task, block: int) -> bool:
-        """Whether an MMA fetches operand A into registers: its result has fewer rows than an instruction makes, which
-        would read as many from shared memory."""
-        step = self.plan.flat.steps[task.steps[-1]]
-        if not self.plan.tiles.target.is_padded(self.plan.tiles.shape(step.results[0])[0]):
-            return False
-        a = self.plan.source(step.operands[0], block)
-        return a is not None and (
-            self.plan.in_slot(task, step, 0, a) or self.plan.tiles.is_transposed(step.operands[0])
-        )
-
-    def fetched_into(self, task: Task, block: int) -> int:
-        """The fragment of that operand."""
-        key = (task.steps[-1], block)
-        if key not in self.fetched:
-            step = self.plan.flat.steps[task.steps[-1]]
-            cell = step.operands[0]
-            name, element = f"{step.op.name or 'product'}_a", self.plan.flat.cells[cell].type.element
-            self.fetched[key] = self.registers.new(name, element, Accumulator(*self.plan.tiles.shape(cell)))
-        return self.fetched[key]
+        return tuple(map(self.registers.of, touched(self.plan, task)))
 
     def issue(self, task: Task, scope: LoweringScope) -> list[Stmt]:
         """Fence and multiply."""
@@ -95,8 +64,8 @@ class MmaLowering:
                 hint="tl.sum of the other operand, times the constant",
             )
         slot = scope.slot(source) if self.plan.in_slot(task, step, position, source) else None
-        if position == 0 and self.fetches(task, block):
-            fragment, line = self.fetched_into(task, block), step.op.line
+        if position == 0 and fetches(self.plan, task, block):
+            fragment, line = self.registers.of(fetched(task, block)), step.op.line
             across = self.plan.tiles.is_transposed(cell)
             if slot is not None:
                 scope.made.append(LoadShared(slot, fragment, across, line=line))

@@ -7,35 +7,31 @@ another stage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from twill.codegen.lower.index_set_splitting import split_index_set
-from twill.codegen.lower.loop_unswitching import unswitched
-from twill.codegen.lower.scalars import Iteration
-from twill.codegen.warp.expression import Apply, Expr, Local, Number, less
-from twill.codegen.warp.program import Commit, If, Pipeline, Stmt, WaitGroups
-from twill.tile.program import Loop
+# A value: the step of the flat program that makes it (~step: see `values.fetched`), and the row block.
+Made = tuple[int, int]
+EventKey = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """time: cycles from the start of an iteration. retires: for a wait, the key of the MMA waited for; ready: its
-    accumulator and fragment A; matters: whether anything but MMAs touches those inside the loop.
-    multiplies: the event issues an MMA (its Commit is made whatever the guard says).
-    emit: the statements, for an iteration. keep: copies of older versions in front of a definition, made whether there
-    is an iteration left or not, so that readers find versions where the steady state has them; not in front of the
-    first, unless the value is `carried` into the loop.
+    """Something that a warp group does in every iteration. key: ("issue", n) of its n-th task in the loop, ("retire",
+    n) of the wait for that task's MMA, ("receive", n) of the n-th value that comes from another warp group.
+
+    time: cycles from the start of an iteration. retires: for a wait, the key of the MMA waited for; ready: its
+    accumulator and fragment A; matters: whether anything but MMAs touches those inside the loop. multiplies: the event
+    issues an MMA (its group is committed whether there is an iteration or not). carried: what it defines has a value
+    before the loop. stage, row: where `arrange` puts it.
     """
 
-    key: tuple[str, int]
+    key: EventKey
     time: int
-    emit: Callable[[Iteration], list[Stmt]]
     multiplies: bool = False
-    retires: tuple[str, int] | None = None
-    ready: tuple[int, ...] = ()
+    retires: EventKey | None = None
+    ready: tuple[Made, ...] = ()
     matters: bool = True
-    keep: Callable[[], list[Stmt]] = list
     carried: bool = False
     stage: int = 0
     row: int = 0
@@ -56,6 +52,18 @@ class Stream:
     def event(self, key: tuple[str, int]) -> StreamEvent:
         """The event of that key."""
         return self.events[self.position(key)]
+
+    def pending(self, event: StreamEvent) -> tuple[int, tuple[Made, ...]]:
+        """Of a wait: how many younger MMAs stay in flight, and what is free behind it, if that matters."""
+        assert event.retires is not None
+        younger: set[Made] = set()
+        pending = 0
+        for other in self.events:
+            if other.retires is not None:
+                count = self.executions(event.retires, event.key, other.retires)
+                pending += count
+                younger |= set(other.ready) if count else set()
+        return pending, tuple(made for made in event.ready if made not in younger) if event.matters else ()
 
     def executions(self, start: tuple[str, int], end: tuple[str, int], of: tuple[str, int], distance: int = 0) -> int:
         """How often event `of` runs after `start` of iteration i and before `end` of iteration i + distance."""
@@ -96,113 +104,53 @@ def cost_of_cut(stream: Stream) -> tuple[int, int, int]:
     return sum(event.matters for event in over), stream.stages, len(over)
 
 
-class Printer:
-    """Makes the pipeline of one stream."""
+@dataclass(frozen=True)
+class Occurrence:
+    """An event in one block of the pipeline. empty: there is no iteration for it; an MMA leaves an empty group, so that
+    counts stay. begun, left: it happens only once the first iteration has come to it, only while one is left. keeps:
+    whether older versions of what it defines are kept in front of it, whatever it says."""
 
-    def __init__(self, stream: Stream, loop: Loop, name: str, trip: Expr, split_index_sets: bool = True) -> None:
-        self.stream, self.loop, self.name, self.trip, self.split_index_sets = stream, loop, name, trip, split_index_sets
-        self.step = f"{name}_step"
+    event: StreamEvent
+    empty: bool = False
+    begun: bool = False
+    left: bool = False
+    keeps: bool = True
 
-    def pipeline(self, line: int) -> list[Stmt]:
-        """The pipeline and what drains it."""
-        stages = self.stream.stages
-        prologue = tuple(tuple(self.prologue(k)) for k in range(stages))
-        steady, until, later = self.steadies()
-        made: list[Stmt] = [
-            Pipeline(
-                self.name,
-                self.step,
-                self.trip,
-                stages,
-                prologue,
-                tuple(steady),
-                tuple(tuple(self.epilogue(j)) for j in range(stages)),
-                self.stream.interval,
-                until,
-                tuple(later),
-                line=line,
-            )
-        ]
-        lagging = [event for event in self.stream.events if event.stage > stages]
-        waits = [event for event in self.stream.events if event.retires is not None]
-        if waits:
-            made.append(WaitGroups(0, tuple(dict.fromkeys(f for event in waits for f in event.ready)), line=line))
-        if lagging:
-            last = Iteration(self.loop, self.step, -1)  # not read: a retirement needs no addresses
-            body = [stmt for event in lagging for stmt in event.emit(last)]
-            if body:
-                made.append(If(less(Number(max(stages, 1) - 1), self.trip), tuple(body)))
-        return made
 
-    def steadies(self) -> tuple[list[Stmt], Expr | None, list[Stmt]]:
-        """The steady state, and where it becomes another one. MMAs that are in flight from step to step, and whose
-        registers others touch, allow one only."""
-        steady = self.steady()
-        if cost_of_cut(self.stream)[0]:
-            return steady, None, []
-        found = split_index_set(steady, self.step) if self.split_index_sets else None
-        return found or (unswitched(steady), None, [])
+Block = tuple[Occurrence, ...]
 
-    def steady(self) -> list[Stmt]:
-        """Every event; a lagging one waits for its first iteration."""
-        made: list[Stmt] = []
-        for event in self.stream.events:
-            guard = less(Number(event.stage - 1), Local(self.step)) if event.stage > self.stream.stages else None
-            made.extend(self.run(event, guard))
-        return made
 
-    def prologue(self, k: int) -> list[Stmt]:
-        """Step k: what has an iteration by now."""
-        made: list[Stmt] = []
-        for event in self.stream.events:
-            if event.stage <= k:
-                guard = less(Number(k - event.stage), self.trip) if k > event.stage else None
-                made.extend(self.run(event, guard, retained=k > event.stage or event.carried))
-            else:
-                made.extend(self.skip(event))
-        return made
+@dataclass(frozen=True)
+class PipelineBlocks:
+    """What is where: prologue and epilogue have a block for each stage; behind: what retires when all is over."""
 
-    def epilogue(self, j: int) -> list[Stmt]:
-        """Step max(trip, stages) + j: what has an iteration left."""
-        made: list[Stmt] = []
-        stages = self.stream.stages
-        for event in self.stream.events:
-            if event.stage <= j:
-                made.extend((*event.keep(), *self.skip(event)))
-                continue
-            number = Iteration(self.loop, self.step, event.stage).number
-            guard: Expr | None = less(number, self.trip) if stages > 1 else None
-            if event.stage > stages:
-                begun = less(Number(event.stage - 1), Local(self.step))
-                guard = begun if guard is None else Apply("and", (begun, guard), "i1")
-            made.extend(self.run(event, guard))
-        return made
+    prologue: tuple[Block, ...]
+    steady: Block
+    epilogue: tuple[Block, ...]
+    behind: Block
 
-    def run(self, event: StreamEvent, guard: Expr | None, *, retained: bool = True) -> list[Stmt]:
-        """The event under a guard; waits, commits and (if `retained`) copies are made whatever it says."""
-        made: list[Stmt] = event.keep() if retained else []
-        if event.retires is not None:
-            made.append(self.wait(event))
-        body = tuple(event.emit(Iteration(self.loop, self.step, event.stage)))
-        if body:
-            made.extend(body if guard is None else [If(guard, body)])
-        if event.multiplies:
-            made.append(Commit())
-        return made
 
-    def skip(self, event: StreamEvent) -> list[Stmt]:
-        """An event without an iteration: an MMA leaves an empty group, so that counts stay."""
-        return [Commit(note="no iteration yet or left: an empty group")] if event.multiplies else []
+def pipeline_blocks(stream: Stream) -> PipelineBlocks:
+    """The blocks of a loop. In step k of the prologue (k = 0 ... S - 1) what has an iteration by now; in the steady
+    state everything, what lags once it has begun; in step max(trip, S) + j of the epilogue what has an iteration
+    left."""
+    events, stages = stream.events, stream.stages
+    lagging = tuple(Occurrence(event) for event in events if event.stage > stages)
+    return PipelineBlocks(
+        tuple(tuple(_in_prologue(event, k) for event in events) for k in range(stages)),
+        tuple(Occurrence(event, begun=event.stage > stages) for event in events),
+        tuple(tuple(_in_epilogue(event, j, stages) for event in events) for j in range(stages)),
+        lagging,
+    )
 
-    def wait(self, event: StreamEvent) -> WaitGroups:
-        """Wait for the MMA that the event retires; younger ones stay in flight."""
-        assert event.retires is not None
-        younger: set[int] = set()
-        pending = 0
-        for other in self.stream.events:
-            if other.retires is not None:
-                count = self.stream.executions(event.retires, event.key, other.retires)
-                pending += count
-                younger |= set(other.ready) if count else set()
-        ready = tuple(f for f in event.ready if f not in younger) if event.matters else ()
-        return WaitGroups(pending, ready)
+
+def _in_prologue(event: StreamEvent, k: int) -> Occurrence:
+    if event.stage > k:
+        return Occurrence(event, empty=True, keeps=False)
+    return Occurrence(event, left=k > event.stage, keeps=k > event.stage or event.carried)
+
+
+def _in_epilogue(event: StreamEvent, j: int, stages: int) -> Occurrence:
+    if event.stage <= j:
+        return Occurrence(event, empty=True)
+    return Occurrence(event, begun=event.stage > stages, left=stages > 1)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twill.codegen.lower.longest_first import AXES, LongestFirst
-from twill.codegen.warp.expression import Apply, Cta, Expr, Local, Number, NumPrograms
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
@@ -62,7 +62,7 @@ def tile_scheduler(
     setup = [*(_cluster(cluster) if cluster is not None else ())]
     setup.append(Define(("instances",), (_times(_times(sizes[0], sizes[1]), sizes[2]),)))
     first, end, step = (
-        (Cta("cta"), "instances", Cta("ctas")) if cluster is None else ("cluster", "instances", "clusters")
+        (CtaNumber("cta"), "instances", CtaNumber("ctas")) if cluster is None else ("cluster", "instances", "clusters")
     )
     if runs is not None:
         setup += _runs(runs)
@@ -86,7 +86,7 @@ def tile_scheduler(
 # ---------------------------------------------------------------- which instances a CTA has
 def _runs(runs: Expr) -> list[Stmt]:
     """Of a run of neighbours, or of every n-th."""
-    cta, ctas, chosen = Cta("cta"), Cta("ctas"), Local("runs", "i1")
+    cta, ctas, chosen = CtaNumber("cta"), CtaNumber("ctas"), Local("runs", "i1")
     longer = _below(cta, "longer")
     return [
         Define(("runs",), (runs,), note="of neighbours, since tiles stay"),
@@ -101,7 +101,10 @@ def _cluster(cluster: Cluster) -> list[Stmt]:
     """Which cluster the CTA is in, and how many pairs of instances there are."""
     ctas = cluster.ctas
     return [
-        Define(("cta", "cluster", "clusters"), (Cta("rank"), _over(Cta("cta"), ctas), _over(Cta("ctas"), ctas))),
+        Define(
+            ("cta", "cluster", "clusters"),
+            (CtaNumber("rank"), _over(CtaNumber("cta"), ctas), _over(CtaNumber("ctas"), ctas)),
+        ),
         Define(("pairs",), (_over(_plus(_grid(cluster.axis), ctas - 1), ctas),), note="of neighbouring instances"),
     ]
 
@@ -158,7 +161,7 @@ def _longest_first(order: LongestFirst) -> tuple[list[Stmt], tuple[Expr, Expr, E
     """Grid indices of the instance at a place of the order, and what they are made of. Every other round of CTAs takes
     the places backwards; every other band is walked from its shortest instances."""
     others, together, per_band, last = (Local(name, "u32") for name in RECALLED)
-    along, ctas, cta = _grid(order.axis), Cta("ctas"), Cta("cta")
+    along, ctas, cta = _grid(order.axis), CtaNumber("ctas"), CtaNumber("cta")
     backwards = _minus(_minus(_plus("begin", _least(ctas, _minus("instances", "begin"))), 1), cta)
     reverse = Apply("and", (_minus(last, "nth"), _of(1)), "u32")
     made: list[Stmt] = [

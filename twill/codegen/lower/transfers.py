@@ -27,7 +27,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Span:
+class BoxPart:
     """Part of an axis: `extent` elements from the `first` on."""
 
     first: int
@@ -169,11 +169,11 @@ class Transfers:
         """The part as a window; axes of extent 1 go into the constant."""
         return self.window_of(part.access, self.spans(part), at)
 
-    def spans(self, part: Part) -> list[Span]:
+    def spans(self, part: Part) -> list[BoxPart]:
         """What the part is of each axis of the access."""
-        return [Span(before, extent) for _, extent, before in self.axes(part)]
+        return [BoxPart(before, extent) for _, extent, before in self.axes(part)]
 
-    def window_of(self, access: Access, spans: Sequence[Span], at: Iteration) -> Window:
+    def window_of(self, access: Access, spans: Sequence[BoxPart], at: Iteration) -> Window:
         """Spans of the axes of an access as a window, without its indices and its mask."""
         constant = self.scalars.polynomial(access.constant, at, wide=True)
         axes = []

@@ -1,6 +1,6 @@
 """Fences that order nothing are left out.
 
-A wgmma fence stands between what threads did to registers and an MMA that uses them. An MMA gets one when it is
+A fence stands between what threads did to registers and an MMA that uses them. An MMA gets one when it is
 issued; where no thread touched its registers since the last fence, on any way to it, that one has done the work. The
 first MMA of a kernel always has its own.
 """

@@ -49,7 +49,7 @@ PIPELINE = (
          "1 + erf(x) of them is erfc(-x) by a short formula", erf_tails.run),
     Pass("hoist-vectors", "elementwise statements in the order of the schedule",
          "what follows one another on a matrix is together; vectors stand in front", hoist_vectors.run),
-    Pass("fences", "a wgmma fence in front of every run of MMAs",
+    Pass("fences", "a fence in front of every run of MMAs",
          "only fences that order some access of registers are left", fences.run),
     Pass("partial-reductions", "sums of rows are reduced in every iteration",
          "sums that only grow are partial, four a row, until their loops are over", partial_reductions.run),

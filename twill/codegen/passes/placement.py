@@ -11,5 +11,5 @@ from twill.codegen.warp.program import WarpProgram
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises SharedMemoryFull."""
-    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, program.kept)
+    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, program.once_bytes)
     return replace(program, buffers=buffers, shared=shared)

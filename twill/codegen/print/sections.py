@@ -16,7 +16,7 @@ from typing import Any
 
 from twill.codegen.warp.expression import (
     Apply,
-    Cta,
+    CtaNumber,
     Element,
     Expr,
     Local,
@@ -29,7 +29,7 @@ from twill.codegen.warp.expression import (
 )
 from twill.codegen.warp.program import Arrive, If, Range, Stmt, Sync, WarpGroup, WarpProgram
 
-_EXPRESSIONS = (Number, Symbol, ProgramId, NumPrograms, Local, Cta, Element, Apply, PerGroup)
+_EXPRESSIONS = (Number, Symbol, ProgramId, NumPrograms, Local, CtaNumber, Element, Apply, PerGroup)
 _NUMBERED = {
     "accumulator": "fragment", "result": "fragment", "operand": "fragment", "source": "fragment", "mask": "fragment",
     "fragment": "fragment", "fragments": "fragment", "ready": "fragment", "a": "fragment", "cursor": "cursor",

@@ -1,6 +1,6 @@
 """Runs a warp program on the CPU with real values, and finds what would go wrong on the GPU.
 
-Every warp group is an actor that steps through its statements; TMA copies and wgmma groups do their work as late as the
+Every warp group is an actor that steps through its statements; TMA copies and MMAs do their work as late as the
 program allows, so that a missing wait shows in the values. Beside the values, vector clocks say which accesses of
 shared memory are ordered, through which proxy (`twill.codegen.verify.abstract.order`). Rings are blocking queues with
 one

@@ -6,7 +6,7 @@ Grammar::
            | Symbol value                 (a scalar argument of the tile program, by value id)
            | ProgramId axis | NumPrograms axis
            | Local name                   (what a Let or a Pipeline around, or the tile scheduler, defines)
-           | Cta of                       (which CTA this is; of the tile scheduler alone, as all of element u32)
+           | CtaNumber of                       (which CTA this is; of the tile scheduler alone, as all of element u32)
            | Element fragment             (a fragment of layout Uniform: one scalar, in every thread)
            | Apply kind Expr* attribute*  (a scalar operation of `twill.tile.vocabulary`)
            | Lookup argument Expr Expr?   (an element of a tensor that the kernel does not write)
@@ -65,7 +65,7 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Cta:
+class CtaNumber:
     """of: "cta", the number of the CTA in its launch; "ctas", how many there are; "rank", its number in its cluster."""
 
     of: str
@@ -110,7 +110,7 @@ class PerGroup:
     element: str = "i32"
 
 
-Expr = Number | Symbol | ProgramId | NumPrograms | Local | Cta | Element | Apply | Lookup | PerGroup
+Expr = Number | Symbol | ProgramId | NumPrograms | Local | CtaNumber | Element | Apply | Lookup | PerGroup
 
 
 def is_unsigned(expr: Expr) -> bool:

@@ -18,7 +18,7 @@ Grammar::
            | Advance | Skip                                                   cursors
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
-           | Fence | Multiply | Commit | WaitGroups                           wgmma
+           | Fence | Multiply | Commit | WaitGroups                           MMAs
            | Fill | Range | Compute | Reduce | Scan | Copy                    registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
@@ -35,7 +35,7 @@ The whole warp group executes every statement, in order. Where the hardware want
 bulk stores), the printer elects the same one everywhere. A group with `issuer` executes its whole
 stream in one elected thread: it holds no fragments.
 
-Fragments are mutable variables of a warp group; a statement overwrites its result. `wgmma` is asynchronous: from
+Fragments are mutable variables of a warp group; a statement overwrites its result. An MMA is asynchronous: from
 Multiply until a WaitGroups that covers its group, its accumulator and its A fragment must not be touched and its
 shared operands not be given back. Commit always makes a group, an empty one if no Multiply came since the last:
 so a pipeline's prologue and epilogue, where some Multiply is left out, keep the counts of the steady state.
@@ -161,7 +161,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WarpGroup:
-    """One warp group. registers: per thread, by setmaxnreg (0: as compiled). share: (i, n), as said above. loop:
+    """One warp group. registers: the budget of a thread (0: as compiled). share: (i, n), as said above. loop:
     over the program instances of a static order; None where they are fetched."""
 
     id: int
@@ -241,7 +241,7 @@ class WarpProgram:
         return next((ring for ring in self.arefs if ring.transport == INSTANCE_RING), None)
 
     @property
-    def kept(self) -> int:
+    def once_bytes(self) -> int:
         """Bytes of shared memory that `once` writes."""
         return ORDER_BYTES if any(isinstance(stmt, Keep) for stmt in self.once) else 0
 

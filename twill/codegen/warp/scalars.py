@@ -30,7 +30,7 @@ from typing import Any
 
 from twill.codegen.warp.expression import (
     Apply,
-    Cta,
+    CtaNumber,
     Element,
     Expr,
     Local,
@@ -163,7 +163,7 @@ def usual(expr: Expr, names: ScalarNames) -> str:
     match expr:
         case Number(value):
             return ("u32" if names.counts else "i32") if isinstance(value, int) else "f32"
-        case Cta():
+        case CtaNumber():
             return "u32"
         case Symbol(_, name):
             return next((a.type.element for a in names.program.arguments if a.name == name), "i32")
@@ -209,7 +209,7 @@ def _bare(expr: Expr, names: ScalarNames) -> str:
             return f"num_programs({axis})"
         case Local(name):
             return quoted(name)
-        case Cta(of):
+        case CtaNumber(of):
             return f"{of}()"
         case Element(fragment):
             return f"%{names.fragment.write(fragment)}"
@@ -262,7 +262,7 @@ def _read_bare(r: Reader, names: ScalarNames) -> Expr:
         r.expect(")")
         return _GRID[kind](axis, "")
     if kind in _CTA and r.accept(")"):
-        return Cta(kind, "")
+        return CtaNumber(kind, "")
     return _read_lookup(r, names) if kind == "lookup" else _read_call(kind, r, names)
 
 

@@ -156,7 +156,7 @@ class Skip(Stmt):
 
 @dataclass(frozen=True)
 class Fence(Stmt):
-    """wgmma.fence: earlier register writes of `fragments` are visible to the next Multiply."""
+    """A fence for MMAs: earlier register writes of `fragments` are visible to the next Multiply."""
 
     fragments: tuple[int, ...]
 
@@ -182,12 +182,12 @@ class Multiply(Stmt):
 
 @dataclass(frozen=True)
 class Commit(Stmt):
-    """The multiplies since the last Commit become one wgmma group (maybe an empty one)."""
+    """The multiplies since the last Commit become one group of MMAs (maybe an empty one)."""
 
 
 @dataclass(frozen=True)
 class WaitGroups(Stmt):
-    """Wait until at most `pending` of the committed wgmma groups are unfinished; `ready`: fragments that are
+    """Wait until at most `pending` of the committed groups of MMAs are unfinished; `ready`: fragments that are
     complete, or free to be overwritten, by it."""
 
     pending: int

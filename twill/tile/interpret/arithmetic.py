@@ -1,6 +1,6 @@
 """What the operations of the vocabulary do to arrays: the one meaning that both programs are run with.
 
-It is that of the code that Triton compiles for sm_90, as far as PTX defines it; `docs/operations.md` says where it is
+It is that of the code that Triton compiles, as far as PTX defines it; `docs/operations.md` says where it is
 less or more exact. Floats of 16 and 8 bits are held as float32 that the type can hold; every operation rounds its
 result to its element type (`twill.tile.interpret.conversions`).
 """

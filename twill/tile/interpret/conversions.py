@@ -1,4 +1,4 @@
-"""Conversions between element types, as the instructions of sm_90 define them that Triton makes (PTX ISA, *cvt*).
+"""Conversions between element types, as the instructions define them that Triton makes (PTX ISA, *cvt*).
 
 Floats of 16 and 8 bits are held as float32 that the type can hold. f8e4m3 has no infinities and a largest number of
 448, f8e5m2 of 57344: conversions to them saturate.

@@ -123,7 +123,7 @@ def float_cast(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     return elementwise("cast", rounding="rtz")(op, emitter)
 
 
-# What Triton compiles to one instruction of sm_90 (and f8e5m2 to two).
+# What Triton compiles to one instruction (and f8e5m2 to two).
 TOWARDS_ZERO = frozenset({("f32", "bf16"), ("f32", "f16"), ("f32", "f8e5m2")})
 
 

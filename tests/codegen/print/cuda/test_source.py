@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tests.conftest import ROOT
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.source import HEADERS, header, standalone
-from twill.codegen.print.cuda.wgmma import WgmmaShape
 
 EVERY_WRAPPER = ROOT / "tests" / "cuda" / "every_wrapper.cu"
 
@@ -48,7 +48,7 @@ def test_ptx_is_written_in_the_headers_alone() -> None:
 
 
 def test_the_text_stands_alone_and_names_its_parts() -> None:
-    text = standalone("// mine\n", [WgmmaShape("bf16", "bf16", 8)], name="gemm.cu")
+    text = standalone("// mine\n", [MultiplyShape("bf16", "bf16", 8)], name="gemm.cu")
     assert "#include" not in text
     marks = re.findall(r'^#line 1 "/twill/([^"]+)"$', text, re.MULTILINE)
     assert marks == [*HEADERS, "wgmma_shapes.cuh", "gemm.cu"]

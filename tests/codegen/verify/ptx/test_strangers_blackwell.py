@@ -19,6 +19,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 from tests import stranger_gluon, stranger_kernels
 from tests.ptx_programs import rules
+from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, matrix_descriptor
 from twill.codegen.verify.ptx import tcgen05_multiplies, tcgen05_registers
 from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
@@ -31,9 +32,11 @@ pytestmark = pytest.mark.usefixtures("quiet")
 BLACKWELL = GPUTarget("cuda", 100, 32)
 Bits = NDArray[Any]
 Change = Callable[[str], str]
-KNOWN = {"tcgen05-registers"}
+FENCES = {"tcgen05-fence"}
+"""Triton 3.9 prints no `tcgen05.fence`."""
+KNOWN = {"tcgen05-registers", *FENCES}
 """Triton 3.9 lets registers of a `tcgen05.ld` be used in front of its `wait::ld`, and leaves the order to ptxas."""
-REUSED = {"proxy-fence"}
+REUSED = {"proxy-fence", *FENCES}
 """Its copies overwrite the word from which threads read the address of tensor memory, with no fence behind that."""
 
 
@@ -53,6 +56,14 @@ def stock(name: str, element: str, blocks: tuple[tuple[str, int], ...], warps: i
         "gemm_by_descriptors": {
             "a": f"tensordesc<{element}[128,64]>", "b": f"tensordesc<{element}[64,64]>",
             "c": f"tensordesc<{element}[128,64]>", "K": "i32",
+        },
+        "gemm_by_roles": {
+            **{x: f"tensordesc<{element}[128,64]>" for x in "ab"}, "c": f"tensordesc<{element}[128,128]>",
+            **dict.fromkeys("MNK", "i32"),
+        },
+        "attention_by_roles": {
+            "q": f"tensordesc<{element}[128,64]>", **{x: f"tensordesc<{element}[64,64]>" for x in "kv"},
+            "o": f"tensordesc<{element}[128,64]>", "N": "i32", "scale": "fp32",
         },
     }[name]  # fmt: skip
     source = ASTSource(
@@ -74,8 +85,7 @@ def run(
     """change: of the PTX, before it runs."""
     metadata = kernel.metadata
     launch = PtxLaunch(
-        arguments, tensors, grid, 32 * metadata.num_warps, metadata.shared, metadata.num_ctas,
-        registers=metadata.maxnreg or 0,
+        arguments, tensors, grid, 32 * metadata.num_warps, metadata.shared, metadata.num_ctas
     )  # fmt: skip
     return execute(parse(change(kernel.asm["ptx"])), metadata.name, launch)
 
@@ -143,6 +153,30 @@ def test_a_gemm_of_stock_triton_with_tensor_maps() -> None:
     assert error(result.tensors["c"], wanted) < 2**-8
 
 
+def test_a_persistent_gemm_whose_roles_triton_decides() -> None:
+    m, n, k = 256, 128, 192
+    a, b = random(10, "bf16", m, k), random(11, "bf16", n, k)
+    tensors = {"a": a, "b": b, "c": np.zeros((m, n), np.uint16)}
+    kernel = stock("gemm_by_roles", "bf16", (("BLOCK_M", 128), ("BLOCK_N", 128), ("BLOCK_K", 64)))
+    arguments = [x for name in "abc" for x in described(name, tensors[name], (64, 128))]
+    result = run(kernel, [*arguments, m, n, k], tensors, (1, 1, 1))
+    assert rules(result) <= REUSED
+    assert error(result.tensors["c"], numbers(a, "bf16") @ numbers(b, "bf16").T) < 2**-8
+
+
+def test_attention_whose_roles_triton_decides() -> None:
+    n, d = 256, 64
+    q, k, v = (random(seed, "bf16", n, d) for seed in (12, 13, 14))
+    tensors = {"q": q, "k": k, "v": v, "o": np.zeros((n, d), np.uint16)}
+    kernel = stock("attention_by_roles", "bf16", (("D", d), ("BLOCK_M", 128), ("BLOCK_N", 64)))
+    arguments = [x for name in "qkvo" for x in described(name, tensors[name], (64, 128 if name in "qo" else 64))]
+    result = run(kernel, [*arguments, n, 0.125], tensors, (2, 1, 1))
+    scores = numbers(q, "bf16") @ numbers(k, "bf16").T * 0.125
+    weights = np.exp2(scores - scores.max(1, keepdims=True))
+    assert rules(result) <= KNOWN | REUSED
+    assert error(result.tensors["o"], weights / weights.sum(1, keepdims=True) @ numbers(v, "bf16")) < 2**-7
+
+
 def described(name: str, tensor: Bits, box: tuple[int, int]) -> list[Argument]:
     """A tensor map with a swizzle of 128 bytes, sizes and strides."""
     rows, columns = tensor.shape
@@ -184,6 +218,15 @@ def test_gluons_persistent_gemm_with_roles_and_two_accumulators(ctas: int) -> No
     result, wanted = gluon_gemm(ctas, m=256 * ctas)
     assert rules(result) == REUSED
     assert error(result.tensors["c"], wanted) < 2**-8
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_gluons_descriptors_are_those_that_twill_encodes(ctas: int) -> None:
+    text = gluon_kernel(ctas).asm["ptx"]
+    does = instruction_descriptor(128 * ctas, 128, "f32", "bf16", "bf16", b_mn_major=True, pair=ctas == 2)
+    low, high = (matrix_descriptor(0, leading, 1024, 128) for leading in (64 * 128, 0))
+    offset = f"{low & 0xFFFFFFFF};" if ctas == 1 else ""  # of a pair's B no two blocks follow one another
+    assert f", {does};" in text and f", {high >> 32};" in text and offset in text
 
 
 # ---------------------------------------------------------------- misreadings

@@ -31,7 +31,7 @@ LANES = 32
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledModule:
     """What Triton made of a kernel. shared: bytes. warps: of a CTA, all partitions together. version: Triton's."""
 
     ptx: str
@@ -91,7 +91,7 @@ def scalar_type(element: str) -> str:
 
 def compile_kernel(
     kernel: Any, signature: Mapping[str, str], multiples: Mapping[str, int], capability: int, fused: bool
-) -> Compiled:
+) -> CompiledModule:
     """The kernel for an architecture. multiples: of parameters that are multiples of 16. fused: whether a product and a
     sum may be one operation. Errors: GluonRejected."""
     has = gluon()
@@ -105,4 +105,4 @@ def compile_kernel(
         raise exc.GluonRejected(_version(), f"{type(error).__name__}: {error}") from error
     metadata = made.metadata
     warps = getattr(metadata, "num_warps", 4)
-    return Compiled(made.asm["ptx"], made.asm["cubin"], metadata.name, metadata.shared, warps, _version())
+    return CompiledModule(made.asm["ptx"], made.asm["cubin"], metadata.name, metadata.shared, warps, _version())

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from twill import exc
 from twill.codegen.print.cuda.elements import BYTES, SMALL, from_memory, is_packed, value_type
 from twill.codegen.print.cuda.index_fragments import Coefficients, constant, spread_constant
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names
 from twill.codegen.print.cuda.places import register
 from twill.codegen.print.cuda.print_expression import Leaf, literal, print_expression
 from twill.codegen.print.cuda.print_per_group import per_group
 from twill.codegen.print.cuda.shared import SharedAddresses
-from twill.codegen.print.cuda.wgmma import WgmmaShape
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.expression import (
     Element,
@@ -56,7 +56,7 @@ class PrintContext:
     fragments: Mapping[int, str]
     indices: Mapping[int, Coefficients]
     cursors: Mapping[int, str]
-    shapes: set[WgmmaShape]
+    shapes: set[MultiplyShape]
     names: Names
     locals: dict[str, str]
     multiples: dict[str, int]  # what a local is known to be a multiple of

@@ -25,7 +25,7 @@ from twill.codegen.warp.layout import text as layout_text
 
 
 @dataclass(frozen=True)
-class Index:
+class LaneIndex:
     """lane + constant, both C expressions."""
 
     lane: str
@@ -37,7 +37,7 @@ class Index:
         return f"({' + '.join(parts)})" if parts else "0"
 
 
-def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
+def indices(layout: Layout, i: str = "i") -> tuple[LaneIndex, ...]:
     """The index along each axis of the element in register `i`."""
     match layout:
         case Accumulator(rows, columns):
@@ -45,11 +45,11 @@ def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
             row, inner = f"({i} >> 1 & 1) * 8", i
             if rows > 64:
                 row, inner = f"{i} / {count} * 64 + {row}", f"{i} % {count}"
-            return Index("lane_row", row), Index("lane_column", f"{inner} / 4 * 8 + ({i} & 1)")
+            return LaneIndex("lane_row", row), LaneIndex("lane_column", f"{inner} / 4 * 8 + ({i} & 1)")
         case Along(_, 1):
-            return (Index("lane_row", f"{i} / 2 * 64 + ({i} & 1) * 8"),)
+            return (LaneIndex("lane_row", f"{i} / 2 * 64 + ({i} & 1) * 8"),)
         case Along():
-            return (Index("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
+            return (LaneIndex("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
         case Blocked(shape, run):
             return _blocked(shape, run, i)
         case Slice():
@@ -62,35 +62,39 @@ def indices(layout: Layout, i: str = "i") -> tuple[Index, ...]:
             return ()
 
 
-def _blocked(shape: tuple[int, ...], run: int, i: str) -> tuple[Index, ...]:
+def _blocked(shape: tuple[int, ...], run: int, i: str) -> tuple[LaneIndex, ...]:
     """Of a row-major tile: split into lane and constant where the rows divide evenly, by division elsewhere."""
     step = THREADS * run
     flat = f"({i} / {run} * {step} + {i} % {run})"
     if len(shape) == 1:
-        return (Index(f"thread * {run}", flat),)
+        return (LaneIndex(f"thread * {run}", flat),)
     inner = math.prod(shape[1:])
-    head: tuple[Index, ...]
+    head: tuple[LaneIndex, ...]
     if len(shape) == 2 and shape[1] % run == 0 and step % inner == 0:
-        head = (Index(f"thread * {run} / {inner}", f"{i} / {run} * {step // inner}"),)
-        return (*head, Index(f"thread * {run} % {inner}", f"{i} % {run}"))
+        head = (LaneIndex(f"thread * {run} / {inner}", f"{i} / {run} * {step // inner}"),)
+        return (*head, LaneIndex(f"thread * {run} % {inner}", f"{i} % {run}"))
     if len(shape) == 2 and inner % step == 0:
-        head = (Index("0", f"{i} / {run} * {step} / {inner}"),)
-        return (*head, Index(f"thread * {run}", f"({i} / {run} * {step} % {inner} + {i} % {run})"))
+        head = (LaneIndex("0", f"{i} / {run} * {step} / {inner}"),)
+        return (*head, LaneIndex(f"thread * {run}", f"({i} / {run} * {step} % {inner} + {i} % {run})"))
     out, element = [], f"(thread * {run} + {flat})"
     for axis, extent in enumerate(shape):
         below = math.prod(shape[axis + 1 :])
-        out.append(Index("0", f"{element} / {below} % {extent}"))
+        out.append(LaneIndex("0", f"{element} / {below} % {extent}"))
     return tuple(out)
 
 
-def _sliced(layout: Slice, i: str) -> Index:
+def _sliced(layout: Slice, i: str) -> LaneIndex:
     """Of a vector of a blocked matrix, split as in the matrix."""
     run, step, columns = layout.parent.run, layout.step, layout.parent.shape[1]
     if layout.axis == 1:
-        return Index("0", i) if layout.is_long else Index(f"thread * {run} / {columns}", f"{i} * {step // columns}")
+        return (
+            LaneIndex("0", i)
+            if layout.is_long
+            else LaneIndex(f"thread * {run} / {columns}", f"{i} * {step // columns}")
+        )
     if layout.is_long:
-        return Index(f"thread * {run}", f"({i} / {run} * {step} + {i} % {run})")
-    return Index(f"thread * {run} % {columns}", i)
+        return LaneIndex(f"thread * {run}", f"({i} / {run} * {step} + {i} % {run})")
+    return LaneIndex(f"thread * {run} % {columns}", i)
 
 
 def owner(layout: Layout) -> str:

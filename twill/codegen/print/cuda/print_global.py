@@ -26,7 +26,7 @@ from twill.codegen.print.cuda.elements import (
     words_in_memory,
 )
 from twill.codegen.print.cuda.multiples import argument_multiple, multiple_of
-from twill.codegen.print.cuda.places import Index, indices, inside, owner
+from twill.codegen.print.cuda.places import LaneIndex, indices, inside, owner
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
@@ -138,7 +138,7 @@ def _wide(text: str) -> str:
     return f"(i64){text}"
 
 
-def _bounded(access: _Access, places: tuple[Index, ...]) -> list[tuple[WindowAxis, str]]:
+def _bounded(access: _Access, places: tuple[LaneIndex, ...]) -> list[tuple[WindowAxis, str]]:
     """Axes with the part of their index that depends on the thread; the fixed ones last."""
     return [*zip(access.axes, (place.lane for place in places), strict=True), *((axis, "0") for axis in access.fixed)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twill import exc
-from twill.codegen.warp.expression import Apply, Cta, Expr, Local, Number, NumPrograms, is_unsigned
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, is_unsigned
 
 _BINARY = {"mul": ("*", 5), "div": ("/", 5), "rem": ("%", 5), "add": ("+", 4), "sub": ("-", 4), "and": ("&", 2)}
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -26,7 +26,7 @@ def _printed(expr: Expr, other: Callable[[Expr], str]) -> tuple[str, int]:
             return str(int(value)), 9
         case NumPrograms(axis, "u32"):
             return f"grid{axis}", 9
-        case Cta(of):
+        case CtaNumber(of):
             return _CTA[of], 9
         case Apply("min" | "max" as kind, operands):
             return f"{kind}({', '.join(_argument(operand, other) for operand in operands)})", 9

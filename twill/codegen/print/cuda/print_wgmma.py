@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES, is_packed
-from twill.codegen.print.cuda.wgmma import Operand, WgmmaShape
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, Operand
 from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import Buffer, Commit, Fence, Multiply, SlotRef, WaitGroups
 
@@ -63,7 +63,7 @@ def print_multiply(stmt: Multiply, ctx: PrintContext) -> None:
         operands.describe()
         for block in range(-(-layout.rows // _ROWS)):
             for column, columns in _parts(layout.columns, operands.unit):
-                shape = WgmmaShape(kind, kind, columns, "register" if isinstance(stmt.a, int) else "shared")
+                shape = MultiplyShape(kind, kind, columns, "register" if isinstance(stmt.a, int) else "shared")
                 ctx.shapes.add(shape)
                 first = block * layout.columns // 2 + column // 2
                 whole = columns == layout.columns and layout.rows <= _ROWS
@@ -171,7 +171,7 @@ class _Operands:
         """C of B at step `ks`, for columns from `column`."""
         return f"descriptor_advance(desc_b, {self._b.advance(column)})"
 
-    def majors(self, shape: WgmmaShape) -> str:
+    def majors(self, shape: MultiplyShape) -> str:
         """Template arguments: 1 for what is MN-major."""
         flags = [int(side.mn_major) for side in (self._a, self._b) if side]
         if not shape.transposable or not any(flags):

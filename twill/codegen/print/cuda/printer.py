@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
 from twill.codegen.print.cuda.print_tile_scheduler import loop_head, past
 from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses, barriers_at, of_section, order_at
 from twill.codegen.print.cuda.statements import print_block
-from twill.codegen.print.cuda.wgmma import WgmmaShape
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.print.kernel_lines import KernelLines
 from twill.codegen.print.sections import Section, common_name, sections
@@ -51,7 +51,7 @@ class Printed:
     """
 
     text: str
-    shapes: tuple[WgmmaShape, ...]
+    shapes: tuple[MultiplyShape, ...]
     function: str
     threads: int
     shared: int
@@ -74,7 +74,7 @@ class _Kernel:
         self.machine = machine
         self.out = TextWriter()
         self.names = Names()
-        self.shapes: set[WgmmaShape] = set()
+        self.shapes: set[MultiplyShape] = set()
         self.threads = sum(group.threads for group in program.groups)
         self.function = f"twill_{identifier(program.program.kernel)}"
         self.parameters = parameters(program)
@@ -121,7 +121,7 @@ class _Kernel:
             )
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
             self.out.line(f"constexpr u32 {full} = {at[ring.id][0]}, {empty} = {at[ring.id][1]};  // {comment}")
-        if self.program.kept:
+        if self.program.once_bytes:
             self.out.line(f"constexpr u32 {self.shared.order} = {order_at(self.program)};  // the order of instances")
 
     def _parameter(self, parameter: PrintedParameter) -> str:

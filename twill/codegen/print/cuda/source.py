@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.resources import files
 
-from twill.codegen.print.cuda.wgmma import WgmmaShape, wgmma_source
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, wgmma_source
 
 HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh", "tile.cuh")
 ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
@@ -21,7 +21,7 @@ def header(name: str) -> str:
     return text.replace("#pragma once\n", "\n")  # the line stays, so that line numbers are the file's
 
 
-def standalone(kernel: str, shapes: Iterable[WgmmaShape] = (), *, name: str = "kernel.cu") -> str:
+def standalone(kernel: str, shapes: Iterable[MultiplyShape] = (), *, name: str = "kernel.cu") -> str:
     """`kernel` behind everything it needs. Line information calls the kernel's first line `name`:1."""
     parts = [(file, header(file)) for file in HEADERS]
     parts += [("wgmma_shapes.cuh", wgmma_source(shapes)), (name, kernel)]

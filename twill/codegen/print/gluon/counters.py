@@ -19,38 +19,38 @@ def merged(group: WarpGroup) -> tuple[WarpGroup, dict[int, int]]:
     """The group with the steps of one cursor for each counter, and for each cursor the one that stands for it."""
     classes: list[tuple[int, Class]] = []
     for cursor in group.cursors:
-        for number, (kept, members) in enumerate(classes):
+        for number, (shared, members) in enumerate(classes):
             try:
-                group = _together(group, kept, members, cursor.id)
+                group = _together(group, shared, members, cursor.id)
             except _Apart:
                 continue
-            classes[number] = (kept, members | {cursor.id})
+            classes[number] = (shared, members | {cursor.id})
             break
         else:
             classes.append((cursor.id, frozenset({cursor.id})))
-    return group, {member: kept for kept, members in classes for member in members}
+    return group, {member: shared for shared, members in classes for member in members}
 
 
 class _Apart(Exception):
     """Two cursors do not move on together."""
 
 
-def _together(group: WarpGroup, kept: int, members: Class, gone: int) -> WarpGroup:
-    """The group without the steps of `gone`. members: cursors that `kept` stands for. Raises _Apart."""
-    parts = {name: _block(getattr(group, name), kept, members, gone) for name in ("start", "body", "skip", "finish")}
+def _together(group: WarpGroup, shared: int, members: Class, gone: int) -> WarpGroup:
+    """The group without the steps of `gone`. members: cursors that `shared` stands for. Raises _Apart."""
+    parts = {name: _block(getattr(group, name), shared, members, gone) for name in ("start", "body", "skip", "finish")}
     return replace(group, **parts)  # type: ignore[arg-type]
 
 
-def _block(stmts: tuple[Stmt, ...], kept: int, members: Class, gone: int) -> tuple[Stmt, ...]:
+def _block(stmts: tuple[Stmt, ...], shared: int, members: Class, gone: int) -> tuple[Stmt, ...]:
     """A block: each step of one cursor has one of the other beside it. The step that stays is the later one if the
     cursor that moved first is not used in between, else the earlier one."""
     made: list[Stmt] = []
     first: tuple[int, Advance | Skip] | None = None  # a step whose partner is still to come, and its place
     used: set[int] = set()  # since that step
     for stmt in stmts:
-        if not isinstance(stmt, Advance | Skip) or stmt.cursor not in (kept, gone):
-            made.append(with_blocks(stmt, lambda block: _block(block, kept, members, gone)))
-            used |= {kept if c in members else c for c in _cursors(stmt)} & {kept, gone}
+        if not isinstance(stmt, Advance | Skip) or stmt.cursor not in (shared, gone):
+            made.append(with_blocks(stmt, lambda block: _block(block, shared, members, gone)))
+            used |= {shared if c in members else c for c in _cursors(stmt)} & {shared, gone}
         elif first is None:
             first, used = (len(made), stmt), set()
         else:
@@ -60,9 +60,9 @@ def _block(stmts: tuple[Stmt, ...], kept: int, members: Class, gone: int) -> tup
             if earlier.cursor in used:
                 if stmt.cursor in used:
                     raise _Apart
-                made.insert(place, replace(stmt, cursor=kept))
+                made.insert(place, replace(stmt, cursor=shared))
             else:
-                made.append(replace(stmt, cursor=kept))
+                made.append(replace(stmt, cursor=shared))
             first = None
     if first is not None:
         raise _Apart

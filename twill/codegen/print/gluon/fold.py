@@ -34,7 +34,7 @@ _PASSED = (*_PURE, BulkWait, Sync)  # what stands between a value and its reader
 
 
 @dataclass(frozen=True)
-class Block:
+class FoldedBlock:
     """Statements in order."""
 
     stmts: tuple[Stmt, ...]
@@ -85,7 +85,7 @@ def _blocks(value: object) -> list[tuple[Stmt, ...]]:
     return [block for block in value if isinstance(block, tuple) and all(isinstance(one, Stmt) for one in block)]
 
 
-def folds(block: Block, at: int, stream: WarpGroup, made_of: Set[int]) -> bool:
+def folds(block: FoldedBlock, at: int, stream: WarpGroup, made_of: Set[int]) -> bool:
     """Whether what the statement makes of the fragments `made_of` is read once, by a statement of the same block that
     it can be printed in, and nothing in between changes what it is made of."""
     stmt = block.stmts[at]
@@ -103,7 +103,7 @@ def folds(block: Block, at: int, stream: WarpGroup, made_of: Set[int]) -> bool:
     return False
 
 
-def _again(block: Block, at: int, result: int) -> bool:
+def _again(block: FoldedBlock, at: int, result: int) -> bool:
     """Whether it is read behind a place before it is written again."""
     if result in written_by(block.stmts[at]):
         return False

@@ -13,6 +13,7 @@ OPERANDS = ("bf16", "f16")
 """Elements of products that are printed; sums of fp8 need to know how exact they are."""
 
 DEPTH_BITS = 256  # of a row of an operand that one instruction contracts (PTX ISA, wgmma)
+ARCHITECTURES = {"sm_90a": 90}
 WARPS = 4  # of a partition that has products: a warp group (PTX ISA, wgmma)
 PAIR = 32  # bits of a register, in which an operand's neighbours lie
 FIRST_BARRIER = 8

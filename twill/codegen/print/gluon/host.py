@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from twill import exc
 from twill.codegen.print.gluon.instances import together
 from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, Symbol
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms, Symbol
 from twill.codegen.warp.program import TensorMapSpec, WarpProgram
 
 if TYPE_CHECKING:
-    from twill.codegen.print.gluon.module import Descriptor
+    from twill.codegen.print.gluon.module import DescriptorParameter
     from twill.kernel.specialization import Specialization
 
 
 def print_launcher(
     entry: str,
     parameters: Sequence[str],
-    descriptors: Sequence[Descriptor],
+    descriptors: Sequence[DescriptorParameter],
     program: WarpProgram,
     specialization: Specialization,
     out: PythonWriter,
@@ -44,8 +44,8 @@ def print_launcher(
         out.line("instances = math.prod(grid)")
         with out.block("if not instances"):
             out.line("return")
-        if program.order is not None and "together" in parameters:
-            for line in together(program.order, host(program.order.bytes)):
+        if program.once and "together" in parameters:
+            for line in together(program.once, host):
                 out.line(line)
         places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
         out.line(f"ctas = min(instances, {places})")
@@ -56,7 +56,7 @@ def print_launcher(
         out.line(line)
 
 
-def _argument(name: str, descriptors: dict[str, Descriptor], program: WarpProgram) -> str:
+def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> str:
     """What the launcher passes for a parameter of the kernel."""
     if name in descriptors:
         found = descriptors[name]
@@ -82,7 +82,7 @@ def _is_given(entry: TensorMapSpec) -> bool:
     return said == (sizes, strides) and host(entry.offset) == "0"
 
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "//", "rem": "%"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "//", "rem": "%", "shr": ">>"}
 
 
 def host(expr: Expr) -> str:
@@ -94,6 +94,8 @@ def host(expr: Expr) -> str:
             return name if name.isidentifier() else _of_descriptor(name)
         case NumPrograms(axis):
             return f"grid[{axis}]"
+        case Local(name):
+            return name
         case Apply("cast", (operand,)):
             return host(operand)
         case Apply("max" | "min" as kind, operands):

@@ -75,16 +75,16 @@ class _Walker:
     def wait(self, stmt: Stmt, pending: int, state: _State) -> _State:
         """What a wait leaves, noted."""
         committed, begun = state[:-1], state[-1]
-        kept = committed[len(committed) - pending :] if pending < len(committed) else committed
-        done = committed[: len(committed) - len(kept)]
+        pending_groups = committed[len(committed) - pending :] if pending < len(committed) else committed
+        done = committed[: len(committed) - len(pending_groups)]
         ready = frozenset().union(*(group.fragments for group in done))
-        unfinished = frozenset().union(*(group.fragments for group in (*kept, begun)))
-        outstanding = sum(group.products for group in kept) + begun.products
+        unfinished = frozenset().union(*(group.fragments for group in (*pending_groups, begun)))
+        outstanding = sum(group.products for group in pending_groups) + begun.products
         if (before := self.found.get(id(stmt))) is not None:
             outstanding = min(outstanding, before.outstanding)
             ready, unfinished = ready | before.ready, unfinished | before.unfinished
         self.found[id(stmt)] = ProductWait(outstanding, ready, unfinished)
-        return (*kept, begun)
+        return (*pending_groups, begun)
 
     def pipeline(self, stmt: Pipeline, state: _State) -> _State:
         """Prologue, steady states as often as there is news, epilogue."""

@@ -6,17 +6,34 @@ role of several groups that take instances alternately walks every second of the
 
 from __future__ import annotations
 
-from twill import exc
-from twill.codegen.print.gluon.role import Role
-from twill.codegen.print.gluon.scalars import ATOM, Text
-from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.expression import Local, NumPrograms, ProgramId
-from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import INSTANCES, LongestFirst, Skip, WarpProgram
+from collections.abc import Callable
+from dataclasses import replace
 
-AXES = 3
+from twill import exc
+from twill.codegen.passes.unused_indices import names, needed
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.print.gluon.scalars import AND, ATOM, CHOICE, COMPARE, COMPARISONS, PRODUCT, SUM, Text
+from twill.codegen.print.gluon.writer import PythonWriter
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import (
+    INSTANCES,
+    RECALLED,
+    Define,
+    Evenly,
+    Keep,
+    Recall,
+    SetProgramId,
+    Skip,
+    Stmt,
+    WarpProgram,
+)
+
 PLACE = "place_of"
 PROGRAM_ID = "program_id.0"  # among the names of a role
+_SIGNS = {"mul": ("*", PRODUCT), "div": ("//", PRODUCT), "rem": ("%", PRODUCT), "add": ("+", SUM), "sub": ("-", SUM),
+          "and": ("&", AND)}  # fmt: skip
+_CTA = {"cta": "gl.program_id(0)", "ctas": "gl.num_programs(0)"}
 
 
 def used_axes(program: WarpProgram) -> list[int]:
@@ -32,26 +49,48 @@ def grid_sizes(program: WarpProgram) -> list[int]:
     return sorted(asked | set(_needed(program)))
 
 
+def _place(program: WarpProgram) -> list[Stmt]:
+    """The statements that say where an instance is, along the axes that some role asks for; what is kept for all
+    instances is computed anew, from the width of a band that the launcher passes."""
+    axes = frozenset(used_axes(program))
+    stmts = list(needed(program.groups[0].next, frozenset(), axes))[::-1]
+    kept = next((stmt for stmt in program.once if isinstance(stmt, Keep)), None)
+    if kept is None:
+        return stmts
+    wanted = names(kept) - {stmt.name for stmt in program.once if isinstance(stmt, Evenly)}
+    common = [s for s in program.once if isinstance(s, Define) and not wanted.isdisjoint(s.names)]
+    values: dict[str, Expr] = dict(zip(RECALLED, kept.values, strict=True))
+    return [*common, *(_without_recall(stmt, values) for stmt in stmts if not isinstance(stmt, Recall))]
+
+
+def _without_recall(stmt: Stmt, values: dict[str, Expr]) -> Stmt:
+    """A statement with what was kept in the place of its names."""
+
+    def changed(expr: Expr) -> Expr:
+        if isinstance(expr, Local):
+            return values.get(expr.name, expr)
+        return replace(expr, operands=tuple(map(changed, expr.operands))) if isinstance(expr, Apply) else expr
+
+    if isinstance(stmt, Define):
+        return replace(stmt, values=tuple(map(changed, stmt.values)))
+    return replace(stmt, value=changed(stmt.value)) if isinstance(stmt, SetProgramId) else stmt
+
+
 def _needed(program: WarpProgram) -> list[int]:
     """Axes whose sizes it takes to know where an instance is."""
-    used = used_axes(program)
-    if not used:
+    if is_flat(program):
         return []
-    if program.order is not None:
-        return sorted({program.order.axis, next(a for a in range(AXES) if a != program.order.axis)})
-    if program.raster_group and {0, 1} & set(used):
-        return [0, 1]
-    return [] if used == [0] and is_flat(program) else list(range(min(AXES, max(used) + 1)))
+    return sorted({node.axis for node in nodes(tuple(_place(program))) if isinstance(node, NumPrograms)})
 
 
 def is_flat(program: WarpProgram) -> bool:
     """Whether the number of an instance is its grid index: the grid has one axis as far as the kernel asks."""
-    return used_axes(program) in ([], [0]) and not program.raster_group and program.order is None
+    return used_axes(program) in ([], [0]) and not any(isinstance(stmt, Define) for stmt in _place(program))
 
 
 def place_arguments(program: WarpProgram) -> list[str]:
     """What the function that says where an instance is takes."""
-    more = ["instances", "together"] if program.order is not None else []
+    more = ["instances", "together"] if program.once else []
     return ["instance", *(f"grid_{axis}" for axis in _needed(program)), *more]
 
 
@@ -61,57 +100,50 @@ def print_place(program: WarpProgram, out: PythonWriter) -> None:
         return
     out.line("@gluon.jit")
     with out.block(f"def {PLACE}({', '.join(place_arguments(program))})"):
-        if program.order is not None:
-            _longest_first(program.order, used_axes(program), out)
-        elif program.raster_group and {0, 1} & set(used_axes(program)):
-            _rasterized(program.raster_group, used_axes(program), out)
-        else:
-            out.line('"""The grid indices of an instance, the first axis the fastest."""')
-            ids = ("instance % grid_0", "instance // grid_0 % grid_1", "instance // (grid_0 * grid_1)")
-            out.line(f"return {', '.join(ids[axis] for axis in used_axes(program))}")
+        out.line('"""The grid indices of an instance, in the order in which instances are worked on."""')
+        found: list[str] = []
+        for stmt in _place(program):
+            note = f"  # {stmt.note}" if stmt.note else ""
+            if isinstance(stmt, Define):
+                for name, value in zip(stmt.names, stmt.values, strict=True):
+                    out.line(f"{name} = {count(value).text}{note}")
+                    note = ""
+            elif isinstance(stmt, SetProgramId):
+                found.append(count(stmt.value).text)
+        out.line(f"return {', '.join(found)}")
     out.line()
     out.line()
 
 
-def _rasterized(group: int, used: list[int], out: PythonWriter) -> None:
-    out.line(f'"""The grid indices of an instance: {group} rows of the grid are walked together, column by column."""')
-    layered = 2 in used
-    here = "instance % (grid_0 * grid_1)" if layered else "instance"
-    if layered:
-        out.line(f"in_layer = {here}")
-        here = "in_layer"
-    out.line(f"first_row = {here} // ({group} * grid_1) * {group}")
-    out.line(f"in_band = {here} - first_row * grid_1")
-    out.line(f"rows = gl.minimum(grid_0 - first_row, {group})")
-    ids = ("first_row + in_band % rows", "in_band // rows", "instance // (grid_0 * grid_1)")
-    out.line(f"return {', '.join(ids[axis] for axis in used)}")
+def count(expr: Expr) -> Text:
+    """Unsigned arithmetic of the tile scheduler in Gluon. Raises NotInGluon."""
+    match expr:
+        case Number(value):
+            return Text(str(value))
+        case NumPrograms(axis):
+            return Text(f"grid_{axis}")
+        case CtaNumber(of) if of in _CTA:
+            return Text(_CTA[of])
+        case Local(name) if name == INSTANCES:
+            return Text("instance // gl.num_programs(0)", PRODUCT)
+        case Local(name):
+            return Text(name)
+        case Apply("min" | "max" as kind, operands):
+            return Text(f"gl.{kind}imum({', '.join(count(operand).text for operand in operands)})")
+        case Apply("select", (condition, one, other)):
+            asked = count(condition)
+            holds = asked.text if condition.element == "i1" else f"{asked.within(COMPARE - 1)} != 0"
+            return Text(f"{count(one).within(COMPARE)} if {holds} else {count(other).within(COMPARE)}", CHOICE)
+        case Apply("compare", (left, right), _, attributes):
+            return _between(COMPARISONS[str(dict(attributes)["predicate"])], COMPARE, left, right)
+        case Apply(kind, (left, right)) if kind in _SIGNS:
+            return _between(*_SIGNS[kind], left, right)
+    raise exc.NotInGluon(f"no Gluon for the expression {expr!r}", hint="`--as cuda`")
 
 
-def _longest_first(order: LongestFirst, used: list[int], out: PythonWriter) -> None:
-    grid = f"grid_{order.axis}"
-    first, second = (axis for axis in range(AXES) if axis != order.axis)
-    for line in (
-        '"""The grid indices of an instance: the longest come first, and every other round of CTAs runs backwards, so',
-        "that what two rounds add to a CTA is nearly the same for all. `together` instances along the other axes are",
-        'walked side by side: what they read stays in the L2 cache."""',
-        "cta, ctas = gl.program_id(0), gl.num_programs(0)",
-        "begin = instance - cta",
-        "backwards = begin + gl.minimum(ctas, instances - begin) - 1 - cta",
-        "rank = backwards if instance // ctas % 2 == 1 else instance",
-        f"others = instances // {grid}",
-        f"band = rank // (together * {grid})",
-        "before = band * together",
-        "width = gl.minimum(together, others - before)",
-        f"inside = rank - before * {grid}",
-        "along = inside // width",
-        "other = before + inside % width",
-        "from_its_end = ((others - 1) // together - band) % 2 == 1  # every other band begins with its shortest",
-        f"step = {grid} - 1 - along if from_its_end else along",
-    ):
-        out.line(line)
-    ids = {first: f"other % grid_{first}", second: f"other // grid_{first}"}
-    ids[order.axis] = f"{grid} - 1 - step" if order.grows else "step"
-    out.line(f"return {', '.join(ids[axis] for axis in used)}")
+def _between(sign: str, level: int, left: Expr, right: Expr) -> Text:
+    """Operators bind to the left."""
+    return Text(f"{count(left).within(level)} {sign} {count(right).within(level - 1)}", level)
 
 
 def print_loop_head(role: Role) -> str:
@@ -123,11 +155,11 @@ def print_loop_head(role: Role) -> str:
         group = role.constant(tuple(range(of))) if len(role.section.groups) == of else str(turn)
         _refuse_varying(role)
         begin, step = f"{begin} + {group} * {step}", f"{of} * {step}"
-    for kept in dict.fromkeys(role.counters.values()):
+    for shared in dict.fromkeys(role.counters.values()):
         start = "0"
-        if kept in passed:
-            start = f"{group} * {role.scalar(passed[kept].count).within(1)}"
-        out.line(f"{role.counts[kept]} = {start}")
+        if shared in passed:
+            start = f"{group} * {role.scalar(passed[shared].count).within(1)}"
+        out.line(f"{role.counts[shared]} = {start}")
     name = "instance"
     if is_flat(role.program) and used_axes(role.program):
         name = "pid"
@@ -174,13 +206,17 @@ def count_instances(role: Role) -> None:
         role.out.line("taken = gl.cdiv(instances - gl.program_id(0), gl.num_programs(0))  # instances of this CTA")
 
 
-def together(order: LongestFirst, expression: str) -> list[str]:
-    """Python of the launcher: how many instances are walked side by side. expression: of the bytes that the longest
-    reads."""
-    return [
-        f"others = instances // grid[{order.axis}]",
-        f"most = min(max(1, {order.cached} // max(1, {expression})), others, {order.most})",
-        "together = (others - 1) // ((others - 1) // most + 1) + 1  # bands as wide as one another",
-        "while (others - 1) % together * 2 + 2 < together:  # no narrow last one",
-        "    together -= 1",
-    ]
+def together(once: tuple[Stmt, ...], host: Callable[[Expr], str]) -> list[str]:
+    """Python of the launcher: how many instances are walked side by side. host: prints an expression there."""
+    lines: list[str] = []
+    for stmt in once:
+        if isinstance(stmt, Define):
+            lines += [f"{name} = {host(value)}" for name, value in zip(stmt.names, stmt.values, strict=True)]
+        elif isinstance(stmt, Evenly):
+            things, most, name = host(stmt.count), host(stmt.most), stmt.name
+            lines += [
+                f"{name} = ({things} - 1) // (({things} - 1) // {most} + 1) + 1  # bands as wide as one another",
+                f"while ({things} - 1) % {name} * 2 + 2 < {name}:  # no narrow last one",
+                f"    {name} -= 1",
+            ]
+    return lines

@@ -38,7 +38,7 @@ class OperandA:
 
 
 @dataclass(frozen=True)
-class Slice:
+class SlicedLayout:
     """The vector that is left of a layout of products without an axis."""
 
     axis: int
@@ -50,7 +50,7 @@ class Slice:
         return f"gl.SliceLayout({self.axis}, MMA_{self.columns})"
 
 
-Layout = Products | OperandA | Slice
+Layout = Products | OperandA | SlicedLayout
 
 
 def layouts_of(group: WarpGroup) -> dict[int, Layout]:
@@ -70,9 +70,9 @@ def _layout(fragment: Fragment, product: Fragment | None, rows: int) -> Layout:
             assert isinstance(product.layout, Accumulator)
             return OperandA(product.layout.columns)
         case Along(_, 1):
-            return Slice(1, rows)
+            return SlicedLayout(1, rows)
         case Along(parent):
-            return Slice(0, parent.columns)
+            return SlicedLayout(0, parent.columns)
     raise TypeError(f"{fragment.layout} was refused")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twill import exc
-from twill.codegen.print.gluon.layouts import Layout, Products, Slice
+from twill.codegen.print.gluon.layouts import Layout, Products, SlicedLayout
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, SUM, Text
 from twill.codegen.warp.expression import Expr, Number, add
@@ -131,4 +131,4 @@ def _axis_layout(layout: Layout, axis: int, rank: int, line: int) -> Layout:
         return layout
     if not isinstance(layout, Products):
         raise exc.NotInGluon("operands of products are not loaded by threads", line=line)
-    return Slice(1 - axis, layout.columns)
+    return SlicedLayout(1 - axis, layout.columns)

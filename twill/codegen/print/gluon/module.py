@@ -16,7 +16,7 @@ from twill.codegen.print.gluon.instances import (
     print_passed,
     print_place,
 )
-from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, Slice, definition
+from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout, definition
 from twill.codegen.print.gluon.preface import docstring, imports, named_barriers
 from twill.codegen.print.gluon.role import Role, identifier, role_of
 from twill.codegen.print.gluon.scalars import TYPES
@@ -35,7 +35,7 @@ _BITS = {"bf16": 16, "f16": 16, "f8e4m3": 8, "f8e5m2": 8, "f32": 32, "i32": 32}
 
 
 @dataclass(frozen=True)
-class Descriptor:
+class DescriptorParameter:
     """A tensor descriptor that the kernel takes: its name, of which map, in which blocks, and the name of its layout in
     shared memory."""
 
@@ -53,7 +53,7 @@ class GluonModule:
     text: str
     entry: str
     parameters: tuple[str, ...]
-    descriptors: tuple[Descriptor, ...]
+    descriptors: tuple[DescriptorParameter, ...]
     lines: dict[int, int]
     workers: tuple[tuple[int, int], ...]
 
@@ -64,7 +64,7 @@ class Printing:
 
     program: WarpProgram
     roles: tuple[Role, ...]
-    descriptors: tuple[Descriptor, ...]
+    descriptors: tuple[DescriptorParameter, ...]
     parameters: tuple[str, ...]
 
     @property
@@ -80,7 +80,7 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
     for role in roles:
         _print_stream(role)
     descriptors = tuple(
-        Descriptor(
+        DescriptorParameter(
             name, number, block, _shared(program.maps[number].swizzle, program.maps[number].element, len(block))[0]
         )
         for (number, block), name in sorted(known.items(), key=lambda item: program.maps[item[0][0]].argument)
@@ -189,11 +189,13 @@ def _said(role: Role) -> str:
 
 
 # ---------------------------------------------------------------- the kernel
-def _parameters(program: WarpProgram, roles: tuple[Role, ...], descriptors: tuple[Descriptor, ...]) -> tuple[str, ...]:
+def _parameters(
+    program: WarpProgram, roles: tuple[Role, ...], descriptors: tuple[DescriptorParameter, ...]
+) -> tuple[str, ...]:
     """Of the kernel: descriptors, arguments of the Triton kernel that the roles ask for, the launch."""
     arguments = tuple(a.name for a in program.program.arguments if a.name.isidentifier())
     launch = (*(f"grid_{axis}" for axis in grid_sizes(program)), "instances")
-    more = ("together",) if program.order is not None else ()
+    more = ("together",) if program.once else ()
     every = (*(d.name for d in descriptors), *arguments, *launch, *more)
     found = {name for role in roles for name in _used(role, every)}
     return tuple(dict.fromkeys(name for name in every if name in found))
@@ -228,7 +230,7 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
             columns[Products(shape.columns)] = width
             if isinstance(shape, OperandA):
                 columns[shape] = width
-    assert not any(isinstance(layout, Slice) for layout in columns)
+    assert not any(isinstance(layout, SlicedLayout) for layout in columns)
     for layout in sorted(columns, key=lambda one: (isinstance(one, OperandA), one.columns)):
         out.line(f"{layout.text} = gl.constexpr({definition(layout, columns[layout])})")
     shared = {_shared(b.swizzle, b.element, len(b.shape)) for b in program.buffers if not _is_scratch(printing, b.id)}

@@ -11,7 +11,7 @@ from twill import exc
 from twill.codegen.print.gluon.counters import merged
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
-from twill.codegen.print.gluon.scalars import ScalarNames, Text, print_scalar
+from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import Section, common_name
 from twill.codegen.warp.expression import Expr
@@ -65,7 +65,7 @@ class Role:
     # ------------------------------------------------------------ scalars
     def scalar(self, expr: Expr) -> Text:
         """An expression; the parameters in it are noted."""
-        return print_scalar(expr, ScalarNames(self.locals, self.constant))
+        return print_scalar(expr, GluonScalarNames(self.locals, self.constant))
 
     def constant(self, values: Constants, called: str = "") -> str:
         """The parameter that has these numbers, one for each warp group of the section. called: its name if it is
@@ -239,11 +239,11 @@ def identifier(name: str) -> str:
 def _counter_names(role: Role, taken: set[str]) -> dict[int, str]:
     """Names of counters, by the cursor that stands for each."""
     made: dict[int, str] = {}
-    for kept in dict.fromkeys(role.counters.values()):
-        members = [c for c, k in role.counters.items() if k == kept]
+    for shared in dict.fromkeys(role.counters.values()):
+        members = [c for c, k in role.counters.items() if k == shared]
         rings = list(dict.fromkeys(role.ring(aref) for aref in sorted(map(role.aref, members), key=lambda a: a.id)))
         prefix = f"{'_'.join(rings)}_" if len(rings) <= NAMED else ""
-        made[kept] = free(f"{prefix}{_part(role, members)}", taken)
+        made[shared] = free(f"{prefix}{_part(role, members)}", taken)
     return made
 
 

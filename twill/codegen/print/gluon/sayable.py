@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from twill import exc
-from twill.codegen.warp.expression import Apply, Expr, Local, Number
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
 from twill.codegen.warp.program import (
     WARP_VOTE,
@@ -20,6 +20,7 @@ from twill.codegen.warp.program import (
     CountReuse,
     Fragment,
     If,
+    InstanceLoop,
     Let,
     LoadGlobal,
     Pipeline,
@@ -32,9 +33,10 @@ from twill.codegen.warp.program import (
     with_blocks,
 )
 
-UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler")
+UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices")
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
-parts, what one warp leaves out, messages that one thread writes."""
+parts, what one warp leaves out, messages that one thread writes, and which indices each group asks for (here a function
+tells all of them)."""
 
 
 def sayable(program: WarpProgram) -> WarpProgram:
@@ -49,7 +51,8 @@ def sayable(program: WarpProgram) -> WarpProgram:
 def without_reuse(program: WarpProgram) -> WarpProgram:
     """Every instance loads all of its tiles: none before it had the same."""
     groups = tuple(replace(group, body=_loading(group.body, {})) for group in program.groups)
-    return replace(program, groups=groups, runs=None)
+    loop = InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas"))  # and no runs of neighbours
+    return replace(program, groups=tuple(replace(group, loop=loop) for group in groups), setup=program.setup[:1])
 
 
 def _loading(block: tuple[Stmt, ...], known: dict[str, bool]) -> tuple[Stmt, ...]:
@@ -91,9 +94,7 @@ def reasons(program: WarpProgram) -> Iterator[Reason]:
     """Why Gluon can't say a program: line of the kernel, what, and what to write instead."""
     if program.cluster is not None:
         yield 0, "Gluon has no tiles that two CTAs load together before Triton 3.8", "emit without `--cluster`"
-    if program.fused is not None:
-        yield 0, "neighbours of the launch grid that are worked on at once have no masks in Gluon", _CUDA
-    if program.scheduler_ring is not None:
+    if program.instance_ring is not None:
         yield 0, "a partition of Gluon can't pass a number on to others", "`--order static`"
     for buffer in program.buffers:
         yield from _of_buffer(buffer)

@@ -48,7 +48,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class ScalarNames:
+class GluonScalarNames:
     """What names in expressions are in the text. locals: of Lets and steps, in full where they are printed in place.
     constant: the parameter that has these numbers, one for each warp group."""
 
@@ -56,7 +56,7 @@ class ScalarNames:
     constant: Callable[[tuple[int | float, ...]], str]
 
 
-def print_scalar(expr: Expr, names: ScalarNames) -> Text:
+def print_scalar(expr: Expr, names: GluonScalarNames) -> Text:
     """An expression. Errors: NotInGluon for a kind that has no printer."""
     match expr:
         case Number(value, element):

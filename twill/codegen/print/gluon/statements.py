@@ -8,8 +8,8 @@ from typing import Any
 from twill import exc
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
-from twill.codegen.print.gluon.fold import Block, folds, reads
-from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, Slice
+from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
+from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
 from twill.codegen.print.gluon.role import Role
@@ -58,7 +58,7 @@ FOLDED = 60  # characters of a value that is printed where it is read
 
 def print_block(stmts: Sequence[Stmt], role: Role) -> None:
     """The lines of a block."""
-    block = Block(tuple(stmts))
+    block = FoldedBlock(tuple(stmts))
     at = 0
     before = len(role.out.text)
     while at < len(block.stmts):
@@ -126,10 +126,10 @@ def value_of(stmt: Stmt, role: Role) -> Value | None:
             return computed(stmt, role)
         case Reduce(operand, _, axis, combine):
             text, layout = role.value(operand)
-            if isinstance(layout, Slice) or dict(stmt.attributes).get("propagate_nan"):
+            if isinstance(layout, SlicedLayout) or dict(stmt.attributes).get("propagate_nan"):
                 raise exc.NotInGluon(f"this reduction by `{combine}` has no printer for Gluon", line=stmt.line)
             columns = layout.columns
-            return Text(f"gl.{_REDUCTIONS[combine]}({text.text}, {axis})"), Slice(axis, columns)
+            return Text(f"gl.{_REDUCTIONS[combine]}({text.text}, {axis})"), SlicedLayout(axis, columns)
         case Copy(source):
             return role.value(source)
     return None
@@ -172,10 +172,10 @@ def _spread(text: Text, have: Layout | None, axes: tuple[int, ...], want: Layout
     """An operand as the result needs it."""
     if have is None:
         return text
-    if len(axes) != 2 or not isinstance(have, Slice):
+    if len(axes) != 2 or not isinstance(have, SlicedLayout):
         return role.converted(text, have, want)
-    assert not isinstance(want, Slice)
-    text = role.converted(text, have, Slice(have.axis, want.columns))
+    assert not isinstance(want, SlicedLayout)
+    text = role.converted(text, have, SlicedLayout(have.axis, want.columns))
     return Text(f"{text.within(ATOM)}{'[:, None]' if have.axis == 1 else '[None, :]'}")
 
 

@@ -250,10 +250,10 @@ class Actor:
             if slot >= self.machine.program.buffers[buffer].slots:
                 continue
             for access in self.machine.shared.places[buffer, slot].pending(self.group.id, clock):
-                name, rule = self.machine.program.buffers[buffer].name, "wgmma-wait"
+                name, rule = self.machine.program.buffers[buffer].name, "mma-wait"
                 if access.proxy == "tma":
                     rule = "bulk"
-                missing = "WaitGroups covers it" if rule == "wgmma-wait" else "BulkWait covers it"
+                missing = "WaitGroups covers it" if rule == "mma-wait" else "BulkWait covers it"
                 self.report(rule, f"{verb} by {self.role} gives slot {slot} of `{name}` back while {access.what}, line "
                                   f"{access.line}, may still use it: no {missing}")  # fmt: skip
 
@@ -306,7 +306,7 @@ class Actor:
         if self.multiplies.open or self.multiplies.complete < len(self.multiplies.groups):
             left = [group for group in self.multiplies.groups[self.multiplies.complete :] if group]
             if self.multiplies.open or left:
-                self.report("leftover", f"{self.role} ends with wgmma groups that no WaitGroups covers")
+                self.report("leftover", f"{self.role} ends with groups of MMAs that no WaitGroups covers")
         stores = [store for group in self.bulk_groups[self.bulk_read :] for store in group] + self.bulk_open
         for store in stores:
             self.line = store.line

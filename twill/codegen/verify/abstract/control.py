@@ -96,7 +96,7 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
                 if actor.stopped:
                     return
             case SchedulingStmt():
-                scheduling.execute(stmt, scope, machine.common.kept)
+                scheduling.execute(stmt, scope, machine.common.recalled)
             case PublishInstance(body=body):
                 yield from block(actor, body, lasting=True)
                 execute(actor, stmt)

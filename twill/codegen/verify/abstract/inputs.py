@@ -12,6 +12,7 @@ from twill.codegen.verify.abstract.data import Data, free_integers, random_tenso
 from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered
+from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
@@ -57,7 +58,10 @@ def launches(
     """
     tile = program.program
     known = of_instances(tile, problem or sidecar_problem(tile) or derived_problem(tile))
-    chosen = choose(tile, known, wanted(program, thorough))
+    goal = wanted(program, thorough)
+    if not thorough:
+        known = with_representatives(tile, known, goal.instances * goal.ctas)
+    chosen = choose(tile, known, goal)
     if not chosen:
         raise UnknownProblem(
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,

@@ -77,8 +77,8 @@ def explain(rule: str, earlier: SlotAccess, access: SlotAccess, place: str, role
             "and the barrier that orders the two"
         )
     match earlier.proxy, earlier.write:
-        case "wgmma", False:
-            return "wgmma-wait", f"{head} while {then} may still read it: no WaitGroups of {other} and barrier after it"
+        case "mma", False:
+            return "mma-wait", f"{head} while {then} may still read it: no WaitGroups of {other} and barrier after it"
         case "tma", True:
             wait = "Acquire" if access.proxy == "tma" and access.write else "Get"
             return rule, f"{head} while {then} may still be on its way: no {wait} before it"

@@ -44,11 +44,11 @@ from twill.codegen.warp.program import (
     WarpProgram,
 )
 
-MOST_COLUMNS = 256  # of one wgmma
+MOST_COLUMNS = 256  # of one MMA
 LARGEST_BOX = 256  # elements of a box along one axis
 WIDEST = 8  # bytes of an element of a tensor map
 WARPS = 4  # of a warp group
-K_BYTES = 32  # of one wgmma along k
+K_BYTES = 32  # of one MMA along k
 
 
 def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
@@ -90,9 +90,9 @@ def _multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Ite
     rows, columns = into.layout.rows, into.layout.columns
     bits = BITS[stmt.operand]
     if rows % 64 and (rows > 64 or rows % 16 or isinstance(stmt.a, SlotRef)):
-        yield f"no wgmma makes {rows} rows, but of 64 of an A in registers"
+        yield f"no MMA makes {rows} rows, but of 64 of an A in registers"
     if columns % 8 or columns > MOST_COLUMNS:
-        yield f"no wgmma makes {rows} x {columns}"
+        yield f"no MMA makes {rows} x {columns}"
     if stmt.depth * bits % (8 * K_BYTES):
         yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // bits}"
     if isinstance(stmt.a, SlotRef):

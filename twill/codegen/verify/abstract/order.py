@@ -4,12 +4,12 @@ A clock says for each kind of event how many of them have certainly happened bef
 
 - ("time", g): statements that its threads executed; ("fence", g): the last of them before its last proxy fence
 - ("alone", g): waits of its elected thread that no other thread takes part in
-- ("wgmma", g): its wgmma groups in order of Commit
+- ("mma", g): its groups of MMAs in order of Commit
 - ("read", g), ("bulk", g): its bulk store groups that have read shared memory, that are complete
 - ("tma", ring, slot): phases of a full barrier, and with them the loads that landed on it
 - ("begun", rank): 1 if that CTA of the cluster has made its barriers
 
-The 128 threads of a warp group know different things: a thread knows what it did itself; what all the others did, only
+The threads of a warp group know different things: a thread knows what it did itself; what all the others did, only
 after a barrier of theirs. `known` is what every thread of the group knows.
 """
 
@@ -89,7 +89,7 @@ Region = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class SlotAccess:
-    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "wgmma", "tma".
+    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma".
 
     mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
     touch the same element with the same thread.

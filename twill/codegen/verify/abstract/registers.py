@@ -1,4 +1,4 @@
-"""Fragments in registers, and the wgmma groups that use them behind the back of their warp group."""
+"""Fragments in registers, and the groups of MMAs that use them behind the back of their warp group."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Fragments:
         self.role, self.findings = group.role, findings
         self.of = {fragment.id: fragment for fragment in group.fragments}
         self.values: dict[int, Array] = {}
-        # Written, or touched at all, by threads since the last Fence that covers them; used by a wgmma group.
+        # Written, or touched at all, by threads since the last Fence that covers them; used by a group of MMAs.
         self.written: set[int] = set()
         self.touched: set[int] = set()
         self.accumulating: dict[int, int] = {}
         self.multiplying: dict[int, int] = {}
-        self.complete = 0  # wgmma groups that a WaitGroups covered
+        self.complete = 0  # groups of MMAs that a WaitGroups covered
         self.fenced = False
 
     def forget(self) -> None:
@@ -62,21 +62,21 @@ class Fragments:
         return fragment.name or f"%{number}"
 
     def fence(self, numbers: tuple[int, ...]) -> None:
-        """Register writes of these fragments before, wgmma after; reads of all."""
+        """Register writes of these fragments before, an MMA after; reads of all."""
         self.fenced = True
         self.written -= set(numbers)
         self.touched = {number for number in self.touched if number in self.written}
 
     def use(self, number: int, index: int, line: int, *, accumulator: bool) -> None:
-        """A Multiply of wgmma group `index` uses a fragment."""
+        """A Multiply of group of MMAs `index` uses a fragment."""
         if number in self.written:
-            self._report("wgmma-fence", f"{self.role} multiplies with `{self.name(number)}`, which its threads wrote "
+            self._report("mma-fence", f"{self.role} multiplies with `{self.name(number)}`, which its threads wrote "
                                         "since the last Fence that names it", line)  # fmt: skip
         elif number in self.touched and accumulator:
-            self._report("wgmma-fence", f"{self.role} multiplies into `{self.name(number)}`, which its threads read "
+            self._report("mma-fence", f"{self.role} multiplies into `{self.name(number)}`, which its threads read "
                                         "since the last Fence", line)  # fmt: skip
         elif not self.fenced:
-            self._report("wgmma-fence", f"{self.role} multiplies before any Fence", line)
+            self._report("mma-fence", f"{self.role} multiplies before any Fence", line)
         if accumulator:
             self._in_flight(number, line, "multiplies into", (self.multiplying,))
         else:
@@ -84,19 +84,19 @@ class Fragments:
         (self.accumulating if accumulator else self.multiplying)[number] = index
 
     def accumulating_now(self, number: int) -> bool:
-        """Whether a wgmma group that may be unfinished writes a fragment."""
+        """Whether a group of MMAs that may be unfinished writes a fragment."""
         return self.accumulating.get(number, 0) > self.complete
 
     def ready(self, numbers: tuple[int, ...], line: int) -> None:
         """A WaitGroups says that these are free."""
         for number in numbers:
             if max(self.accumulating.get(number, 0), self.multiplying.get(number, 0)) > self.complete:
-                self._report("wgmma-wait", f"WaitGroups of {self.role} says that `{self.name(number)}` is ready, but a "
-                                           "younger wgmma group that uses it may be unfinished", line)  # fmt: skip
+                self._report("mma-wait", f"WaitGroups of {self.role} says that `{self.name(number)}` is ready, but a "
+                                           "younger group of MMAs that uses it may be unfinished", line)  # fmt: skip
 
     def _in_flight(self, number: int, line: int, verb: str, uses: tuple[dict[int, int], ...]) -> None:
         if any(use.get(number, 0) > self.complete for use in uses):
-            self._report("wgmma-wait", f"{self.role} {verb} `{self.name(number)}` while a wgmma group uses it: no "
+            self._report("mma-wait", f"{self.role} {verb} `{self.name(number)}` while a group of MMAs uses it: no "
                                        "WaitGroups covers that group", line)  # fmt: skip
 
     def _report(self, rule: str, message: str, line: int) -> None:
@@ -105,7 +105,7 @@ class Fragments:
 
 @dataclass
 class Multiplies:
-    """The wgmma groups of a warp group: each is a list of what its multiplies do when they are over."""
+    """The groups of MMAs of a warp group: each is a list of what its multiplies do when they are over."""
 
     open: list[Callable[[], None]] = field(default_factory=list)
     groups: list[list[Callable[[], None]]] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import Any
 
 from twill.codegen.warp.expression import (
     Apply,
-    Cta,
+    CtaNumber,
     Element,
     Expr,
     Local,
@@ -56,7 +56,7 @@ def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
             return scope.grid[axis]
         case Local(name):
             return scope.names[name]
-        case Cta(of):
+        case CtaNumber(of):
             return scope.cta[of]
         case Element(fragment):
             return scope.element(fragment)

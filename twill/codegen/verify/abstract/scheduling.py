@@ -39,8 +39,8 @@ class LaunchedCta:
         return {"cta": self.number, "ctas": self.count, "rank": self.rank}
 
 
-def execute(stmt: SchedulingStmt, scope: EvaluationScope, kept: list[int]) -> None:
-    """One statement that only computes. kept: what `Keep` leaves for `Recall`."""
+def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -> None:
+    """One statement that only computes. recalled: what `Keep` leaves for `Recall`."""
     match stmt:
         case Define(names, values):
             for name, value in zip(names, values, strict=True):
@@ -48,9 +48,9 @@ def execute(stmt: SchedulingStmt, scope: EvaluationScope, kept: list[int]) -> No
         case Evenly(name, count, most):
             scope.names[name] = evenly(integer(count, scope), integer(most, scope))
         case Keep(values):
-            kept[:] = [integer(value, scope) for value in values]
+            recalled[:] = [integer(value, scope) for value in values]
         case Recall():
-            scope.names.update(zip(RECALLED, kept, strict=True))
+            scope.names.update(zip(RECALLED, recalled, strict=True))
         case SetProgramId(axis, value):
             index = list(scope.index)
             index[axis] = integer(value, scope)
@@ -65,26 +65,26 @@ def instances_from(loop: InstanceLoop, scope: EvaluationScope) -> Iterator[int]:
 
 @dataclass
 class CommonScalars:
-    """What `setup` and `once` leave: scalars by name, and what was kept."""
+    """What `setup` and `once` leave: scalars by name, and what `Keep` left."""
 
     names: Mapping[str, Scalar]
-    kept: list[int] = field(default_factory=list)
+    recalled: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, program: WarpProgram, scope: EvaluationScope) -> CommonScalars:
         """Computed in a scope, which has the scalars of `setup` then."""
-        kept: list[int] = []
-        _run(program.setup, scope, kept)
+        recalled: list[int] = []
+        _run(program.setup, scope, recalled)
         names = dict(scope.names)
-        _run(program.once, scope, kept)
+        _run(program.once, scope, recalled)
         scope.names = dict(names)
-        return cls(names, kept)
+        return cls(names, recalled)
 
 
-def _run(stmts: Sequence[Stmt], scope: EvaluationScope, kept: list[int]) -> None:
+def _run(stmts: Sequence[Stmt], scope: EvaluationScope, recalled: list[int]) -> None:
     for stmt in stmts:
         if isinstance(stmt, SchedulingStmt):
-            execute(stmt, scope, kept)
+            execute(stmt, scope, recalled)
 
 
 @dataclass(frozen=True)
@@ -106,17 +106,17 @@ class InstanceOrder:
             scope.index = (0, 0, 0)
             scope.names = {**common.names, INSTANCE: instance, PLACE: instance, INSTANCES: count}
             for stmts in dict.fromkeys(group.next for group in self.program.groups):
-                self._next(stmts, scope, common.kept)
+                self._next(stmts, scope, common.recalled)
             yield scope.index, dict(scope.names)
 
     def _places(self, cta: LaunchedCta, scope: EvaluationScope) -> Iterator[int]:
         return iter(range(cta.number, int(scope.names["instances"]), cta.count))
 
-    def _next(self, stmts: Sequence[Stmt], scope: EvaluationScope, kept: list[int]) -> None:
+    def _next(self, stmts: Sequence[Stmt], scope: EvaluationScope, recalled: list[int]) -> None:
         published = [stmt for stmt in stmts if isinstance(stmt, PublishInstance)]
         for stmt in published:
-            _run(stmt.body, scope, kept)
+            _run(stmt.body, scope, recalled)
             x, y, z = (integer(value, scope) for value in stmt.index)
             scope.index = (x, y, z)
         if all(group.loop is not None for group in self.program.groups):
-            _run(stmts, scope, kept)
+            _run(stmts, scope, recalled)

@@ -226,7 +226,7 @@ def _store_global(actor: Actor, stmt: StoreGlobal) -> None:
     actor.machine.tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)
 
 
-# ---------------------------------------------------------------- wgmma
+# ---------------------------------------------------------------- MMAs
 def _fence(actor: Actor, stmt: Fence) -> None:
     actor.fragments.fence(stmt.fragments)
 
@@ -239,7 +239,7 @@ def _multiply(actor: Actor, stmt: Multiply) -> None:
 
     def source(ref: SlotRef, transposed: bool) -> Callable[[], Array]:
         access = SlotAccess(
-            actor.group.id, ("wgmma", actor.group.id), index, "wgmma", False, shared.region(ref), line, what
+            actor.group.id, ("mma", actor.group.id), index, "mma", False, shared.region(ref), line, what
         )
         slot = actor.touch(ref, access, actor.clock.collective())
         return lambda: shared.view(ref, slot).T if transposed else shared.view(ref, slot)
@@ -275,7 +275,7 @@ def _commit(actor: Actor, stmt: Commit) -> None:
 def _wait_groups(actor: Actor, stmt: WaitGroups) -> None:
     complete = actor.multiplies.wait(stmt.pending)
     actor.fragments.complete = complete
-    actor.clock.own[("wgmma", actor.group.id)] = complete
+    actor.clock.own[("mma", actor.group.id)] = complete
     actor.fragments.ready(stmt.ready, actor.line)
 
 

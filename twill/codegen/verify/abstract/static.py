@@ -170,7 +170,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
             yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} bytes")
     last = max((end for _, end, _ in spans), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
-    needed += program.kept
+    needed += program.once_bytes
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
     limit = share(machine, program.ctas) if machine else 0
@@ -235,8 +235,8 @@ def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violat
 
 
 def _pool(program: WarpProgram, machine: Machine) -> Iterator[Violation]:
-    """setmaxnreg moves registers within the pool of a CTA: what its launch allocated, equal in all threads. A group
-    that asks for more than the others have released waits for ever ([ptx] setmaxnreg.inc: blocks until enough registers
+    """Budgets move registers within the pool of a CTA: what its launch allocated, equal in all threads. A group
+    that asks for more than the others have released waits for ever (PTX: the increase blocks until enough registers
     are in the per-CTA register pool)."""
     if not any(group.registers for group in program.groups):
         return

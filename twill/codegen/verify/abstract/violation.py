@@ -25,8 +25,8 @@ class Violation:
 RULES: dict[str, str] = {
     "order": "two accesses of one place, one of them a write, are ordered by nothing",
     "proxy-fence": "an asynchronous access of what threads wrote, without a proxy fence of the writers in between",
-    "wgmma-wait": "what a wgmma group still uses is touched or given back before a WaitGroups that covers it",
-    "wgmma-fence": "a fragment is written by threads and used by a Multiply without a Fence in between",
+    "mma-wait": "what a group of MMAs still uses is touched or given back before a WaitGroups that covers it",
+    "mma-fence": "a fragment is written by threads and used by a Multiply without a Fence in between",
     "bytes": "a full barrier is told of other bytes than land on it",
     "phase": "a wait or an arrival that is not in the phase that its cursor says",
     "deadlock": "warp groups wait for each other for ever",

@@ -36,15 +36,15 @@ from twill.codegen.verify.ptx.program import (
     PtxInstruction,
     PtxModule,
     Register,
-    Variable,
     Vector,
 )
 from twill.codegen.verify.ptx.registers import Operands, constant, held, unsupported
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
-    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build, matrix_accesses.build,
-    copies.build, thread_copies.build, synchronize.build, exchange.build, tcgen05_allocation.build,
+    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
+    matrix_accesses.build, copies.build, thread_copies.build, synchronize.build, exchange.build,
+    tcgen05_allocation.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
 _LONGEST = 256  # steps of a block: gangs take turns between blocks
@@ -119,11 +119,6 @@ def _layout(module: PtxModule, function: Function, memory: GlobalMemory) -> Vari
 
 def _up(at: int, alignment: int) -> int:
     return -(-at // alignment) * alignment
-
-
-def parameter_offset(layout: VariableLayout, parameter: Variable) -> int:
-    """Where a parameter lies among the bytes of all."""
-    return layout.addresses[parameter.name]
 
 
 # ---------------------------------------------------------------- blocks

@@ -15,6 +15,7 @@ RULES: dict[str, str] = {
     "wgmma-wait": "a register of a multiply is touched before a wait_group that covers it",
     "wgmma-fence": "a register that threads wrote is used by a multiply without a wgmma.fence in between",
     "tcgen05-wait": "tensor memory is touched before the tcgen05.wait of a load or store that has it",
+    "tcgen05-fence": "tensor memory is used behind what others did there, without the tcgen05.fence on both sides",
     "tcgen05-registers": "a register of a tcgen05.ld is used before its wait::ld; the ISA does not promise its value",
     "tensor-memory": "tensor memory that is not allocated, allocated against the rules, or never given back",
     "bulk-wait": "a thread ends before bulk stores have read their shared memory",

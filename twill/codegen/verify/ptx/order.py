@@ -24,10 +24,11 @@ Array = Any  # np.ndarray
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a warp knew when it arrived."""
+    """What a warp knew when it arrived. tensor: what of it tcgen05 operations may follow (`Clocks.tensor`)."""
 
     known: Array
     visible: Array
+    tensor: Array | None = None
 
     def join(self, other: Snapshot | None) -> Snapshot:
         """What one knows who knows both."""
@@ -37,13 +38,18 @@ class Snapshot:
         return Snapshot(
             np.maximum(_long(self.known, size), _long(other.known, size)),
             np.maximum(_long(self.visible, size), _long(other.visible, size)),
-        )
+            other.tensor if self.tensor is None else self.tensor if other.tensor is None
+            else np.maximum(self.tensor, other.tensor),
+        )  # fmt: skip
 
 
 class Clocks:
-    """The clocks of all warps that run together, and, where they issue `tcgen05.mma` (`tensor`), of each warp's
-    multiplies. lanes: what those of a warp know of one another. unfenced: threads of each warp that wrote and have
-    not fenced."""
+    """The clocks of all warps that run together, and, where they issue `tcgen05.mma`, of each warp's multiplies.
+
+    lanes: what those of a warp know of one another. unfenced: threads of each warp that wrote and have not fenced.
+    tensor: up to which epoch each warp knows that tcgen05 operations of others came before a
+    `fence::before_thread_sync` or a commit; fenced: the same at its last `fence::after_thread_sync`.
+    """
 
     def __init__(self, warps: int, tensor: bool = False) -> None:
         self.threads = warps
@@ -56,6 +62,8 @@ class Clocks:
         self.visible = np.zeros((warps, size), np.int32)
         self.known[np.arange(warps), np.arange(warps)] = 1
         self.unfenced = np.zeros((warps, 32), bool)
+        self.tensor = np.zeros((warps, warps), np.int32)
+        self.fenced = np.zeros((warps, warps), np.int32)
 
     def tensor_agent(self, warp: int) -> int:
         """The agent of a warp's multiplies."""
@@ -81,7 +89,7 @@ class Clocks:
 
     def release(self, warp: int, lanes: Array = EVERY) -> Snapshot:
         """What others learn of a warp of which some lanes [32] arrive; its next epoch begins."""
-        snapshot = Snapshot(self.known[warp].copy(), self.visible[warp].copy())
+        snapshot = Snapshot(self.known[warp].copy(), self.visible[warp].copy(), self.tensor[warp].copy())
         covered = self.lanes.covered(warp, lanes)
         snapshot.known[warp] = min(snapshot.known[warp], covered)
         snapshot.visible[warp] = min(snapshot.visible[warp], covered)
@@ -102,6 +110,17 @@ class Clocks:
         size = len(snapshot.known)
         np.maximum(self.known[warp, :size], snapshot.known, out=self.known[warp, :size])
         np.maximum(self.visible[warp, :size], snapshot.visible, out=self.visible[warp, :size])
+        if snapshot.tensor is not None:
+            np.maximum(self.tensor[warp], snapshot.tensor, out=self.tensor[warp])
+
+    def before_thread_sync(self, warp: int) -> None:
+        """`tcgen05.fence::before_thread_sync`: who learns of the warp may order tcgen05 operations behind its own."""
+        self.tensor[warp, warp] = self.known[warp, warp]
+        self.known[warp, warp] += 1
+
+    def after_thread_sync(self, warp: int) -> None:
+        """`tcgen05.fence::after_thread_sync`: the warp's tcgen05 operations follow those that it has learnt of."""
+        np.maximum(self.fenced[warp], self.tensor[warp], out=self.fenced[warp])
 
     def fence(self, warp: int, lanes: Array) -> None:
         """A proxy fence of some lanes: it covers what they wrote, and what the warp has learnt of others. What other

@@ -129,7 +129,7 @@ class _Parser:
             for declared in filter(None, map(str.strip, self.text[self.at + 1 : end].split(","))):
                 parameters.append(self._declared("param", declared.removeprefix(".param")))
             self.at = end + 1
-        threads = 0
+        threads, limit = 0, 0
         while self._more() and not self.text.startswith(("{", ";"), self.at):
             match = self._take(_TUNING)
             if match is None:
@@ -137,6 +137,8 @@ class _Parser:
             if match.group(1) in ("maxntid", "reqntid"):
                 sizes = [int(size) for size in match.group(2).split(",")]
                 threads = sizes[0] * (sizes[1] if len(sizes) > 1 else 1) * (sizes[2] if len(sizes) > 2 else 1)
+            elif match.group(1) == "maxnreg":
+                limit = int(match.group(2))
         if self.text[self.at] == ";":
             self.at += 1
             return None
@@ -144,7 +146,7 @@ class _Parser:
         return Function(
             head.group(2), tuple(parameters), tuple(body.variables), body.registers,
             tuple(_with_targets(body, one) for one in body.instructions),
-            body.labels, threads,
+            body.labels, threads, limit,
         )  # fmt: skip
 
     def _body(self) -> _Body:

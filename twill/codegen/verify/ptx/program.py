@@ -138,7 +138,7 @@ class Variable:
 @dataclass(frozen=True)
 class Function:
     """An entry. registers: their types by name. labels: of the instruction that they stand before. threads: that a CTA
-    may have, 0 if it does not say."""
+    may have, limit: registers of a thread at its launch, each 0 if it does not say."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -147,6 +147,7 @@ class Function:
     instructions: tuple[PtxInstruction, ...]
     labels: dict[str, int]
     threads: int
+    limit: int = 0
 
 
 @dataclass(frozen=True)

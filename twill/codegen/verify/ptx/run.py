@@ -60,7 +60,8 @@ Argument = int | float | PointerArgument | MapOf
 class PtxLaunch:
     """arguments: in the order of the kernel's parameters. tensors: global memory by name, any dtype. grid: CTAs.
     shared: dynamic bytes. threads: of a CTA, along x. cluster: CTAs of one along x. registers: of a thread at the
-    launch (0: as many as the threads can have). blocks: of code that may run before a program is taken for endless."""
+    launch (0: what the function says, else as many as the threads can have). blocks: of code that may run before a
+    program is taken for endless."""
 
     arguments: Sequence[Argument]
     tensors: Mapping[str, Array]
@@ -149,7 +150,7 @@ def _world(
     clocks = Clocks(warps * len(indices), tensor)
     world = World(memory, clocks, findings, ClusterBarrier(set(range(warps * len(indices)))), launch.grid)
     size = -(-(code.layout.dynamic + launch.shared) // 16) * 16
-    registers = launch.registers or min(MOST, REGISTERS // launch.threads) // GRANULE * GRANULE
+    registers = launch.registers or code.function.limit or min(MOST, REGISTERS // launch.threads) // GRANULE * GRANULE
     for rank, index in enumerate(indices):
         shared = np.full(size, 0xFF, np.uint8)
         cta = Cta(

@@ -41,8 +41,19 @@ def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
     if instruction.name != "tcgen05":
         return None
     if instruction.modifiers[0].startswith("fence::"):
-        return lambda g: None
+        return _fence(instruction)
     return tcgen05_multiplies.build(operands, instruction)
+
+
+def _fence(instruction: PtxInstruction) -> Step:
+    before = instruction.modifiers[0] == "fence::before_thread_sync"
+
+    def step(g: Gang) -> None:
+        clocks = g.cta.world.clocks
+        for warp in g.warps_of(g.running()):
+            (clocks.before_thread_sync if before else clocks.after_thread_sync)(warp)
+
+    return step
 
 
 def _relinquish(g: Gang) -> None:
@@ -81,7 +92,8 @@ def _free(operands: Operands, instruction: PtxInstruction) -> Step:
         values: tuple[Array, Array] = (address(g), columns(g))
         start, count = (int(g.of_lanes(value, g.lanes())[0]) for value in values)
         cells = memory.free(start, count)
-        noted(g, memory.order.overwrite(cells, memory.order.known(warp)), place)
+        said = memory.order.overwrite(cells, memory.order.known(warp))
+        noted(g, "" if said.startswith("tcgen05-fence") else said, place)  # no asynchronous operation follows
 
     return step
 

@@ -42,6 +42,15 @@ class Cells:
         return self.halves, self.columns
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a warp knows that accesses tensor memory: up to which epochs of all agents, and of which behind fences."""
+
+    warp: int
+    known: Array
+    fenced: Array
+
+
 class TensorOrder:
     """Who accessed each cell: its last writer and readers in epochs of their clocks, loads and stores in flight."""
 
@@ -54,33 +63,51 @@ class TensorOrder:
         self.loading = np.zeros(shape, np.int32)
         self.storing = np.zeros(shape, np.int32)
 
-    def known(self, warp: int, agent: int | None = None) -> Array:
+    def known(self, warp: int, agent: int | None = None) -> Known:
         """What a warp knows; of its own multiplies (`agent`) everything, for they follow one another."""
-        known = self.clocks.known[warp].copy()
+        known, fenced = self.clocks.known[warp].copy(), self.clocks.fenced[warp].copy()
+        fenced[warp] = known[warp]
         if agent is not None:
-            known[agent] = np.iinfo(np.int32).max
-        return known
+            known[agent] = fenced[agent] = np.iinfo(np.int32).max
+        return Known(warp, known, fenced)
 
-    def read(self, cells: Cells, known: Array) -> str:
+    def read(self, cells: Cells, of: Known) -> str:
         """What is wrong with reading cells ("" if nothing), rule first."""
         if self.storing[cells.at].any():
             return "tcgen05-wait:reads tensor memory that a tcgen05.st without wait::st may still write"
-        late = self.written[cells.at] > known[self.writer[cells.at]]
-        return f"order:reads tensor memory that {self._writer(cells, late)} wrote" if late.any() else ""
+        writer, written = self.writer[cells.at], self.written[cells.at]
+        late = written > of.known[writer]
+        if late.any():
+            return f"order:reads tensor memory that {self._writer(cells, late)} wrote"
+        bare = written > of.fenced[writer]
+        return self._unfenced(of, f"reads tensor memory that {self._writer(cells, bare)} wrote") if bare.any() else ""
 
-    def overwrite(self, cells: Cells, known: Array) -> str:
+    def overwrite(self, cells: Cells, of: Known) -> str:
         """What is wrong with writing cells."""
         if self.loading[cells.at].any():
             return "tcgen05-wait:overwrites tensor memory that a tcgen05.ld without wait::ld may still read"
         if self.storing[cells.at].any():
             return "tcgen05-wait:overwrites tensor memory that a tcgen05.st without wait::st may still write"
-        late = self.written[cells.at] > known[self.writer[cells.at]]
+        late = self._late(cells, of.known)
+        if late:
+            return f"order:{late}"
+        bare = self._late(cells, of.fenced)
+        return self._unfenced(of, bare) if bare else ""
+
+    def _late(self, cells: Cells, clock: Array) -> str:
+        """What who knows `clock` does not come after, of writing cells."""
+        late = self.written[cells.at] > clock[self.writer[cells.at]]
         if late.any():
-            return f"order:overwrites tensor memory that {self._writer(cells, late)} wrote"
-        reads = self.readers[cells.at] > known[: self.clocks.warps]
+            return f"overwrites tensor memory that {self._writer(cells, late)} wrote"
+        reads = self.readers[cells.at] > clock[: self.clocks.warps]
         if reads.any():
-            return f"order:overwrites tensor memory that {self.clocks.name(int(np.argwhere(reads)[0][-1]))} reads"
+            return f"overwrites tensor memory that {self.clocks.name(int(np.argwhere(reads)[0][-1]))} reads"
         return ""
+
+    def _unfenced(self, of: Known, what: str) -> str:
+        """A missing fence, which is said once of all that the warp has learnt until now."""
+        self.clocks.fenced[of.warp] = self.clocks.known[of.warp, : self.clocks.warps]
+        return f"tcgen05-fence:{what}"
 
     def wrote(self, cells: Cells, agent: int, epoch: int) -> None:
         """They are written in an epoch of an agent."""

@@ -248,6 +248,8 @@ def _commit(operands: Operands, instruction: PtxInstruction) -> Step:
             ctas = [cta] if mask is None else [one for one in world.ctas if mask >> one.rank & 1]
             epoch = int(clocks.known[mine.agent, mine.agent])
             snapshot = clocks.release(warp, np.arange(WARP) == lane % WARP)
+            assert snapshot.tensor is not None
+            snapshot.tensor[mine.agent] = epoch
             snapshot.known[mine.agent] = snapshot.visible[mine.agent] = epoch  # who waits learns more than who issued
             clocks.known[mine.agent, mine.agent] += 1
             for one in ctas:

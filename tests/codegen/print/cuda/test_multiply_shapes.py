@@ -7,28 +7,28 @@ import re
 import pytest
 
 from twill.codegen.compile.nvrtc import compile_cubin
-from twill.codegen.print.cuda.wgmma import WgmmaShape, wgmma_source
+from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, wgmma_source
 
 
 def test_a_wrapper_is_named_by_its_shape_types_and_place_of_a() -> None:
-    assert WgmmaShape("bf16", "bf16", 128).name == "wgmma_m64n128k16_bf16_ss"
-    assert WgmmaShape("e4m3", "e5m2", 8, "register").name == "wgmma_m64n8k32_e4m3_e5m2_rs"
-    assert WgmmaShape("tf32", "tf32", 256).name == "wgmma_m64n256k8_tf32_ss"
+    assert MultiplyShape("bf16", "bf16", 128).name == "wgmma_m64n128k16_bf16_ss"
+    assert MultiplyShape("e4m3", "e5m2", 8, "register").name == "wgmma_m64n8k32_e4m3_e5m2_rs"
+    assert MultiplyShape("tf32", "tf32", 256).name == "wgmma_m64n256k8_tf32_ss"
 
 
 @pytest.mark.parametrize("n", [0, -8, 4, 12, 264])
 def test_columns_that_the_instruction_does_not_have_are_refused(n: int) -> None:
     with pytest.raises(ValueError, match="multiples of 8 up to 256"):
-        WgmmaShape("bf16", "bf16", n)
+        MultiplyShape("bf16", "bf16", n)
 
 
 def test_types_that_do_not_mix_are_refused() -> None:
     with pytest.raises(ValueError, match="only 8-bit types mix"):
-        WgmmaShape("bf16", "f16", 64)
+        MultiplyShape("bf16", "f16", 64)
 
 
 def test_only_the_shapes_asked_for_are_printed_each_once_in_a_fixed_order() -> None:
-    one, two = WgmmaShape("bf16", "bf16", 64), WgmmaShape("bf16", "bf16", 16)
+    one, two = MultiplyShape("bf16", "bf16", 64), MultiplyShape("bf16", "bf16", 16)
     text = wgmma_source([one, two, one])
     assert text == wgmma_source([two, one])
     assert re.findall(r"void (\w+)\(", text) == [two.name, one.name]
@@ -36,13 +36,13 @@ def test_only_the_shapes_asked_for_are_printed_each_once_in_a_fixed_order() -> N
 
 
 def test_no_printed_line_is_too_long_to_read() -> None:
-    text = wgmma_source([WgmmaShape("f16", "f16", 256, "register")])
+    text = wgmma_source([MultiplyShape("f16", "f16", 256, "register")])
     assert max(map(len, text.splitlines())) <= 120
     assert not any(line.endswith(" ") for line in text.splitlines())
 
 
 def test_the_narrowest_the_oddest_and_the_widest_shape_assemble_as_themselves() -> None:
-    shapes = [WgmmaShape("bf16", "bf16", n) for n in (8, 40, 256)]
+    shapes = [MultiplyShape("bf16", "bf16", n) for n in (8, 40, 256)]
     kernels = [
         f"""extern "C" __global__ void __launch_bounds__(128, 1) k{shape.n}(float* out, u64 a, u64 b) {{
               float d[{shape.registers}];
@@ -58,4 +58,4 @@ def test_the_narrowest_the_oddest_and_the_widest_shape_assemble_as_themselves() 
     for shape in shapes:
         facts = build.function(f"k{shape.n}")
         assert facts.read_from == "sass"
-        assert facts.wgmma == {f"m64n{shape.n}k16": 1}
+        assert facts.mmas == {f"m64n{shape.n}k16": 1}

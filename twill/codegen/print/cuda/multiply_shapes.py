@@ -18,7 +18,7 @@ _STEP, _LARGEST = 8, 256  # n: multiples of 8 up to 256
 
 
 @dataclass(frozen=True, order=True)
-class WgmmaShape:
+class MultiplyShape:
     """One form of the instruction. a, b: operand types. n: columns of D. a_in: where A is.
 
     Errors: ValueError for what the instruction set does not have.
@@ -59,7 +59,7 @@ class WgmmaShape:
         return f"wgmma_m64n{self.n}k{self.k}_{types}_{'rs' if self.a_in == 'register' else 'ss'}"
 
 
-def wgmma_source(shapes: Iterable[WgmmaShape]) -> str:
+def wgmma_source(shapes: Iterable[MultiplyShape]) -> str:
     """The wrappers of `shapes`, each once, in a fixed order; the empty text for none.
 
     A wrapper is `NAME<A_MAJOR, B_MAJOR>(d, a, b, accumulate)`: d the accumulator `float (&)[n/2]`; a a descriptor or
@@ -70,7 +70,7 @@ def wgmma_source(shapes: Iterable[WgmmaShape]) -> str:
     return "\n".join(_wrapper(shape) for shape in sorted(set(shapes)))
 
 
-def _wrapper(shape: WgmmaShape) -> str:
+def _wrapper(shape: MultiplyShape) -> str:
     count, in_registers = shape.registers, shape.a_in == "register"
     b_at = count + (4 if in_registers else 1)  # operand numbers: D, then A, then B, accumulate, majors
     majors = ([] if in_registers else ["A_MAJOR"]) + ["B_MAJOR"] if shape.transposable else []

@@ -1,0 +1,89 @@
+"""Kernels with control flow, scans and small products, as users write them, for checks on a GPU."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def persistent_gemm(
+    a_ptr, b_ptr, c_ptr, M, N, K, sa, sb, sc,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, SMS: tl.constexpr,
+):  # fmt: skip
+    """A loop over tiles around the loop over K."""
+    start = tl.program_id(0)
+    tiles_m, tiles_n, steps = tl.cdiv(M, BM), tl.cdiv(N, BN), tl.cdiv(K, BK)
+    k = tl.arange(0, BK)
+    for tile in tl.range(start, tiles_m * tiles_n, SMS):
+        width = GROUP * tiles_n
+        first = tile // width * GROUP
+        rows = min(tiles_m - first, GROUP)
+        m = (first + tile % rows) * BM
+        n = tile % width // rows * BN
+        i, j = m + tl.arange(0, BM), n + tl.arange(0, BN)
+        i, j = tl.where(i < M, i, 0), tl.where(j < N, j, 0)
+        acc = tl.zeros((BM, BN), tl.float32)
+        for step in range(steps):
+            ks = step * BK + k
+            a = tl.load(a_ptr + i[:, None] * sa + ks[None, :], mask=ks[None, :] < K, other=0.0)
+            b = tl.load(b_ptr + ks[:, None] * sb + j[None, :], mask=ks[:, None] < K, other=0.0)
+            acc = tl.dot(a, b, acc)
+        i, j = m + tl.arange(0, BM), n + tl.arange(0, BN)
+        tl.store(c_ptr + i[:, None] * sc + j[None, :], acc.to(tl.float16), mask=(i < M)[:, None] & (j < N)[None, :])
+
+
+@triton.jit
+def plain_gemm(
+    a_ptr, b_ptr, c_ptr, M, N, K, sa, sb, sc,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """One tile a program; also with tiles of few rows."""
+    tile = tl.program_id(0)
+    tiles_m, tiles_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    width = GROUP * tiles_n
+    first = tile // width * GROUP
+    rows = min(tiles_m - first, GROUP)
+    m = (first + tile % rows) * BM
+    n = tile % width // rows * BN
+    i, j, k = m + tl.arange(0, BM), n + tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for step in range(tl.cdiv(K, BK)):
+        ks = step * BK + k
+        a = tl.load(a_ptr + i[:, None] * sa + ks[None, :], mask=(i < M)[:, None] & (ks < K)[None, :], other=0.0)
+        b = tl.load(b_ptr + ks[:, None] * sb + j[None, :], mask=(ks < K)[:, None] & (j < N)[None, :], other=0.0)
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + i[:, None] * sc + j[None, :], acc.to(tl.float16), mask=(i < M)[:, None] & (j < N)[None, :])
+
+
+@triton.jit
+def running_sums(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
+    """A scan of each row."""
+    j = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * columns
+    x = tl.load(x_ptr + row + j, mask=j < columns, other=0.0)
+    tl.store(y_ptr + row + j, tl.cumsum(x, 0), mask=j < columns)
+
+
+@triton.jit
+def sequences(x_ptr, ends_ptr, y_ptr, D: tl.constexpr):
+    """Sums along sequences of different lengths: the bounds of the loop are loaded."""
+    i, j = tl.program_id(0), tl.arange(0, D)
+    s = tl.zeros([D], tl.float32)
+    for t in range(tl.load(ends_ptr + i), tl.load(ends_ptr + i + 1)):
+        s += tl.load(x_ptr + t * D + j)
+        tl.store(y_ptr + t * D + j, s)
+
+
+@triton.jit
+def powers(x_ptr, y_ptr, rows, times, D: tl.constexpr):
+    """A loop in a loop."""
+    j = tl.arange(0, D)
+    total = tl.zeros([D], tl.float32)
+    for r in range(rows):
+        x = tl.load(x_ptr + r * D + j)
+        p = x * 0.0 + 1.0
+        for _ in range(times):
+            p = p * x
+        total += p
+    tl.store(y_ptr + j, total)

@@ -1,0 +1,330 @@
+"""The stream of one loop of one warp group: its events in the order of the schedule, which versions of values they
+read, and what they do with rings. Nothing here is a statement, or a register."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill import exc
+from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.placement import Placement
+from twill.codegen.lower.ring_uses import RingReads
+from twill.codegen.lower.stream import EventKey, Made, Stream, StreamEvent, arrange
+from twill.codegen.lower.task import Place, Source, Task
+from twill.codegen.lower.values import Ages, Overwritten, Reading, Values, ages, fetches, touched
+
+LAG = 2  # slots of a ring that MMAs in flight hold
+
+
+@dataclass(frozen=True)
+class LoopStream:
+    """tasks: the group's, by the numbers of their events. received: values of other groups, by their events' numbers.
+    values: that are in registers, in the order in which the stream comes by them. ages: of what events read; landings:
+    values that move to registers of their own when they are complete, by the event. reads: of rings."""
+
+    region: int
+    tasks: tuple[Task, ...]
+    received: tuple[Place, ...]
+    stream: Stream
+    values: tuple[Made, ...] = ()
+    ages: Ages = field(default_factory=dict)
+    landings: Mapping[EventKey, Made] = field(default_factory=dict)
+    landed: frozenset[tuple[EventKey, Made, int]] = frozenset()
+    reads: tuple[RingReads, ...] = ()
+
+
+def loop_stream(rings: Placement, group: int, values: Values, region: int) -> LoopStream | Overwritten | None:
+    """The stream of a loop; None if the group has nothing to do in it. Overwritten: a value whose variable it may not
+    share. Raises UnsupportedBySchedule."""
+    return _LoopStreams(rings, group, values).of(region)
+
+
+class _LoopStreams:
+    """met: the values that were looked at, which are in registers."""
+
+    def __init__(self, rings: Placement, group: int, values: Values) -> None:
+        self.plan, self.rings, self.group, self.values = rings.plan, rings.by_place, group, values
+        self.met: dict[Made, None] = {}
+
+    def root(self, made: Made) -> Made:
+        """What stands for the variable of a value."""
+        self.met.setdefault(made)
+        return self.values.find(made)
+
+    def touched(self, task: Task) -> tuple[Made, ...]:
+        """The variables that the retirement of an MMA frees."""
+        return tuple(map(self.root, touched(self.plan, task)))
+
+    def of(self, region: int) -> LoopStream | Overwritten | None:
+        """See `loop_stream`."""
+        tasks = self.plan.of_group(self.group, region)
+        if not tasks and not self.read_afterwards(region):
+            return None
+        interval = self.plan.interval(region)
+        events: list[StreamEvent] = []
+        for number, task in enumerate(tasks):
+            multiplies = task.node.kind == "mma"
+            issue = ("issue", number)
+            events.append(StreamEvent(issue, task.start, multiplies, carried=self.is_carried(task)))
+            if multiplies:
+                end = self.retire_time(task, tasks, interval)
+                ready, matters = self.touched(task), self.matters(task, tasks)
+                events.append(StreamEvent(("retire", number), end, retires=issue, ready=ready, matters=matters))
+        received = self.received(region, tasks)
+        for number, (place, start) in enumerate(received.items()):
+            carried = self.is_carried(self.plan.tasks[place])
+            events.append(StreamEvent(("receive", number), start - 1, carried=carried))
+        stream = arrange(events, interval)
+        return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream))
+
+    def with_versions(self, loop: LoopStream) -> LoopStream | Overwritten:
+        """Which version of its operands each event reads; or a value that a reader does not find any more."""
+        tasks = list(loop.tasks)
+        defined_by: dict[Made, EventKey] = {}
+        definers: dict[Made, list[EventKey]] = {}
+        readings: list[Reading] = []
+        for number, task in enumerate(tasks):
+            if task.node.result is not None and task.node.kind != "load":
+                defined_by[task.steps[-1], task.block] = ("issue", number)
+            readings += [Reading(("issue", number), source) for source in self.plan.register_sources(task)]
+        for number, place in enumerate(loop.received):
+            defined_by[self.plan.tasks[place].steps[-1], place[2]] = ("receive", number)
+        for made, key in defined_by.items():
+            definers.setdefault(self.root(made), []).append(key)
+        landings = self.landings(loop.stream, tasks, readings)
+        landed = {*landings.values()}
+        found = ages(loop.stream, self.values, [r for r in readings if r.made not in landed], definers, defined_by)
+        if isinstance(found, Overwritten):
+            return found
+        there = frozenset(r.key for r in readings if r.made in landed)
+        reads = tuple(self.ring_reads(loop))
+        return LoopStream(
+            loop.region, loop.tasks, loop.received, loop.stream, tuple(self.met), found, landings, there, reads
+        )
+
+    # -- when MMAs are waited for -----------------------------------------------------------------
+
+    def retire_time(self, task: Task, tasks: list[Task], interval: int) -> int:
+        """When an MMA is waited for: in front of the first instruction that reads its result, so that nothing else
+        waits if it is late; if none does, see `quiet_end`. But before it runs again, and before other instructions
+        write an accumulator or a fragment A: ptxas serializes MMAs if they do while one is in flight (C7513,
+        C7515), and before a slot that threads fill again is wanted: see `wanted_again`."""
+        mmas = [other for other in tasks if other.node.kind == "mma"]
+        if self.may_lag(task, tasks):
+            return task.start + interval + 1
+        operands = {made for mma in mmas for made in self.touched(mma)}
+        limits = [task.start + interval - 1, *self.wanted_again(task, tasks, interval)]
+        for other in tasks:
+            if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
+                limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
+        first = self.first_reader(task, tasks, interval)
+        return min(self.quiet_end(task, tasks, interval) if first is None else first, *limits)
+
+    def wanted_again(self, task: Task, tasks: list[Task], interval: int) -> Iterator[int]:
+        """When a slot that an MMA reads must have been given back. An MMA that is waited for later than the
+        schedule ends it keeps its slots longer, and no group must wait for what only itself, behind that wait, gives.
+
+        Tiles that this group computes: when it fills the slot again. Tiles that another one computes: when this group
+        first waits for a tile of another, after that one waits for the slot; both do what they do in the order of the
+        schedule's cycles."""
+        waits = [
+            other.start
+            for other in tasks
+            for source in (*self.plan.slot_sources(other), *self.plan.register_sources(other))
+            if self.is_handed(source, task.region)
+        ]
+        for source in self.plan.slot_sources(task):
+            if not self.is_computed(source, task.region):
+                continue
+            place = self.plan.place_of(source)
+            again = self.plan.tasks[place].start + (self.rings[place].aref.depth + source.distance) * interval
+            if not self.is_handed(source, task.region):
+                yield again
+                continue
+            again = max(again, task.start + task.latency)
+            yield from (start - (start - again) // interval * interval for start in waits)
+
+    def is_computed(self, source: Source, region: int) -> bool:
+        """Whether a warp group computes a value in a loop, and it is read from a ring."""
+        place = self.plan.place_of(source)
+        return place[0] == region and place in self.rings and self.rings[place].aref.transport == "registers"
+
+    def is_handed(self, source: Source, region: int) -> bool:
+        """Whether it is another warp group that computes it."""
+        return self.is_computed(source, region) and {self.group} != {
+            *self.plan.tasks[self.plan.place_of(source)].groups
+        }
+
+    def first_reader(self, task: Task, tasks: list[Task], interval: int) -> int | None:
+        """When an MMA's result is read first by something that must wait for it."""
+        if task.place in self.rings:
+            return None
+        readers = [
+            other.start + source.distance * interval
+            for other in tasks
+            if other.node.kind != "mma" or self.copies(other)
+            for source in self.plan.register_sources(other)
+            if self.plan.place_of(source) == task.place
+        ]
+        return min(readers, default=None)
+
+    def quiet_end(self, task: Task, tasks: list[Task], interval: int) -> int:
+        """When to wait for an MMA that nothing reads: when it ends. But where the MMAs around it, with nothing
+        else of the group between, have one that is read: behind those that follow it, and behind the first reader of
+        each that went before it, so that nobody waits for it on the way to that one."""
+        run, end = self.run_of(task, tasks, interval), task.start + task.latency
+        read = {id(other): self.first_reader(other, tasks, interval) for other, _ in run}
+        if all(first is None for first in read.values()):
+            return end
+        for other, start in run:
+            end, first = max(end, start + 1), read[id(other)]
+            if start < task.start and first is not None:
+                end = max(end, first + start - other.start + 1)
+        return end
+
+    def run_of(self, task: Task, tasks: list[Task], interval: int) -> list[tuple[Task, int]]:
+        """The MMAs around one with nothing else of the group between, and when they start, seen from it."""
+        others = [other for other in tasks if other is not task]
+        behind = sorted(((other.start - task.start) % interval, n) for n, other in enumerate(others))
+        before = sorted(((task.start - other.start) % interval, n) for n, other in enumerate(others))
+        found: list[tuple[Task, int]] = []
+        for sign, neighbours in ((1, behind), (-1, before)):
+            for cycles, n in neighbours:
+                if others[n].node.kind != "mma":
+                    break
+                found.append((others[n], task.start + sign * cycles))
+        return found
+
+    def copies(self, task: Task) -> bool:
+        """Whether an MMA copies what it adds to into registers of its own."""
+        return task.node.kind == "mma" and (task.steps[-1], task.block) in self.values.apart
+
+    def may_lag(self, task: Task, tasks: list[Task]) -> bool:
+        """Whether an MMA is waited for only after it has been issued for the next iteration, so that the tensor core
+        never runs dry: nobody else multiplies in this loop meanwhile, nothing but it touches its registers, and its
+        rings have slots to spare."""
+        if self.matters(task, tasks) or not self.is_carried(task):
+            return False
+        if any(fetches(self.plan, task, block) for block in self.plan.parts(task)):
+            return False
+        others = [t for t in self.plan.tasks.values() if t.region == task.region and t.node.kind == "mma"]
+        if any(other.groups != task.groups for other in others):
+            return False
+        rings = [self.rings[self.plan.place_of(source)] for source in self.plan.slot_sources(task)]
+        return all(ring.held or ring.aref.depth > LAG for ring in rings)
+
+    def result_of(self, task: Task) -> Made:
+        """The variable that a task defines."""
+        return self.root((task.steps[-1], task.block))
+
+    def matters(self, task: Task, tasks: list[Task]) -> bool:
+        """Whether anything but MMAs touches an MMA's registers in the loop; also a copy for another MMA."""
+        mine = set(self.touched(task))
+        for other in tasks:
+            if other.node.kind == "mma" and not self.copies(other):
+                continue
+            read = {self.root((s.step, s.block)) for s in self.plan.register_sources(other)}
+            if other.node.kind == "elementwise":
+                read.add(self.result_of(other))
+            if read & mine:
+                return True
+        return task.place in self.rings or task.steps[-1] in self.plan.amendments
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def received(self, region: int, tasks: Sequence[Task]) -> dict[Place, int]:
+        """Register values of other groups in this loop, fetched in front of their first reader here; those that are
+        only read behind the loop, when they are made: by cycle."""
+        wanted: dict[Place, int] = {}
+        for task in tasks:
+            for source in self.plan.register_sources(task):
+                place = self.plan.place_of(source)
+                maker = self.plan.tasks[place]
+                if place[0] != region or self.group in maker.groups:
+                    continue
+                start = task.start + source.distance * self.plan.interval(region)
+                wanted[place] = min(start, wanted.get(place, start))
+        for place in self.read_afterwards(region):
+            maker = self.plan.tasks[place]
+            wanted.setdefault(place, maker.start + maker.latency + 1)
+        return dict(sorted(wanted.items()))
+
+    def read_afterwards(self, region: int) -> list[Place]:
+        """What other groups make in a loop and this one's tasks outside of that loop read in registers."""
+        found: list[Place] = []
+        for task in self.plan.tasks.values():
+            if task.region == region or self.group not in task.groups:
+                continue
+            places = (self.plan.place_of(source) for source in self.plan.register_sources(task))
+            found += [p for p in places if p[0] == region and self.group not in self.plan.tasks[p].groups]
+        return found
+
+    def landings(self, stream: Stream, tasks: list[Task], readings: list[Reading]) -> dict[EventKey, Made]:
+        """MMAs whose registers are written again, by themselves or by what they add to, while their last result is
+        still read: by the event that completes them, what moves to registers of its own then, if it is read nowhere
+        later than the next completion."""
+        landed: dict[EventKey, Made] = {}
+        for number, task in enumerate(tasks):
+            made = (task.steps[-1], task.block)
+            mine = [r for r in readings if r.made == made]
+            if task.node.kind != "mma" or self.is_carried(task) or not mine:
+                continue
+            if any(task.place == self.plan.place_of(r.source) and tasks[r.event[1]].node.kind == "mma" for r in mine):
+                continue
+            issued, complete = ("issue", number), ("retire", number)
+            count = stream.executions
+            writers = self.writers(tasks, self.root(made))
+            again = any(count(issued, r.event, w, r.source.distance) > 0 for r in mine for w in writers)
+            soon = any(count(issued, complete, w) > 0 for w in writers)
+            late = any(count(complete, r.event, complete, r.source.distance) > 0 for r in mine)
+            if again and not soon and not late:
+                landed[complete] = made
+        return landed
+
+    def writers(self, tasks: list[Task], variable: Made) -> list[EventKey]:
+        """The events that write a variable."""
+        return [
+            ("issue", number)
+            for number, task in enumerate(tasks)
+            if task.node.result is not None and task.node.kind != "load" and self.result_of(task) == variable
+        ]
+
+    def is_carried(self, task: Task) -> bool:
+        """Whether what a task makes has a value before the loop."""
+        stretch = self.plan.wired.stretch[task.region]
+        carries = [c for c in self.plan.flat.carries if c.stretch == stretch and not c.pure]
+        sources = [self.plan.source(c.yielded, task.block) for c in carries]
+        return any(s is not None and s.step == task.steps[-1] for s in sources)
+
+    # -- rings ------------------------------------------------------------------------------------
+
+    def ring_reads(self, loop: LoopStream) -> Iterator[RingReads]:
+        """Which events read from rings, and by which one all reads of a ring are over. Raises UnsupportedBySchedule."""
+        stream = loop.stream
+        reads: dict[int, list[tuple[EventKey, int, EventKey]]] = {}  # aref -> (event, end of the read, event of it)
+        keys: dict[int, Place] = {}
+        for number, task in enumerate(loop.tasks):
+            multiplies = task.node.kind == "mma"
+            end = ("retire", number) if multiplies else ("issue", number)
+            for source in self.plan.slot_sources(task):
+                ring = self.rings[self.plan.place_of(source)]
+                if ring.held:
+                    continue
+                if source.distance:
+                    raise exc.UnsupportedBySchedule(
+                        f"`{task.node.name}` reads a tile of an earlier iteration from shared memory",
+                        file=self.plan.wired.program.file, line=task.node.line, hint="carry it in registers",
+                    )  # fmt: skip
+                over = task.start + (task.latency if multiplies else task.hold)
+                keys[ring.aref.id] = ring.key
+                reads.setdefault(ring.aref.id, []).append((("issue", number), over, end))
+        for number, place in enumerate(loop.received):
+            key, ring = ("receive", number), self.rings[place]
+            keys[ring.aref.id] = ring.key
+            reads.setdefault(ring.aref.id, []).append((key, stream.event(key).time, key))
+        for aref, found in reads.items():
+            ends = max(found, key=lambda read: (read[1], stream.event(read[2]).stage, stream.position(read[2])))
+            again, _ = position(self.plan.reuse_groups, keys[aref])
+            side = f"get_again{again}_" if again else "get"
+            yield RingReads(aref, tuple(event for event, _, _ in found), ends[2], side, keys[aref])

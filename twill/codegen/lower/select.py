@@ -1,0 +1,72 @@
+"""Fourth step of lowering: the streams of all warp groups in the grammar of warp programs.
+
+select(placement, streams, asked) -> Lowered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from twill import exc
+from twill.codegen.lower.cross_tile_reuse import runs
+from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
+from twill.codegen.lower.group_stream import GroupStream
+from twill.codegen.lower.grouped_rasterization import raster_group_of
+from twill.codegen.lower.longest_first import longest_first
+from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.multicast import CTAS
+from twill.codegen.lower.placement import Placement
+from twill.codegen.lower.select_group import select_group
+from twill.codegen.lower.tile_scheduler import tile_scheduler
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.program import Cluster, WarpProgram
+from twill.tile.program import TileProgram
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Streams of all warp groups, in a program to which passes are still to be applied, and what these carry out.
+    besides: bytes of shared memory that groups keep besides rings and staging, if that is more than is left; else 0."""
+
+    program: WarpProgram
+    choices: Choices
+    besides: int = 0
+
+
+def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lowered:
+    """The warp program of a placement. asked: the order of program instances. Raises UnsupportedInKernel,
+    UnsupportedBySchedule."""
+    plan = rings.plan
+    program = plan.wired.program
+    memory = SharedMemoryPlan(program.file, [*rings.buffers], [*rings.arefs])
+    fragments, cursors = count(), count()
+    groups = [select_group(rings, memory, one, fragments, cursors) for one in streams]
+    more = memory.buffers[len(rings.buffers) :] if memory.used() > plan.capacity else []
+    besides = sum(buffer.bytes for buffer in more if not buffer.name.startswith("staging"))
+    if rings.sharing is not None:
+        refuse_dynamic(asked, program)
+    dynamic = rings.sharing is None and is_dynamic(plan, asked)
+    cluster_of, order = (Cluster(rings.sharing.axis, CTAS), None) if rings.sharing else (None, longest_first(plan))
+    raster_group = raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
+    in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)
+    scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs)
+    made = WarpProgram(
+        program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
+        arefs=tuple(memory.arefs), barriers=tuple(memory.barriers),
+        groups=tuple(groups), shared=0, ctas=plan.candidate.ctas, cluster=cluster_of,
+    )  # fmt: skip
+    ping_pong = any(group.like >= 0 for group in plan.groups)
+    choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict)
+    return Lowered(scheduler.of(made), choices, besides)
+
+
+def refuse_dynamic(asked: Order, program: TileProgram) -> None:
+    """Raises if instances were to be fetched one by one: two CTAs take them in pairs."""
+    if asked == "dynamic":
+        raise exc.UnsupportedInKernel(
+            "clusters have a static order of program instances",
+            file=program.file,
+            hint="emit without `--order dynamic`, or without `--cluster`",
+        )

@@ -1,0 +1,163 @@
+"""Values of a warp group, and no registers yet: which share a variable, and which version a reader sees.
+
+A value is (step, row block) of the flat program. The result of an MMA lives where its addend lives; so a carried
+accumulator and the instructions that rescale it are one variable. A reader that runs after the next definition of
+what it reads sees an older version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.stream import EventKey, Made, Stream
+from twill.codegen.lower.task import Source, Task
+from twill.graph.accumulator import accumulators
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of one warp group by the variable that they share. apart: MMAs whose results have registers beside
+    those of what they add to, because that is made anew while they are still read. parent: towards the value that
+    stands for all that share a variable."""
+
+    plan: LoweringPlan
+    apart: frozenset[Made] = frozenset()
+    parent: dict[Made, Made] = field(default_factory=dict)
+
+    def find(self, made: Made) -> Made:
+        """The value that stands for all that share its variable."""
+        root = self.parent.get(made, made)
+        return made if root == made else self.find(root)
+
+    def unite(self, one: Made, other: Made) -> None:
+        """Two values are one variable."""
+        low, high = sorted((self.find(one), self.find(other)))
+        if low != high:
+            self.parent[high] = low
+
+    def accumulate_in_place(self, tasks: list[Task]) -> None:
+        """Unites every MMA's result with its addend, where that is made by a task of this group in the same
+        region and nothing else needs it afterwards."""
+        for task in tasks:
+            if task.node.kind != "mma" or (task.steps[-1], task.block) in self.apart:
+                continue
+            step = self.plan.flat.steps[task.steps[-1]]
+            source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
+            if source is None or self.plan.home[source.step][0] != task.region:
+                continue
+            if not self.plan.tiles.is_whole(step.operands[2], step.results[0]):
+                continue  # a vector that is spread over the matrix
+            if self.may_overwrite(source, task):
+                self.unite((task.steps[-1], task.block), (source.step, source.block))
+
+    def sum_in_place(self, tasks: list[Task]) -> None:
+        """Unites what threads make of the sum of MMAs so far, for the next MMA to add to, with that sum, where the
+        schedule has both in one place (`twill.graph.accumulator`) and nothing else reads it."""
+        regions = {region.id: region for region in self.plan.wired.graph.regions}
+        for task in (task for task in tasks if task.node.kind == "elementwise"):
+            nodes = next((n for n in accumulators(regions[task.region]) if task.node.id in n), [])
+            before = [self.plan.wired.steps[task.region, node][-1] for node in nodes if node < task.node.id]
+            for source in self.plan.register_sources(task):
+                readers = self.plan.readers(self.plan.place_of(source))
+                alone = all(reader.place == task.place for reader in readers)
+                if source.step in before[-1:] and not source.distance and alone:
+                    self.unite((task.steps[-1], task.block), (source.step, source.block))
+
+    def may_overwrite(self, source: Source, task: Task) -> bool:
+        """Whether the MMA is the last that needs its addend: carried ones, and those read only by it."""
+        if source.distance or source.step in task.steps:
+            return True
+        readers = self.plan.readers(self.plan.place_of(source))
+        return all(reader.place == task.place for reader in readers)
+
+
+def shared_values(plan: LoweringPlan, group: int, apart: frozenset[Made] = frozenset()) -> Values:
+    """The values of a warp group, whose MMAs accumulate in place but for those that are apart."""
+    found = Values(plan, apart)
+    for region in plan.wired.graph.regions:
+        found.accumulate_in_place(plan.of_group(group, region.id))
+        found.sum_in_place(plan.of_group(group, region.id))
+    return found
+
+
+def touched(plan: LoweringPlan, task: Task) -> tuple[Made, ...]:
+    """The values of an MMA that its retirement frees: its result, and operands A in registers."""
+    step = plan.flat.steps[task.steps[-1]]
+    found = [(task.steps[-1], task.block)]
+    for block in plan.parts(task):
+        if fetches(plan, task, block):
+            found.append(fetched(task, block))
+            continue
+        a = plan.source(step.operands[0], block)
+        if a is not None and not plan.in_slot(task, step, 0, a):
+            found.append((a.step, a.block))
+    return tuple(found)
+
+
+def fetches(plan: LoweringPlan, task: Task, block: int) -> bool:
+    """Whether an MMA fetches operand A into registers: its result has fewer rows than an instruction makes, which would
+    read as many from shared memory."""
+    step = plan.flat.steps[task.steps[-1]]
+    if not plan.tiles.target.is_padded(plan.tiles.shape(step.results[0])[0]):
+        return False
+    a = plan.source(step.operands[0], block)
+    return a is not None and (plan.in_slot(task, step, 0, a) or plan.tiles.is_transposed(step.operands[0]))
+
+
+def fetched(task: Task, block: int) -> Made:
+    """The value that is such an operand of an MMA."""
+    return ~task.steps[-1], block
+
+
+@dataclass(frozen=True)
+class Reading:
+    """An event that reads a value in registers. event: its key."""
+
+    event: EventKey
+    source: Source
+
+    @property
+    def made(self) -> Made:
+        """The value."""
+        return self.source.step, self.source.block
+
+    @property
+    def key(self) -> tuple[EventKey, Made, int]:
+        """The event, the value, and how many iterations ago it was made."""
+        return self.event, self.made, self.source.distance
+
+
+@dataclass(frozen=True)
+class Overwritten:
+    """A value that is read after its registers were written by what shares them."""
+
+    made: Made
+
+
+Ages = Mapping[tuple[EventKey, Made, int], int]
+"""(event, value, distance) -> how often the variable was defined since, when the event reads it."""
+
+
+def ages(
+    stream: Stream, values: Values, readings: Sequence[Reading], definers: Mapping[Made, Sequence[EventKey]],
+    defined_by: Mapping[Made, EventKey],
+) -> Ages | Overwritten:  # fmt: skip
+    """Which version each reader wants. definers: events by the variable (`Values.find`) that they define; defined_by:
+    the event that makes a value."""
+    found: dict[tuple[EventKey, Made, int], int] = {}
+    for reading in readings:
+        start = defined_by.get(reading.made)
+        if start is None:  # from before the loop
+            found[reading.key] = 0
+            continue
+        counts = [
+            stream.executions(start, reading.event, definer, reading.source.distance)
+            for definer in definers[values.find(reading.made)]
+        ]
+        ago = sum(counts)
+        if ago < 0 or (ago and len(counts) > 1):
+            return Overwritten(reading.made)
+        found[reading.key] = ago
+    return found
