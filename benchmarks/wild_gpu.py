@@ -80,6 +80,7 @@ def write(folder: Path, target: str, flags: list[str], budget: float, file: Path
             "grid": list(one.grid),
             "scalars": dict(one.scalars),
             "elements": {name: array.size for name, array in one.arrays.items()},
+            "integers": {name: array.tolist() for name, array in one.arrays.items() if array.dtype.kind in "iu"},
             "text": one.text,
         }
         for one in launches(emission.program)
@@ -123,7 +124,7 @@ def case(folder: Path) -> int:
     for launch in given["launches"]:
         shapes = {name: (max(1, count),) for name, count in launch["elements"].items()}
         made = Case({}, tuple(launch["grid"]), shapes, launch["scalars"])
-        for words in wrong(kernel, function, made):
+        for words in wrong(kernel, function, made, launch["integers"]):
             failed += 1
             print(f"FAIL {folder.name} ({launch['text']}): {words}", flush=True)
         torch.cuda.synchronize()
@@ -131,11 +132,15 @@ def case(folder: Path) -> int:
     return failed
 
 
-def wrong(kernel: EmittedKernel, function: Any, made: Case) -> Iterator[str]:
-    """What differs at one launch."""
+def wrong(kernel: EmittedKernel, function: Any, made: Case, integers: dict[str, list[int]]) -> Iterator[str]:
+    """What differs at one launch. integers: what tensors of integers hold, which may be indices."""
     import torch
 
     data, theirs = make_data(kernel.manifest, made), make_data(kernel.manifest, made)
+    for name, numbers in integers.items():
+        if name in kernel.manifest.loads and numbers:
+            for one in (data, theirs):
+                one.tensor(name).copy_(torch.tensor(numbers))
     emitted(kernel, data)()
     original(function, theirs, num_warps=4)()
     for name, tensor in data.outputs.items():

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels import H100
+from tests.lowered import scheduled
 from twill.codegen.emission import extract
-from twill.codegen.verify.abstract.derive import ROW, derived_problem, touches_outside
-from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract.derive import ROW, bounds_met, derived_problem, touches_outside
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches
 from twill.codegen.verify.abstract_machine import alone, independent
+from twill.kernel.problem import Case
 from twill.tile.program import TileProgram
 
 KERNELS = """
@@ -65,3 +69,10 @@ def test_instances_that_write_the_same_place_are_told_and_one_of_them_is_left(fi
     assert independent(program(file, "rows"), apart)
     assert not independent(program(file, "same"), together)
     assert alone(together).grid == (1,) and independent(program(file, "same"), alone(together))
+
+
+def test_a_kernel_without_loops_is_checked_in_whole_tiles_ragged_ones_and_none(file: Path) -> None:
+    tile = program(file, "rows")
+    warp = lower(tile, scheduled(tile), H100)
+    met = [bounds_met(tile, Case({}, one.grid, {}, one.scalars), one.scalars) for one in launches(warp)]
+    assert {said for one in met for *_, said in one} == {"all", "some", "none"}

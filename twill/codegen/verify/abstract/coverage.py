@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from twill.codegen.verify.abstract.derive import shapes, touches_outside
+from twill.codegen.verify.abstract.derive import bounds_met, shapes, touches_outside
 from twill.codegen.verify.abstract.extent import ZeroStep, trips_of
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
@@ -84,6 +84,8 @@ class _Search:
     def __init__(self, program: TileProgram, problem: ProblemTable, goal: Wanted) -> None:
         self.program, self.problem, self.goal = program, problem, goal
         self.loops = sum(isinstance(item, Loop) for item in program.body)
+        axes = [axis for op in program.ops() if op.access for axis in op.access.axes]
+        self.widest = max((axis.extent for axis in axes), default=1)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
         least = self._instances(self.base)
@@ -175,6 +177,8 @@ class _Search:
         full = all(sizes[name] >= value for name, value in self.grown.items())
         if full and (not self.loops or all(any(instance) for instance in trips)):
             reached.add(("full",))
+        if not self.loops:
+            reached |= bounds_met(self.program, case, self.scalars(case))
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
         if not any(sizes[name] % tile for name, tile in self.tiles.items()):
             reached |= {*self._split_goals(case)}
@@ -312,6 +316,8 @@ class _Search:
             if least is None:
                 break
             values |= {least, least - unit}
+        if not self.loops:  # nothing else makes sizes grow to that of a tile
+            values |= {-(-self.widest // unit) * unit, (self.widest // unit + 1) * unit}
         if name in self.tiles:
             values |= {self.tiles[name], 2 * self.tiles[name], 3 * self.tiles[name]}
         return sorted(values)

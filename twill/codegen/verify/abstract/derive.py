@@ -85,6 +85,26 @@ def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int 
     return False
 
 
+def bounds_met(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> set[tuple[str, int, int, str]]:
+    """Of every axis of an access whether its bounds leave all of it, some of it or none, in some program instance."""
+    found: set[tuple[str, int, int, str]] = set()
+    for index in instances(case.grid):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+        scout.run()
+        for op in program.ops():
+            for number, axis in enumerate(op.access.axes if op.access else ()):
+                first, end = scout.ranges.get((op.id, number), (0, 0))
+                found.add(
+                    (
+                        "bounds",
+                        op.id,
+                        number,
+                        "none" if end <= first else "all" if end - first == axis.extent else "some",
+                    )
+                )
+    return found
+
+
 def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
     """The shapes of the case, and of descriptors that it leaves out: as large as what is accessed."""
     found = dict(case.shapes)
