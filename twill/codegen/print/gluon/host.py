@@ -40,7 +40,7 @@ def print_launcher(
             out.line(f"given = ({', '.join(fixed)}{comma})")
             out.line(f"if given != ({', '.join(map(repr, fixed.values()))}{comma}):")
             out.line(f'    raise ValueError(f"this {kernel} is not for ({", ".join(fixed)}) = {{given}}")')
-        out.line("grid = (*grid, 1, 1)[:3]")
+        out.line("grid = (*(grid(locals()) if callable(grid) else grid), 1, 1)[:3]")
         out.line("instances = math.prod(grid)")
         with out.block("if not instances"):
             out.line("return")
@@ -132,10 +132,10 @@ def multiprocessors():
 _LAUNCHER = '''
 
 class Launcher:
-    """`{kernel}[grid](...)`, as the Triton kernel is called."""
+    """`{kernel}[grid](...)`, as the Triton kernel is called; how many warps and stages it has is decided."""
 
     def __getitem__(self, grid):
-        return lambda *given, **named: launch(grid, *given, **named)
+        return lambda *given, num_warps=4, num_stages=1, **named: launch(grid, *given, **named)
 
 
 {kernel} = Launcher()
