@@ -51,7 +51,7 @@ def run(place: Path) -> int:
     from tests.gpu import jit_calls
     from twill.runtime.kernel import EmittedKernel
 
-    sizes = {
+    sizes: dict[str, list[Any]] = {
         "gemm": [(128, 128, 64), (512, 384, 64), (1040, 528, 336), (16, 16, 16), (4096, 4096, 4096),
                  (8192, 8192, 1024)],
         "full": [(1, 128), (6, 640), (32, 2048), (16, 8192)],

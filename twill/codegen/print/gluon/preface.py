@@ -70,6 +70,7 @@ def imports(features: set[str], program: WarpProgram) -> list[str]:
     """Imports, and the names of copies in the version of Triton that is installed."""
     used = [name for name in hopper.NAMES if name != "fence_async_shared" or "fence" in features]
     lines = [
+        "import functools",
         "import math",
         "",
         "import triton",
