@@ -124,7 +124,7 @@ def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..
     seen: list[Attempt] = []
     with pytest.raises(exc.BuildRejected, match="it spills"):
         emit_solved(kernel(GEMM), machine(), solver, record=seen.append)
-    assert (seen[-1].candidate.room, seen[-1].verdict) == (104, "refused: no")
+    assert (104, "refused: no") in [(one.candidate.room, one.verdict) for one in seen]
     play(refusal("spill", "it spills"))
     answers += [schedule(GEMM), exc.BudgetExhausted("no schedule in time")]
     with pytest.raises(exc.BuildRejected, match="it spills"):

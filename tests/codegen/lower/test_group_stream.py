@@ -13,7 +13,7 @@ from twill.codegen.lower.group_stream import GroupStream, stream
 from twill.codegen.lower.loop_stream import LoopStream
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
-from twill.codegen.lower.ring_uses import RingReads, RingUse, ring_uses
+from twill.codegen.lower.ring_uses import RingReads, SlotUse, ring_uses
 from twill.codegen.lower.select_group import select_group
 from twill.codegen.lower.stream import Stream, StreamEvent
 from twill.codegen.warp.program import Commit, Multiply, Pipeline, TmaLoad, WaitGroups, WarpGroup, walk
@@ -126,6 +126,6 @@ def test_each_stage_reads_at_a_position_of_its_own_and_the_last_moves_on_those_o
     loop = Stream(events, 1, 10)
     uses = ring_uses(loop, RingReads(7, (("issue", 0), ("issue", 1)), ("issue", 1)), most=3)
     assert uses == {
-        ("issue", 0): RingUse((7, "get", 0), True, False, ((7, "get", 0),)),
-        ("issue", 1): RingUse((7, "get", 1), False, True, ((7, "get", 1), (7, "get", 2))),
+        ("issue", 0): SlotUse((7, "get", 0), True, False, ((7, "get", 0),)),
+        ("issue", 1): SlotUse((7, "get", 1), False, True, ((7, "get", 1), (7, "get", 2))),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twill.codegen.lower.ring_uses import RingUse
+from twill.codegen.lower.ring_uses import SlotUse
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Advance, Aref, Consumed, Cursor, Get, If, Stmt
 
@@ -55,7 +55,7 @@ class Cursors:
         """All cursors of that ring and side."""
         return [self.of(aref, side, index) for index in range(self.most.get((aref.id, side), 1))]
 
-    def use(self, use: RingUse, arefs: Sequence[Aref], only: Expr | None) -> CursorUse:
+    def use(self, use: SlotUse, arefs: Sequence[Aref], only: Expr | None) -> CursorUse:
         """What an event does, by cursors."""
         cursor, *advance = (self.of(arefs[aref], side, index) for aref, side, index in (use.position, *use.advance))
         return CursorUse(cursor, use.get, use.consumed, tuple(advance), only)

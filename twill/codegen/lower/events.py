@@ -52,7 +52,7 @@ class Events:
                 return self.retire(plan, plan.said.tasks[number], number, at)
         return self.receive(plan, plan.said.received[number], event.key, at)
 
-    def kept(self, plan: LoopPlan, event: StreamEvent) -> list[Stmt]:
+    def older_versions(self, plan: LoopPlan, event: StreamEvent) -> list[Stmt]:
         """Copies of older versions of what an event defines."""
         kind, number = event.key
         if kind == "retire":

@@ -90,7 +90,9 @@ class Loops:
         """Initial values, then the pipeline."""
         made = self.initial(plan)
         trip = self.tools.scalars.trip(plan.loop)
-        events = EventStatements(partial(self.events.emit, plan), partial(self.events.kept, plan), self.registers.of)
+        events = EventStatements(
+            partial(self.events.emit, plan), partial(self.events.older_versions, plan), self.registers.of
+        )
         selected = SelectedLoop(plan.said.stream, events, plan.loop, f"loop{plan.region}", trip)
         ahead, behind = self.around(plan)
         return [*made, *ahead, *select_loop(selected, self.plan.candidate.switches), *behind]

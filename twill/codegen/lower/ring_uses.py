@@ -13,7 +13,7 @@ Position = tuple[int, str, int]  # a ring, what it is used for ("put", "get", ..
 
 
 @dataclass(frozen=True)
-class RingUse:
+class SlotUse:
     """What an event does with a ring: where it reads, whether it waits first, whether it gives the slot back at the
     end, and which positions it moves on."""
 
@@ -48,17 +48,17 @@ def most_positions(loops: Sequence[tuple[Stream, Sequence[RingReads]]]) -> dict[
     return most
 
 
-def ring_uses(stream: Stream, reads: RingReads, most: int) -> dict[EventKey, RingUse]:
+def ring_uses(stream: Stream, reads: RingReads, most: int) -> dict[EventKey, SlotUse]:
     """How each event of a loop uses a ring. most: positions that some loop of the group needs, all of which this one
     moves on."""
     order = sorted({*reads.events, reads.ends}, key=lambda k: (stream.event(k).stage, stream.position(k)))
     stages, of = reads.stages(stream), (reads.aref, reads.side)
-    found: dict[EventKey, RingUse] = {}
+    found: dict[EventKey, SlotUse] = {}
     for number, key in enumerate(order):
         index = stages.index(stream.event(key).stage)
         last = number + 1 == len(order) or stream.event(order[number + 1]).stage != stream.event(key).stage
         mine: tuple[Position, ...] = ((*of, index),) if last else ()
         if last and index + 1 == len(stages):
             mine += tuple((*of, i) for i in range(len(stages), most))
-        found[key] = RingUse((*of, index), number == 0, key == reads.ends, mine)
+        found[key] = SlotUse((*of, index), number == 0, key == reads.ends, mine)
     return found

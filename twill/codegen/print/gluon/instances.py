@@ -54,12 +54,12 @@ def _place(program: WarpProgram) -> list[Stmt]:
     instances is computed anew, from the width of a band that the launcher passes."""
     axes = frozenset(used_axes(program))
     stmts = list(needed(program.groups[0].next, frozenset(), axes))[::-1]
-    kept = next((stmt for stmt in program.once if isinstance(stmt, Keep)), None)
-    if kept is None:
+    keeping = next((stmt for stmt in program.once if isinstance(stmt, Keep)), None)
+    if keeping is None:
         return stmts
-    wanted = names(kept) - {stmt.name for stmt in program.once if isinstance(stmt, Evenly)}
+    wanted = names(keeping) - {stmt.name for stmt in program.once if isinstance(stmt, Evenly)}
     common = [s for s in program.once if isinstance(s, Define) and not wanted.isdisjoint(s.names)]
-    values: dict[str, Expr] = dict(zip(RECALLED, kept.values, strict=True))
+    values: dict[str, Expr] = dict(zip(RECALLED, keeping.values, strict=True))
     return [*common, *(_without_recall(stmt, values) for stmt in stmts if not isinstance(stmt, Recall))]
 
 
