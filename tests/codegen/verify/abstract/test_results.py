@@ -51,6 +51,26 @@ def test_one_rounding_more_is_found_in_the_mean() -> None:
     assert "in the mean" in difference(once_more, theirs, shaken(exact, "bf16"), "bf16")
 
 
+def shifted(times: float) -> Array:
+    """A tensor of ones, moved up and down in turn by so many times what shaking moves it."""
+    signs = np.where(np.arange(SIZE) % 2 == 0, 1.0, -1.0)
+    return (1.0 + times * 2.0**-12 * signs).astype(np.float32)
+
+
+@pytest.mark.parametrize(("times", "found"), [(7.0, False), (9.0, True)])
+def test_an_element_may_be_off_by_eight_times_what_its_chunk_was_shaken(times: float, found: bool) -> None:
+    ours = shifted(0.0)
+    ours[1000] = 1.0 + times * 2.0**-12
+    said = difference(ours, shifted(0.0), shifted(1.0), "f32")
+    assert said.startswith("1 of 4096") == found and bool(said) == found
+
+
+@pytest.mark.parametrize(("times", "found"), [(1.2, False), (1.3, True)])
+def test_all_elements_may_be_off_by_a_quarter_more_than_they_were_shaken(times: float, found: bool) -> None:
+    said = difference(shifted(times), shifted(0.0), shifted(1.0), "f32")
+    assert ("in the mean" in said) == found and bool(said) == found
+
+
 def test_one_wrong_element_is_found() -> None:
     exact, theirs = made("bf16")
     ours = theirs.copy()
