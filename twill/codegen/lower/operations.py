@@ -1,4 +1,4 @@
-"""Tile operations as statements of one warp group: operands, index arithmetic, elementwise work, reductions.
+"""Tile operations as statements of one warp group: operands, index arithmetic, elementwise work, loads.
 
 `Scope` stands for one place in the stream: it knows the iteration, makes pure tiles (masks, offsets) anew where they
 are used, and finds data operands through `find`.
@@ -6,12 +6,11 @@ are used, and finds data operands through `find`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from twill import exc
-from twill.codegen.lower.conversions import converted, fits, operand_layout, reduced_layout
+from twill.codegen.lower.conversions import converted, fits, operand_layout
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
@@ -19,12 +18,13 @@ from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
+from twill.codegen.lower.reductions import reduce, scan
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.lower.transfers import Part, Transfers
 from twill.codegen.warp.expression import Expr, Number
-from twill.codegen.warp.layout import Layout, Uniform, crosses_warps, shape_of
+from twill.codegen.warp.layout import Layout, Uniform
 from twill.codegen.warp.program import (
     NORMAL,
     SUBNORMAL,
@@ -36,14 +36,11 @@ from twill.codegen.warp.program import (
     LoadShared,
     Operand,
     Range,
-    Reduce,
     Reg,
-    Scan,
     SlotRef,
     Stmt,
     Window,
 )
-from twill.graph.work import BITS
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELEMENTWISE, NATURAL
 
@@ -88,9 +85,9 @@ class LoweringScope:
         for number in task.steps:
             step = self.flat.steps[number]
             if step.op.kind == "reduce":
-                self.reduce(number, step)
+                reduce(self, number, step)
             elif step.op.kind == "scan":
-                self.scan(number, step)
+                scan(self, number, step)
             elif step.op.kind in ELEMENTWISE:
                 self.compute(step, self.result(number))
             elif step.op.kind == "tile_load":
@@ -156,69 +153,6 @@ class LoweringScope:
         """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an
         element do it, to 3 units in the last place instead of 2."""
         return isinstance(divisor, Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
-
-    def reduce(self, number: int, step: Step) -> None:
-        """A reduction of a matrix to a vector, or of a vector to a number."""
-        cell = step.operands[0]
-        operand = self.fragment(cell)
-        axes = self.tiles.core_axes(cell)
-        wanted = int(str(step.op.attribute("axis")))
-        layout, result = self.layout_of(operand), self.result(number)
-        axis = axes.index(wanted) if wanted in axes else -1
-        if axis < 0:
-            self.made += self.moved(operand, result, line=step.op.line)
-            return
-        natural = reduced_layout(layout, axis, self.tiles.target)
-        if natural is None:
-            self.refuse(step, f"a reduction of axis {wanted} of {shape_of(layout)}", "the first or the last axis")
-        assert natural is not None
-        into = result
-        if not fits(natural, self.layout_of(result)):
-            held = self.registers.fragment(result)
-            into = self.registers.new(f"{held.name}_reduced", held.element, natural)
-        scratch = barrier = None
-        if crosses_warps(layout, natural, axis):
-            values = max(1, math.prod(shape_of(natural)))
-            element = self.registers.fragment(operand).element
-            word = "i32" if element.startswith("i") else "f32"
-            scratch = self.scratch((self.tiles.target.warps * values,), word)
-            barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
-        combine = str(step.op.attribute("combine"))
-        said = tuple((name, value) for name, value in step.op.attributes if name not in ("axis", "combine"))
-        self.made.append(Reduce(operand, into, axis, combine, scratch, barrier, said, line=step.op.line))
-        if into != result:
-            self.made += self.moved(into, result, line=step.op.line)
-
-    def scan(self, number: int, step: Step) -> None:
-        """A scan along one axis of a matrix, or of a vector."""
-        cell, result = step.operands[0], self.result(number)
-        operand = self.fragment(cell, self.layout_of(result))
-        axes, wanted = self.tiles.core_axes(cell), int(str(step.op.attribute("axis")))
-        if wanted not in axes:  # of one element
-            self.made.append(Copy(operand, result, line=step.op.line))
-            return
-        held = self.registers.fragment(operand)
-        if held.element == "i1":
-            self.refuse(step, "a scan of truth values is not emitted", "a scan of tl.int32")
-        words = math.prod(self.tiles.core(cell)) * max(1, BITS[held.element] // 32)
-        scratch = self.scratch((words,), "i32" if held.element.startswith("i") else "f32")
-        barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
-        combine, reverse = str(step.op.attribute("combine")), bool(step.op.attribute("reverse"))
-        said = tuple((n, value) for n, value in step.op.attributes if n not in ("axis", "combine", "reverse"))
-        axis = axes.index(wanted)
-        scan = Scan(operand, result, axis, combine, scratch, barrier, reverse, said, line=step.op.line)
-        self.made.append(scan)
-
-    def scratch(self, shape: tuple[int, ...], element: str) -> int:
-        """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
-        while slow threads still read the other (`twill.codegen.passes.exchanges`)."""
-        self.tools.exchanges.append(shape[0])
-        turn = len(self.tools.exchanges) % 2 if shape == (self.tiles.target.warps,) else 0
-        name = f"scratch {self.tools.own}" + (" in turn" if turn else "")
-        for known in self.tools.memory.buffers:
-            if known.name == name and known.element == element and known.shape >= shape:
-                return known.id
-        return self.tools.memory.buffer(name, shape, element, 1).id
 
     def load(self, number: int, step: Step) -> None:
         """A tile that every thread loads its own elements of."""

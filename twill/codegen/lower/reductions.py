@@ -1,0 +1,81 @@
+"""Reductions and scans as statements of one warp group, and the scratch memory that those across warps need."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from twill.codegen.lower.conversions import fits, reduced_layout
+from twill.codegen.warp.layout import crosses_warps, shape_of
+from twill.codegen.warp.program import Copy, Reduce, Scan
+from twill.graph.work import BITS
+
+if TYPE_CHECKING:
+    from twill.codegen.lower.operations import LoweringScope
+    from twill.tile.flat import Step
+
+
+def reduce(scope: LoweringScope, number: int, step: Step) -> None:
+    """A reduction of a matrix to a vector, or of a vector to a number."""
+    cell = step.operands[0]
+    operand = scope.fragment(cell)
+    axes = scope.tiles.core_axes(cell)
+    wanted = int(str(step.op.attribute("axis")))
+    layout, result = scope.layout_of(operand), scope.result(number)
+    axis = axes.index(wanted) if wanted in axes else -1
+    if axis < 0:
+        scope.made += scope.moved(operand, result, line=step.op.line)
+        return
+    natural = reduced_layout(layout, axis, scope.tiles.target)
+    if natural is None:
+        scope.refuse(step, f"a reduction of axis {wanted} of {shape_of(layout)}", "the first or the last axis")
+    assert natural is not None
+    into = result
+    if not fits(natural, scope.layout_of(result)):
+        held = scope.registers.fragment(result)
+        into = scope.registers.new(f"{held.name}_reduced", held.element, natural)
+    scratch = barrier = None
+    if crosses_warps(layout, natural, axis):
+        values = max(1, math.prod(shape_of(natural)))
+        element = scope.registers.fragment(operand).element
+        word = "i32" if element.startswith("i") else "f32"
+        scratch = _scratch(scope, (scope.tiles.target.warps * values,), word)
+        barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
+    combine = str(step.op.attribute("combine"))
+    said = tuple((name, value) for name, value in step.op.attributes if name not in ("axis", "combine"))
+    scope.made.append(Reduce(operand, into, axis, combine, scratch, barrier, said, line=step.op.line))
+    if into != result:
+        scope.made += scope.moved(into, result, line=step.op.line)
+
+
+def scan(scope: LoweringScope, number: int, step: Step) -> None:
+    """A scan along one axis of a matrix, or of a vector."""
+    cell, result = step.operands[0], scope.result(number)
+    operand = scope.fragment(cell, scope.layout_of(result))
+    axes, wanted = scope.tiles.core_axes(cell), int(str(step.op.attribute("axis")))
+    if wanted not in axes:  # of one element
+        scope.made.append(Copy(operand, result, line=step.op.line))
+        return
+    held = scope.registers.fragment(operand)
+    if held.element == "i1":
+        scope.refuse(step, "a scan of truth values is not emitted", "a scan of tl.int32")
+    words = math.prod(scope.tiles.core(cell)) * max(1, BITS[held.element] // 32)
+    scratch = _scratch(scope, (words,), "i32" if held.element.startswith("i") else "f32")
+    barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
+    combine, reverse = str(step.op.attribute("combine")), bool(step.op.attribute("reverse"))
+    said = tuple((n, value) for n, value in step.op.attributes if n not in ("axis", "combine", "reverse"))
+    axis = axes.index(wanted)
+    scan = Scan(operand, result, axis, combine, scratch, barrier, reverse, said, line=step.op.line)
+    scope.made.append(scan)
+
+
+def _scratch(scope: LoweringScope, shape: tuple[int, ...], element: str) -> int:
+    """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
+    while slow threads still read the other (`twill.codegen.passes.exchanges`)."""
+    scope.tools.exchanges.append(shape[0])
+    turn = len(scope.tools.exchanges) % 2 if shape == (scope.tiles.target.warps,) else 0
+    name = f"scratch {scope.tools.own}" + (" in turn" if turn else "")
+    for known in scope.tools.memory.buffers:
+        if known.name == name and known.element == element and known.shape >= shape:
+            return known.id
+    return scope.tools.memory.buffer(name, shape, element, 1).id
