@@ -2,7 +2,7 @@
 
 The warp program is the one that the CUDA printer gets but for passes that only save instructions
 (`twill.codegen.print.gluon.sayable`). The abstract machine checks what is printed, and the PTX that Triton makes of the
-module is compared with it (`twill.codegen.compile.gluon.read_back`).
+module can be executed on the CPU (`twill.trial.gluon`).
 """
 
 from __future__ import annotations

@@ -161,6 +161,16 @@ def smallest(program: WarpProgram, problem: ProblemTable | None = None) -> Check
     return small(program, 1, problem)[0]
 
 
+def wrapping(program: WarpProgram, problem: ProblemTable | None = None) -> CheckedLaunch:
+    """The one with the least work in which every ring is filled more than once; the one with the most iterations if
+    there is none. Errors: UnknownProblem."""
+    deepest = max((aref.depth for aref in program.arefs), default=0)
+    made = small(program, len(program.arefs) * 100 + 100, problem)
+    iterations = [most_iterations(program.program, one) for one in made]
+    long = [one for one, most in zip(made, iterations, strict=True) if most > deepest]
+    return long[0] if long else max(zip(iterations, made, strict=True), key=lambda one: one[0])[1]
+
+
 def verified(text: str, manifest: Manifest, program: WarpProgram, launch: CheckedLaunch, ctas: int = 2) -> Execution:
     """The kernel executed, with its differences from the sequential tile program. Errors as for `execute`."""
     tile = program.program

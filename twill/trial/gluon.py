@@ -28,7 +28,7 @@ from twill.runtime.plan import map_parameters
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arrays import np
-from twill.trial.execute import Execution, as_bits, as_held, smallest
+from twill.trial.execute import Execution, as_bits, as_held, wrapping
 
 if TYPE_CHECKING:
     from twill.codegen.gluon import GluonEmission
@@ -158,9 +158,10 @@ def execute(
 
 
 def checked(emission: GluonEmission, specialization: Specialization) -> str:
-    """The module executed for its smallest launch, in words. Errors: ExecutionDiffers, UnknownProblem."""
+    """The module executed for a small launch that fills its rings more than once, in words. Errors: ExecutionDiffers,
+    UnknownProblem."""
     program = emission.program
-    launch = smallest(program, problem_of(specialization))
+    launch = wrapping(program, problem_of(specialization))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / emission.name
         path.write_text(emission.module.text, encoding="utf-8")

@@ -123,15 +123,11 @@ def descriptor(given, block, layout):
     return TensorDescriptor(given.base, list(given.shape), list(given.strides), block, layout.value)
 
 
-def multiprocessors():
-    """Of the GPU that is current: each runs one CTA."""
-    return multiprocessors_of(triton.runtime.driver.active.get_current_device())
-
-
 @functools.cache
-def multiprocessors_of(device):
-    """Of a GPU; the driver takes a millisecond to say it."""
-    return triton.runtime.driver.active.utils.get_device_properties(device)["multiprocessor_count"]
+def multiprocessors():
+    """Of the GPU that is current at the first launch: each runs one CTA."""
+    driver = triton.runtime.driver.active
+    return driver.utils.get_device_properties(driver.get_current_device())["multiprocessor_count"]
 '''
 
 _LAUNCHER = '''

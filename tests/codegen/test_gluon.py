@@ -1,0 +1,98 @@
+"""Modules of Gluon: Triton compiles them, what it makes of them computes what the kernel says, an edit that makes them
+wrong is found, and what can't be said is refused with its reason."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import GOLDEN, ROOT
+from tests.kernels import H100
+from twill.codegen.emission import Extracted, extract
+from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.exc import ExecutionDiffers, NotInGluon
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.rewrite.pipeline import Allowed
+from twill.trial.gluon import checked
+
+MOST_LINES = 260
+WIDEST = 120
+MODULES = {"gemm": ("gemm", "bf16"), "gelu": ("gemm_bias_gelu", "bf16"), "attention": ("attention", "full")}
+
+
+def solved(graph: DependenceGraph, machine: Machine) -> Schedule:
+    return solve(graph, machine, SolveOptions(fuse=False))
+
+
+@cache
+def extracted(kernel: str, spec: str) -> Extracted:
+    return extract(str(ROOT / "examples" / f"{kernel}.py"), spec, (), (), Allowed(conditional=False))
+
+
+@cache
+def emitted(name: str) -> GluonEmission:
+    return emit_gluon(extracted(*MODULES[name]), H100, solved)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_module_is_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+    path, text = GOLDEN / f"gluon_{name}.txt", emitted(name).module.text
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_triton_makes_of_it_computes_what_the_kernel_says(name: str) -> None:
+    said = checked(emitted(name), extracted(*MODULES[name]).specialization)
+    assert "equal to the tile program, nothing found" in said
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_short_and_every_function_of_it_says_what_it_is(name: str) -> None:
+    text = emitted(name).module.text
+    lines = text.splitlines()
+    assert len(lines) <= MOST_LINES and max(map(len, lines)) <= WIDEST
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name[0] != "_"]
+    assert ast.get_docstring(tree) and all(ast.get_docstring(function) for function in functions)
+
+
+EDITS = {
+    "a parity": ("a_b_count // A_STAGES & 1)\n", "a_b_count // A_STAGES & 1 ^ 1)\n"),
+    "arrivals of readers": ("mbarrier.init(a_empty.index(slot), count=1)",
+                            "mbarrier.init(a_empty.index(slot), count=2)"),
+    "arrivals of writers": ("mbarrier.init(a_full.index(slot), count=1)", "mbarrier.init(a_full.index(slot), count=2)"),
+    "expected bytes": ("mbarrier.expect(a_full.index(a_b_count % A_STAGES), 16384)",
+                       "mbarrier.expect(a_full.index(a_b_count % A_STAGES), 8192)"),
+    "a wait": ("acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))", "pass"),
+    "an index": ("[128 * pid_m_2 + 1024 * first_m, 128 * pid_n]", "[128 * pid_m + 1024 * first_m, 64 * pid_n]"),
+    "the turn of a group": ("named_barrier_arrive(NEXT_TURN, 256)  # the turn", "pass  # the turn"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_that_makes_the_module_wrong_is_found(edit: str, tmp_path: Path) -> None:
+    before, after = EDITS[edit]
+    right, kernel = emitted("gemm"), extracted(*MODULES["gemm"])
+    assert before in right.module.text
+    module = replace(right.module, text=right.module.text.replace(before, after))
+    path = tmp_path / right.name
+    path.write_text(module.text, encoding="utf-8")
+    compiled = compile_module(path, module.entry, right.signature, H100, kernel)
+    with pytest.raises(ExecutionDiffers):
+        checked(replace(right, module=module, compiled=compiled), kernel.specialization)
+
+
+def test_a_tile_that_is_no_power_of_two_is_refused_with_its_name() -> None:
+    with pytest.raises(NotInGluon, match="64 x 192") as refused:
+        emit_gluon(extracted("gemm", "bf16-192"), H100, solved)
+    assert "--as cuda" in (refused.value.hint or "")
