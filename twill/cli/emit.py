@@ -49,7 +49,7 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     target = target_of(machine)
-    kernel = extracted_as(arguments)
+    kernel = extracted_as(arguments, conditional=arguments.language == "cuda")
     if arguments.dump_after in kernel.behind:
         sys.stdout.write(program_text(kernel.behind[arguments.dump_after]))
         return codes.SOLVED
@@ -194,8 +194,8 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     return extracted_as(again), again
 
 
-def extracted_as(arguments: Namespace) -> Extracted:
-    """The kernel that the arguments name, rewritten as they allow."""
+def extracted_as(arguments: Namespace, *, conditional: bool = True) -> Extracted:
+    """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote."""
     from twill.codegen.emission import extract
     from twill.tile.rewrite.pipeline import Allowed
 
@@ -204,7 +204,7 @@ def extracted_as(arguments: Namespace) -> Extracted:
         arguments.spec,
         tuple(arguments.sig),
         tuple(arguments.const),
-        Allowed(arguments.rewrite, conditional=not arguments.no_conditional_rescale and arguments.language == "cuda"),
+        Allowed(arguments.rewrite, conditional=conditional and not arguments.no_conditional_rescale),
         arguments.order,
         strict=arguments.strict_math,
         fp_fusion=not arguments.no_fp_fusion,
