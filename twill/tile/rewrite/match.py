@@ -10,7 +10,7 @@ operation is *neutral* there. A value is amended in one way for all of its reade
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import EFFECTS
@@ -171,8 +171,12 @@ class _Matcher:
             bounds = (None if bound is None else seen(bound) for bound in (one.lower, one.upper))
             return Axis(one.extent, seen(one.stride), seen(one.offset), *bounds)
 
-        moved = (left.base, left.element, tuple(map(axis, left.axes)), seen(left.constant), left.pad, left.transport)
-        return moved == (right.base, right.element, right.axes, right.constant, right.pad, right.transport)
+        indices = tuple(replace(index, scale=seen(index.scale)) for index in left.indices)
+        axes = tuple(map(axis, left.axes))
+        moved = (left.base, left.element, axes, seen(left.constant), left.pad, left.transport, indices)
+        return moved == (
+            right.base, right.element, right.axes, right.constant, right.pad, right.transport, right.indices
+        )  # fmt: skip
 
     def passes(self, main: int, other: int) -> bool:
         """Whether `main` is `other` if a uniform operand of its operation changes nothing."""
