@@ -1,4 +1,4 @@
-"""Schedule -> a module of Gluon: lowered without what Gluon has no words for, checked, printed, compiled, read back.
+"""Schedule -> a module of Gluon: lowered without what Gluon has no words for, checked, printed, compiled.
 
 The warp program is the one that the CUDA printer gets but for passes that only save instructions
 (`twill.codegen.print.gluon.sayable`). The abstract machine checks what is printed, and the PTX that Triton makes of the
