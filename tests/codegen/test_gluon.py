@@ -4,6 +4,8 @@ wrong is found, and what can't be said is refused with its reason."""
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GOLDEN, ROOT
+from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon, lower_for_gluon
+from twill.codegen.print.gluon.module import print_gluon
 from twill.exc import ExecutionDiffers, NotInGluon
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
@@ -96,3 +100,18 @@ def test_a_tile_that_is_no_power_of_two_is_refused_with_its_name() -> None:
     with pytest.raises(NotInGluon, match="64 x 192") as refused:
         emit_gluon(extracted("gemm", "bf16-192"), H100, solved)
     assert "--as cuda" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("name", ["attention_causal", "dual_gemm_bf16", "linear_attention_bf16"])
+def test_a_module_is_as_ruff_formats_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    example = next(one for one in examples() if one.name == name)
+    kernel = extract(example.file, example.spec, (), (), Allowed(conditional=False))
+    found = schedule(example)
+    module = tmp_path / "module.py"
+    program = lower_for_gluon(kernel.wired, found, H100)
+    module.write_text(print_gluon(program, kernel.specialization, found).text, encoding="utf-8")
+    ruff, options = (sys.executable, "-m", "ruff"), ("--isolated", "--line-length", "120", module)
+    for asked in (("format", "--diff"), ("check", "--select", "E,F,I")):
+        done = subprocess.run((*ruff, *asked, *options), capture_output=True, text=True)
+        assert not done.returncode, done.stdout + done.stderr

@@ -45,7 +45,7 @@ def print_launcher(
         with out.block("if not instances"):
             out.line("return")
         if program.once and "together" in parameters:
-            for line in together(program.once, host):
+            for line in together(program.once, lambda expr: _bare(host(expr))):
                 out.line(line)
         places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
         out.line(f"ctas = min(instances, {places})")
@@ -103,6 +103,12 @@ def host(expr: Expr) -> str:
         case Apply(kind, (left, right)) if kind in _SIGNS:
             return f"({host(left)} {_SIGNS[kind]} {host(right)})"
     raise exc.NotInGluon("the launcher would have to compute what is not known at a launch", hint="`--as cuda`")
+
+
+def _bare(text: str) -> str:
+    """A value without the parentheses around all of it."""
+    depths = [text[: at + 1].count("(") - text[: at + 1].count(")") for at in range(len(text))]
+    return text[1:-1] if text.startswith("(") and 0 not in depths[:-1] else text
 
 
 def _of_descriptor(name: str) -> str:

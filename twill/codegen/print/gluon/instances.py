@@ -103,16 +103,33 @@ def print_place(program: WarpProgram, out: PythonWriter) -> None:
         out.line('"""The grid indices of an instance, in the order in which instances are worked on."""')
         found: list[str] = []
         for stmt in _place(program):
-            note = f"  # {stmt.note}" if stmt.note else ""
             if isinstance(stmt, Define):
+                if stmt.note:
+                    out.line(f"# {stmt.note}")
                 for name, value in zip(stmt.names, stmt.values, strict=True):
-                    out.line(f"{name} = {count(value).text}{note}")
-                    note = ""
+                    _print_scalar(name, value, out)
             elif isinstance(stmt, SetProgramId):
                 found.append(count(stmt.value).text)
         out.line(f"return {', '.join(found)}")
     out.line()
     out.line()
+
+
+def _print_scalar(name: str, value: Expr, out: PythonWriter) -> None:
+    """A scalar of the tile scheduler; a choice as a branch."""
+    match value:
+        case Apply("select", (condition, one, other)):
+            out.line(f"{name} = {count(other).text}")
+            with out.block(f"if {_holds(condition)}"):
+                out.line(f"{name} = {count(one).text}")
+        case _:
+            out.line(f"{name} = {count(value).text}")
+
+
+def _holds(condition: Expr) -> str:
+    """A condition, or that a number is not 0."""
+    asked = count(condition)
+    return asked.text if condition.element == "i1" else f"{asked.within(COMPARE - 1)} != 0"
 
 
 def count(expr: Expr) -> Text:
@@ -131,9 +148,8 @@ def count(expr: Expr) -> Text:
         case Apply("min" | "max" as kind, operands):
             return Text(f"gl.{kind}imum({', '.join(count(operand).text for operand in operands)})")
         case Apply("select", (condition, one, other)):
-            asked = count(condition)
-            holds = asked.text if condition.element == "i1" else f"{asked.within(COMPARE - 1)} != 0"
-            return Text(f"{count(one).within(COMPARE)} if {holds} else {count(other).within(COMPARE)}", CHOICE)
+            yes, no = count(one).within(COMPARE), count(other).within(COMPARE)
+            return Text(f"{yes} if {_holds(condition)} else {no}", CHOICE)
         case Apply("compare", (left, right), _, attributes):
             return _between(COMPARISONS[str(dict(attributes)["predicate"])], COMPARE, left, right)
         case Apply(kind, (left, right)) if kind in _SIGNS:
