@@ -11,7 +11,7 @@ from twill.machine.description import EmissionFigures
 from twill.machine.file import load_machine
 
 ROOT = Path(twill.__file__).parent
-SEMANTICS = ("codegen/verify/", "runtime/", "calibrate/", "codegen/print/")
+SEMANTICS = ("codegen/verify/", "runtime/", "calibrate/", "codegen/print/cuda/")
 """Rooms that repeat what PTX and the driver's interface define, so as to check, print or measure it."""
 
 FIGURES = {

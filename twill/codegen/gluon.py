@@ -141,7 +141,7 @@ def _lowered(wired: Wired, schedule: Schedule, machine: Machine, candidate: Lowe
             raise made.error
         return None
     passed = run_passes(made.program, made.choices, without=UNSAID)
-    return sayable(with_barriers(passed, machine))
+    return sayable(with_barriers(passed, machine), machine.emitting.named_barriers.whole)
 
 
 def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple[tuple[str, str], ...]:

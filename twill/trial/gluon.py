@@ -148,6 +148,7 @@ def execute(
             grid=(grid[0], 1, 1),
             threads=compiled.warps * LANES,
             shared=compiled.shared,
+            scattered_budgets=True,
         ),
     )
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}

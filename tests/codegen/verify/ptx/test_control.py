@@ -54,7 +54,7 @@ BUDGETS = """
 
 
 def test_warps_of_a_warp_group_ask_for_registers_at_different_places() -> None:
-    for high, found in ((40, set()), (48, {"registers"})):
+    for high, scattered, found in ((40, True, set()), (48, True, {"registers"}), (40, False, {"deadlock"})):
         module = parse(kernel(BUDGETS.replace("HIGH", str(high))))
-        launch = PtxLaunch([PointerArgument("out")], ZEROS, (1, 1, 1), 128, registers=128)
+        launch = PtxLaunch([PointerArgument("out")], ZEROS, (1, 1, 1), 128, registers=128, scattered_budgets=scattered)
         assert rules(execute(module, "k", launch)) == found

@@ -84,9 +84,8 @@ def run(
 ) -> Result:
     """change: of the PTX, before it runs."""
     metadata = kernel.metadata
-    launch = PtxLaunch(
-        arguments, tensors, grid, 32 * metadata.num_warps, metadata.shared, metadata.num_ctas
-    )  # fmt: skip
+    threads = 32 * metadata.num_warps
+    launch = PtxLaunch(arguments, tensors, grid, threads, metadata.shared, metadata.num_ctas, scattered_budgets=True)
     return execute(parse(change(kernel.asm["ptx"])), metadata.name, launch)
 
 

@@ -16,9 +16,10 @@ DEPTH_BITS = 256  # of a row of an operand that one instruction contracts (PTX I
 ARCHITECTURES = {"sm_90a": 90}
 WARPS = 4  # of a partition that has products: a warp group (PTX ISA, wgmma)
 PAIR = 32  # bits of a register, in which an operand's neighbours lie
+ROWS = 64  # of a product of one warp group (PTX ISA, wgmma)
+BUDGET_STEP, LEAST_BUDGET = 8, 24  # registers of a thread that a partition may be left (PTX ISA, setmaxnreg)
 FIRST_BARRIER = 8
 """Number of the first named barrier: 0 and 1 are Triton's, and one for each partition behind them."""
-BARRIERS = 16  # of a CTA (PTX ISA, barrier)
 
 
 def product_layout(columns: int, element_bits: int) -> str:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from twill.kernel.specialization import Specialization
     from twill.schedule.document import Schedule
 
-GRANULE = 8  # registers of a thread that setmaxnreg counts in (PTX ISA)
-LEAST = 24  # that it may leave
 _BITS = {"bf16": 16, "f16": 16, "f8e4m3": 8, "f8e5m2": 8, "f32": 32, "i32": 32}
 
 
@@ -117,7 +115,7 @@ def _warps(program: WarpProgram, group: int) -> int:
 
 
 def _registers(budget: int) -> int:
-    return max(LEAST, budget // GRANULE * GRANULE)
+    return max(hopper.LEAST_BUDGET, budget // hopper.BUDGET_STEP * hopper.BUDGET_STEP)
 
 
 # ---------------------------------------------------------------- roles

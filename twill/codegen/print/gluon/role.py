@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from twill import exc
+from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.counters import merged
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
@@ -73,7 +74,7 @@ class Role:
         known = self.constants.get(values)
         if known is None:
             ordinal = values == tuple(range(len(values)))
-            rows = all(isinstance(v, int) and v % 64 == 0 for v in values) and not ordinal
+            rows = all(isinstance(v, int) and v % hopper.ROWS == 0 for v in values) and not ordinal
             base = called or ("GROUP" if ordinal else "ROW" if rows else "OFFSET")
             taken = set(self.constants.values())
             known = next(n for n in (base, *(f"{base}_{i}" for i in range(1, 99))) if n not in taken)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from twill import exc
+from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
 from twill.codegen.warp.program import (
@@ -39,10 +40,11 @@ parts, what one warp leaves out, messages that one thread writes, and which indi
 tells all of them)."""
 
 
-def sayable(program: WarpProgram) -> WarpProgram:
-    """The program without tiles that stay from one instance to the next. Raises NotInGluon."""
+def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
+    """The program without tiles that stay from one instance to the next. named_barriers: as machine files have it.
+    Raises NotInGluon."""
     plain = without_reuse(program)
-    for line, what, instead in reasons(plain):
+    for line, what, instead in reasons(plain, named_barriers):
         raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)
     return plain
 
@@ -90,8 +92,11 @@ _TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
 _CUDA = "the CUDA form (`--as cuda`)"
 
 
-def reasons(program: WarpProgram) -> Iterator[Reason]:
+def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     """Why Gluon can't say a program: line of the kernel, what, and what to write instead."""
+    between, left = sum(len(barrier.groups) > 1 for barrier in program.barriers), named_barriers + 1 - FIRST_BARRIER
+    if between > left:
+        yield 0, f"{between} named barriers between partitions, of which Triton leaves {left}", _CUDA
     if program.cluster is not None:
         yield 0, "Gluon has no tiles that two CTAs load together before Triton 3.8", "emit without `--cluster`"
     if program.instance_ring is not None:

@@ -299,8 +299,6 @@ def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
     role.features.add(function)
     order = [b.id for b in role.program.barriers if len(b.groups) > 1]
     numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
-    if max(numbers) >= hopper.BARRIERS:
-        raise exc.NotInGluon(f"{len(order)} named barriers between partitions: Triton leaves 8", line=stmt.line)
     called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"
     text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, called)
     note = f"  # {stmt.note}" if stmt.note else ""

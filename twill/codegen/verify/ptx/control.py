@@ -344,7 +344,7 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
     wanted, grows, place = operand.value, "inc" in instruction.modifiers, instruction.place
 
     def end(g: Gang, strand: Strand) -> None:
-        if not _met(g, strand, whole_gang=False):
+        if not _met(g, strand, whole_gang=not g.cta.world.scattered_budgets):
             return
         if g.asking is None or g.asking.granted:
             g.asking = Budget(wanted, grows, np.zeros(g.size, bool))

@@ -61,7 +61,8 @@ class PtxLaunch:
     """arguments: in the order of the kernel's parameters. tensors: global memory by name, any dtype. grid: CTAs.
     shared: dynamic bytes. threads: of a CTA, along x. cluster: CTAs of one along x. registers: of a thread at the
     launch (0: what the function says, else as many as the threads can have). blocks: of code that may run before a
-    program is taken for endless."""
+    program is taken for endless. scattered_budgets: warps of a warp group may be at different `setmaxnreg`s of the
+    same number, as the idle warps are with which Triton fills a warp group up; PTX asks for one instruction."""
 
     arguments: Sequence[Argument]
     tensors: Mapping[str, Array]
@@ -71,6 +72,7 @@ class PtxLaunch:
     cluster: int = 1
     registers: int = 0
     blocks: int = 400_000
+    scattered_budgets: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def _world(
     tensor = any(instruction.name == "tcgen05" for instruction in code.function.instructions)
     clocks = Clocks(warps * len(indices), tensor)
     world = World(memory, clocks, findings, ClusterBarrier(set(range(warps * len(indices)))), launch.grid)
+    world.scattered_budgets = launch.scattered_budgets
     size = -(-(code.layout.dynamic + launch.shared) // 16) * 16
     registers = launch.registers or code.function.limit or min(MOST, REGISTERS // launch.threads) // GRANULE * GRANULE
     for rank, index in enumerate(indices):

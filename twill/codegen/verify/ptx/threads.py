@@ -61,7 +61,7 @@ class Strand:
 class World:
     """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
     code that some lane came to; CTAs that run one after the other share it. multiplies: of each warp, `tcgen05.mma`s in
-    flight; commits: that have not arrived."""
+    flight; commits: that have not arrived. scattered_budgets: see `PtxLaunch`."""
 
     memory: GlobalMemory
     clocks: Clocks
@@ -76,6 +76,7 @@ class World:
     visited: set[int] = field(default_factory=set)
     multiplies: dict[int, WarpMultiplies] = field(default_factory=dict)
     commits: list[PendingCommit] = field(default_factory=list)
+    scattered_budgets: bool = False
 
 
 @dataclass
