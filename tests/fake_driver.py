@@ -49,7 +49,7 @@ class FakeDriver:
     capturing: streams that a graph is captured on. allocated: (device, bytes). mode: of captures, for this thread.
     calls: what was asked of memory and streams. elapsed: microseconds that the GPU has worked; cost: of one launch of
     an emitted kernel; behind: whether the GPU has not done yet what it was asked to; destroyed: streams that are
-    gone."""
+    gone. alive: events that were not given back."""
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
@@ -70,6 +70,7 @@ class FakeDriver:
     behind: bool = False
     destroyed: set[int] = field(default_factory=set)
     events: dict[int, float] = field(default_factory=dict)
+    alive: set[int] = field(default_factory=set)
 
     def namespace(self) -> Any:
         """What stands for `cuda.bindings.driver`."""
@@ -168,6 +169,7 @@ class FakeDriver:
     def cuEventCreate(self, flags: int) -> tuple[Code, int]:
         handle = len(self.calls)
         self.calls.append(("event", handle))
+        self.alive.add(handle)
         return OK, handle
 
     def cuEventRecord(self, event: int, stream: int) -> tuple[Code]:
@@ -184,7 +186,8 @@ class FakeDriver:
         return OK, (self.events[last] - self.events[first]) / 1000
 
     def cuEventDestroy(self, event: int) -> tuple[Code]:
-        del self.events[event]
+        self.alive.remove(event)
+        self.events.pop(event, None)
         return (OK,)
 
     def cuLaunchKernelEx(self, config: Any, kernel: int, parameters: int, extra: int) -> tuple[Code]:

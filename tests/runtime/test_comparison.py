@@ -148,6 +148,7 @@ def test_a_stream_that_is_destroyed_is_no_error_and_gives_no_time(stored: World)
     stored.cuda.destroyed.add(9)
     launched(stored, fast, 20)
     assert "0 of" in twill.explain(fast)
+    assert stored.cuda.alive == set()  # every event was given back
     stored.triton.stream = 0
     stored.cuda.cost = 1000.0
     launched(stored, fast, 20)

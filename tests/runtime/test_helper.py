@@ -133,6 +133,14 @@ def test_processes_that_share_a_store_prepare_a_key_once(tmp_path: Path) -> None
     assert list((tmp_path / "store.preparing").iterdir()) == []
 
 
+def test_a_key_that_cannot_be_prepared_is_free_again(tmp_path: Path) -> None:
+    request = replace(REQUEST, store=str(tmp_path / "store"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="oh"), alone(request):
+            raise ValueError("oh")
+    assert list((tmp_path / "store.preparing").iterdir()) == []
+
+
 def test_a_command_that_is_not_there_is_an_answer() -> None:
     helper = Helper(("/no/such/program",))
     listed: queue.Queue[Prepared] = queue.Queue()

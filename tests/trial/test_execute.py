@@ -99,7 +99,7 @@ def longest(emission: Emission) -> CheckedLaunch:
     return max(made, key=lambda one: most_iterations(tile, one))
 
 
-@pytest.mark.parametrize("name", ["gemm_bf16", "gemm_bf16-wide", "layer_norm_bf16"])
+@pytest.mark.parametrize("name", ["gemm_bf16", "gemm_bf16-wide", "gemm_fp8_e4m3", "dual_gemm_bf16", "layer_norm_bf16"])
 def test_rings_that_come_round_are_right_for_one_cta_and_for_several(name: str) -> None:
     emission = compiled(BY_NAME[name])
     for ctas in (1, 3):

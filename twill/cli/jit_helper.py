@@ -123,9 +123,11 @@ def alone(request: PrepareRequest) -> Iterator[None]:
         return
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-        with contextlib.suppress(OSError):
-            (place / request.key[:32]).unlink()  # whoever waits for it finds what was made
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                (place / request.key[:32]).unlink()  # whoever waits for it finds what was made
 
 
 def made_meanwhile(store: LayeredStore, request: PrepareRequest) -> Prepared | None:

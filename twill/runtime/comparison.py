@@ -105,6 +105,7 @@ class TimedComparison:
             with on_device(self.device):
                 interval.close()
         except TwillError:
+            interval.forget()
             return False
         with self.lock:
             self.pending.append((side, interval))

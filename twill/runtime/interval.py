@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from twill.exc import DriverFailed
 from twill.runtime.driver import bindings, call
 
 
@@ -15,7 +16,11 @@ class TimedInterval:
     def __init__(self, stream: int) -> None:
         self.stream = stream
         self.events: list[Any] = []
-        self.mark()
+        try:
+            self.mark()
+        except DriverFailed:
+            self.forget()
+            raise
 
     def mark(self) -> None:
         """The stream is here."""

@@ -105,6 +105,16 @@ def test_a_vector_with_two_sides_lies_as_its_first_use_wants() -> None:
     assert tiles.layout(made_by(tiles, "v")) == Along(Accumulator(128, 8), 1)
 
 
+@pytest.mark.parametrize("rows", [16, 32, 48])
+def test_matrices_of_few_rows_beside_products_are_spread_as_results_of_products(rows: int) -> None:
+    p = Programs()
+    p.store("c", p.dot(p.load("a", (64, 64)), p.load("b", (64, 64))))
+    x = p.load("x", (rows, 64), "f32")
+    p.store("y", p.op("add", x, x, name="few"), at=(0, 0))
+    tiles = whole(p.done())
+    assert tiles.layout(made_by(tiles, "few")) == Accumulator(rows, 64)
+
+
 @pytest.mark.parametrize("shape", [(96, 64), (64, 4)])
 def test_matrices_that_the_tensor_core_does_not_hold_are_blocked(shape: tuple[int, int]) -> None:
     p = Programs()
