@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from twill import exc
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, runs_loops
 from twill.codegen.verify.abstract.results import compare
-from twill.codegen.verify.abstract_machine import reference
+from twill.codegen.verify.abstract_machine import in_range
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.findings import PtxFinding
@@ -177,8 +177,8 @@ def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Checke
     elements = {
         given.name: given.type.element.partition(":")[2] for given in tile.arguments if given.name in launch.arrays
     }
+    launch, against = in_range(program, launch)
     found = execute(text, manifest, launch, elements, ctas)
-    against = reference(program, launch)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     different = tuple(violation.describe() for violation in wrong)
     return replace(found, differences=(*found.differences, *different))

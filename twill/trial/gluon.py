@@ -16,7 +16,7 @@ from twill import exc
 from twill.codegen.compile.gluon.triton import CompiledModule, load
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.results import compare
-from twill.codegen.verify.abstract_machine import reference
+from twill.codegen.verify.abstract_machine import in_range
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.parse import parse
@@ -134,6 +134,7 @@ def execute(
 ) -> Execution:
     """The compiled module at `path` launched, and its differences from the sequential tile program."""
     tile = program.program
+    launch, against = in_range(program, launch)
     elements = {a.name: a.type.element.partition(":")[2] for a in tile.arguments if a.name in launch.arrays}
     grid, arguments = recorded(load(path), entry, specialization, launch, ctas)
     bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
@@ -153,7 +154,6 @@ def execute(
     )
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
     found = Execution(launch, arrays, result.findings, (), result.unreached)
-    against = reference(program, launch)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     return replace(found, differences=tuple(violation.describe() for violation in wrong))
 

@@ -29,7 +29,7 @@ from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract.instance_assignment import WAYS, Way
 from twill.codegen.verify.abstract.operands import spreads
 from twill.codegen.verify.abstract.wanted import wanted
-from twill.codegen.verify.abstract_machine import RULES, Trial, run, trials, verify
+from twill.codegen.verify.abstract_machine import RULES, Trial, in_range, run, trials, verify
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Accumulator, Along
 from twill.codegen.warp.program import (
@@ -411,3 +411,16 @@ def test_sizes_are_made_up_where_the_sidecar_names_none() -> None:
     assert set(problem.units) == {"K"} and problem.unit("K") == 16
     assert verify(program, problem) == ()
     assert verify(without(program, Get, which=1), problem, enough=1)
+
+
+def test_where_sums_overflow_a_launch_has_small_floats() -> None:
+    program = gemm()
+    made = next(one for one in launches(program) if one.scale == 1 and max(one.scalars.values()) > 0)
+    floats = {name: array for name, array in made.arrays.items() if array.dtype.kind == "f"}
+    large = replace(
+        made, arrays={**made.arrays, **{n: a * np.float32(2.0**80) for n, a in floats.items()}}, scale=2**80
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        launch, found = in_range(program, large)
+    assert launch.scale == 1 and all(np.isfinite(array).all() for array in found.expected.values())
+    assert in_range(program, made)[0] is made

@@ -180,11 +180,8 @@ def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: 
     for launch in launches(program, problem, thorough):
         if given is None and not independent(written, launch):
             launch = alone(launch)
-        one = Trial(launch, (_reference(written, launch, narrowed, in_parts),))
-        if launch.scale > 1 and not all(np.isfinite(array).all() for array in one.expected.values()):
-            small = launch.unscaled()
-            one = Trial(small, (_reference(written, small, narrowed, in_parts),))
-        made.append(one)
+        launch, found = _in_range(launch, lambda one: _reference(written, one, narrowed, in_parts))
+        made.append(Trial(launch, (found,)))
     if narrowed and made:
         # Of large floats a softmax leaves one for each row, and sums of one number show no rounding.
         launched = [trial.launch for trial in made]
@@ -193,6 +190,20 @@ def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: 
         own = replace(_reference(program.program, made[most].launch, frozenset()), alone=True)
         made[most] = replace(made[most], references=(*made[most].references, own))
     return tuple(made)
+
+
+def in_range(program: WarpProgram, launch: CheckedLaunch) -> tuple[CheckedLaunch, Reference]:
+    """The launch and its reference; with floats about 1 if its own overflow on the way to the results, where whether a
+    sum is infinite or no number depends on the order of its terms."""
+    return _in_range(launch, lambda one: reference(program, one))
+
+
+def _in_range(launch: CheckedLaunch, refer: Callable[[CheckedLaunch], Reference]) -> tuple[CheckedLaunch, Reference]:
+    found = refer(launch)
+    if launch.scale > 1 and not all(np.isfinite(array).all() for array in found.expected.values()):
+        small = launch.unscaled()
+        return small, refer(small)
+    return launch, found
 
 
 def reference(program: WarpProgram, launch: CheckedLaunch) -> Reference:
