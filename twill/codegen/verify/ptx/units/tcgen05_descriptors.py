@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twill.codegen.verify.ptx.units.wgmma import MatrixDescriptor
+
 _D = {0: "f16", 1: "f32", 2: "s32"}
 _OPERANDS = {
     "f16": {0: "f16", 1: "bf16"},
@@ -63,15 +65,8 @@ class InstructionDescriptor:
 
 
 @dataclass(frozen=True)
-class SharedMatrixDescriptor:
-    """Where a matrix lies in shared memory. start, leading, stride: bytes; swizzle: bytes, 0 for none; base: rows of
-    128 bytes by which the swizzle's pattern starts behind a multiple of its size."""
-
-    start: int
-    leading: int
-    stride: int
-    base: int
-    swizzle: int
+class SharedMatrixDescriptor(MatrixDescriptor):
+    """Where a matrix lies in shared memory, in the same terms as for `wgmma`."""
 
     @classmethod
     def decoded(cls, bits: int) -> SharedMatrixDescriptor:
