@@ -119,11 +119,20 @@ def as_matrix(layout: Blocked, axis: int) -> Blocked | None:
 
 
 def crosses_warps(operand: Layout, result: Layout, axis: int) -> bool:
-    """Whether a reduction along `axis` brings together what several warps hold."""
-    if isinstance(result, Slice):
-        shared = result.sharing > LANES if axis == 1 else not result.is_long
-        return shared
-    return not isinstance(result, Along) or axis == 0
+    """Whether a reduction along `axis` brings together what several warps hold. Only then does it have scratch memory,
+    and do its threads wait for one another."""
+    match operand, result:
+        case _, Slice():
+            return result.sharing > LANES if axis == 1 else not result.is_long
+        case _, Along():
+            return axis == 0
+        case Slice(_, 0), _:  # threads that share a row have all columns between them
+            return operand.sharing > LANES
+        case Slice(), _:  # where rows are long, every thread has all of them
+            return not operand.is_long
+        case Along(_, 0), _:  # every warp has all columns
+            return False
+    return True
 
 
 def runs(shape: tuple[int, ...]) -> Blocked:

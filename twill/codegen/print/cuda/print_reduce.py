@@ -22,6 +22,7 @@ from twill.codegen.warp.layout import (
     Slice,
     Uniform,
     as_matrix,
+    crosses_warps,
     elements_of,
 )
 from twill.codegen.warp.program import Reduce, Scan
@@ -115,6 +116,10 @@ def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
     """Registers, lanes, warps."""
     operand, result, out = ctx.fragment(stmt.operand), ctx.fragment(stmt.result), ctx.out
     plan = _plan(operand.layout, result.layout, stmt.axis)
+    if plan.warps != crosses_warps(operand.layout, result.layout, stmt.axis):
+        raise exc.UnsupportedInKernel(
+            f"a reduction of {operand.layout} to {result.layout} over other warps than theirs"
+        )
     element = working_element(operand.element)
     kind, count = value_type(element), elements_of(result.layout)
     with out.block():

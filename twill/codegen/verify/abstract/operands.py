@@ -262,6 +262,8 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
     crosses = crosses_warps(operand.layout, result.layout, stmt.axis)
     if crosses and (stmt.scratch is None or stmt.barrier is None):
         yield f"`{operand.name}` is reduced across warps without scratch memory and a barrier"
+    if not crosses and stmt.scratch is not None:
+        yield f"`{operand.name}` is reduced within warps: nobody waits at `{program.buffers[stmt.scratch].name}`"
     if stmt.barrier is not None and len(program.barriers[stmt.barrier].groups) > 1:
         yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
     needed = WARPS * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
