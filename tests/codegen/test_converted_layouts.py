@@ -1,4 +1,4 @@
-"""Tiles that two uses want spread differently are converted, and the machine code computes what the tile program does."""
+"""Tiles that two uses want spread differently are converted, and the machine code computes what the program does."""
 
 from __future__ import annotations
 
