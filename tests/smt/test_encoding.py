@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.graphs import graph, instruction
 from tests.strategies import make_machine
 from twill.smt.backend import Z3Session
-from twill.smt.encoding import Encoding, RuleOrigin, implies, number, read_end
+from twill.smt.encoding import AT_ONCE, Encoding, RuleOrigin, implies, number, read_end
+from twill.smt.limits import OutOfBudget
 
 QUIET = settings(deadline=None, max_examples=80, derandomize=True)
 MACHINE = make_machine()
@@ -213,3 +214,22 @@ def test_numerals_of_both_signs() -> None:
 def test_operands_are_read_until_the_end_of_the_hold_or_of_asynchronous_work() -> None:
     assert read_end(instruction(0, latency=9, hold=4)) == 4
     assert read_end(instruction(0, latency=9, hold=4, asynchronous=True)) == 9
+
+
+def test_terms_are_neither_written_nor_handed_over_when_the_time_has_ended() -> None:
+    """The terms of hundreds of instructions take longer to write and to read than a short budget."""
+    late = replace_left(two(3, 3), 0.0)
+    with pytest.raises(OutOfBudget):
+        for _ in range(AT_ONCE):
+            late.add("true")
+    unhurried = two(3, 3)
+    for _ in range(AT_ONCE + 1):
+        unhurried.add("true")
+    with pytest.raises(OutOfBudget):
+        replace_left(unhurried, 0.0).flush()
+
+
+def replace_left(e: Encoding, seconds: float) -> Encoding:
+    """The same encoding with so many seconds left."""
+    e.left = lambda: seconds
+    return e

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.graphs import edge, graph, instruction, value
 from tests.rules import Plan, broken
@@ -18,6 +19,7 @@ from twill.machine.file import load_machine
 from twill.solve.pipeline import main_region
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
+from twill.zlp.sequential import in_order
 from twill.zlp.slots import slots_of
 
 
@@ -94,3 +96,36 @@ def test_no_schedule_is_made_up_for_a_graph_that_fits_no_memory() -> None:
     costed = graph((instruction(0, ("tma", 1), asynchronous=True), instruction(1, ("alu", 1))), (edge(0, 1, 1),))
     with_tile = costed.model_copy(update={"values": (value(0, (1, 0), space="shared", size=16),)})
     assert heuristic_schedule(with_tile, machine, 1) is None
+
+
+@settings(deadline=None, max_examples=40)
+@given(problems(), st.integers(0, 60))
+def test_a_clock_that_ends_anywhere_leaves_a_valid_schedule_or_none(
+    problem: tuple[CostedGraph, Machine], after: int
+) -> None:
+    """And what looks for one looks at the clock no more than a few times behind the end."""
+    costed, machine = problem
+    try:
+        least = lower_bounds(costed, machine).best
+    except ImpossibleCycle:
+        return
+    asked = 0
+
+    def over() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > after
+
+    found = heuristic_schedule(costed, machine, least, over=over)
+    assert found is None or violations(costed, machine, found) == frozenset()
+    assert asked <= after + 60
+
+
+def test_an_instruction_that_is_held_while_its_value_leaves_has_no_schedule_in_program_order() -> None:
+    """Where the warp group is busy with the instruction itself when its value is to be written for another."""
+    held = instruction(0, latency=5, hold=10)
+    leaving = value(0, (1, 0)).model_copy(update={"spill": 2})
+    costed = graph((held, instruction(1)), (edge(0, 1, delay=5),), (leaving,))
+    machine = make_machine()
+    assert in_order(costed, machine, (0, 0)) is not None
+    assert in_order(costed, machine, (0, 1)) is None

@@ -8,13 +8,16 @@ a closed range: every term is linear in it, because it is multiplied by constant
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
 from twill.smt.backend import Session
+from twill.smt.limits import OutOfBudget, unlimited
 from twill.zlp.slots import Slot, slots_of
+
+AT_ONCE = 4096  # terms that are written, or handed over, between two looks at the clock
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class Encoding:
     """Declares unknowns on demand in `session` and asserts terms under their origin.
 
     With `explain`, every origin gets a literal that `check` can assume, so that an unsatisfiable
-    core names origins.
+    core names origins. left: the seconds left. The terms of a loop of hundreds of instructions take longer to write and
+    read than to decide: whatever adds or hands over terms raises OutOfBudget when there is no time left.
     """
 
     graph: CostedGraph
@@ -53,6 +57,8 @@ class Encoding:
     slots: tuple[Slot, ...] = ()
     origins: dict[str, RuleOrigin] = field(default_factory=dict)
     asserted: int = 0  # how many terms the solver was given
+    left: Callable[[], float | None] = unlimited
+    _added: int = 0
     _points: dict[tuple[int, int], Point] = field(default_factory=dict)
     _same: dict[tuple[int, int], str] = field(default_factory=dict)
     _orders: dict[tuple[Point, Point], str] = field(default_factory=dict)
@@ -80,6 +86,9 @@ class Encoding:
         """Assert `term`, under its origin's literal when explaining."""
         if origin is not None and origin in self.dropped:
             return
+        self._added += 1
+        if self._added % AT_ONCE == 0:
+            self._in_time()
         if origin is None or not self.explain:
             self._pending.append(term)
             return
@@ -92,9 +101,16 @@ class Encoding:
 
     def flush(self) -> None:
         """Hand all pending assertions to the solver."""
-        self.session.add(self._pending)
+        for first in range(0, max(1, len(self._pending)), AT_ONCE):
+            if first:
+                self._in_time()
+            self.session.add(self._pending[first : first + AT_ONCE])
         self.asserted += len(self._pending)
         self._pending.clear()
+
+    def _in_time(self) -> None:
+        if self.left() == 0:
+            raise OutOfBudget
 
     # -- time ---------------------------------------------------------------------------------
 

@@ -51,7 +51,9 @@ class NeverCross:
         return tuple(x for x in crossing_terms(self.graph) if self._known.get(x, 0) >= ii)
 
     def _ask(self, values: list[int], ii: int) -> None:
-        e = Encoding(self.graph, self.machine, self.open_session(), (ii, ii), named_slots=bool(self.fixed))
+        e = Encoding(
+            self.graph, self.machine, self.open_session(), (ii, ii), named_slots=bool(self.fixed), left=self.left
+        )
         warp_uniqueness(e)
         interchangeable_slots(e)
         variable_latency(e)

@@ -6,6 +6,15 @@ import time
 from dataclasses import dataclass, replace
 
 
+class OutOfBudget(Exception):
+    """A question came back undecided, or could not even be put, and there is no time left."""
+
+
+def unlimited() -> float | None:
+    """The seconds left where there is no limit."""
+    return None
+
+
 @dataclass(frozen=True)
 class Limits:
     """Budgets of a solve. seconds: wall clock for all of it, counted from `began` (a value of
@@ -23,6 +32,14 @@ class Limits:
             return None
         assert self.began is not None
         return max(0.0, self.seconds - (time.perf_counter() - self.began))
+
+    def over(self) -> bool:
+        """Whether no time is left."""
+        return self.left() == 0
+
+    def after(self, seconds: float) -> Limits:
+        """From now on, so many seconds, where there is a limit."""
+        return self if self.seconds is None else replace(self, seconds=seconds, began=time.perf_counter())
 
     def share(self, parts: int) -> Limits:
         """The same, with one part in `parts` of the seconds left."""

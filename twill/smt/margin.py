@@ -16,15 +16,17 @@ margin, one more copy may (three row blocks of attention, whose MMAs of two iter
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 
 from twill.graph.costed import CostedEdge, CostedGraph
 from twill.graph.mma_hazards import awaited, is_mma, one_result
 from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding
+from twill.smt.limits import OutOfBudget
 from twill.smt.objectives import crossing_at_most, length_at_most
-from twill.smt.questions import OutOfBudget, Questions
+from twill.smt.questions import Questions
 
 PARTS = 16  # a margin is a multiple of the largest one / PARTS
 EFFORT = 20_000_000  # of the solver's counter for one margin; what takes more counts as impossible
@@ -78,17 +80,15 @@ def widest(questions: Questions, more: int = 0) -> Room:
     return Room(best)
 
 
-def one_run(e: Encoding) -> list[str]:
+def one_run(e: Encoding) -> Iterator[str]:
     """Modulo I, no MMA of another warp group starts between the MMAs of one."""
     mmas = [i.id for i in e.graph.instructions if is_mma(i)]
-    terms = []
     for a, b in combinations(mmas, 2):
         for c, d in combinations(sorted(set(mmas) - {a, b}), 2):
             together = [e.same(a, b), e.same(c, d), f"(not {e.same(a, c)})"]
             if "false" in together or "(not true)" in together:
                 continue
-            terms.append(f"(=> (and {' '.join(together)}) (= {_between(e, a, c, b)} {_between(e, a, d, b)}))")
-    return terms
+            yield f"(=> (and {' '.join(together)}) (= {_between(e, a, c, b)} {_between(e, a, d, b)}))"
 
 
 def no_more_memory(e: Encoding, found: Assignment) -> list[str]:
@@ -117,6 +117,6 @@ def _ask(questions: Questions, found: Assignment, cycles: int, more: int) -> Que
     asked = Questions(problem, questions.limits, questions.open_session, least_ii=found.ii, steps=questions.steps)
     e = asked.about((found.ii, found.ii))
     asked.keep([length_at_most(e, copies * found.ii), crossing_at_most(e, found.crossing)])
-    asked.keep([*one_run(e), *(no_more_memory(e, found) if not more else ())])
+    asked.keep(chain(one_run(e), no_more_memory(e, found) if not more else ()))
     answer = asked.probe(f"margin >= {cycles}", copies, [], EFFORT, only_found=True)
     return asked if answer == "sat" else None

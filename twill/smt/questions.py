@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from twill.schedule.document import SolverStep, Verdict
@@ -14,15 +14,11 @@ from twill.smt.compaction import compacted
 from twill.smt.encoding import Encoding
 from twill.smt.lazy import LazyRules
 from twill.smt.lemmas import NeverCross
-from twill.smt.limits import Limits
+from twill.smt.limits import Limits, OutOfBudget
 from twill.smt.problem import Problem
 from twill.smt.rules import assert_rules
 
 HARD = 2_000_000  # a question that this effort does not answer is hard
-
-
-class OutOfBudget(Exception):
-    """A question came back undecided, and there is nothing left to decide it with."""
 
 
 @dataclass
@@ -63,14 +59,15 @@ class Questions:
         """The encoding of this closed range of I, opened if it is not the present one.
 
         recalling: with all that models of the one before broke. That saves rounds where a model is likely, and
-        makes a refutation longer.
+        makes a refutation longer. Raises OutOfBudget if the time ends before it is written.
         """
         if self._encoding is not None and self._encoding.ii == ii:
             return self._encoding
-        p = self.problem
-        self._encoding = e = Encoding(
-            p.graph, p.machine, self.open(), ii, pinned=p.names_instructions, named_slots=p.names_slots
-        )
+        self._encoding, p = None, self.problem
+        e = Encoding(
+            p.graph, p.machine, self.open(), ii, pinned=p.names_instructions, named_slots=p.names_slots,
+            left=self.limits.left,
+        )  # fmt: skip
         before, self._lazy = self._lazy, LazyRules(e)
         assert_rules(e)
         p.demand(e)
@@ -81,6 +78,7 @@ class Questions:
         if recalling and before is not None:
             self._lazy.recall(before)
         e.flush()
+        self._encoding = e
         return e
 
     def ask(self, question: str, copies: int, extra: Sequence[str] = ()) -> Assignment | None:
@@ -131,7 +129,7 @@ class Questions:
             ii = (self.best.ii, self.best.ii)
             self.record(ii, 0, "feasible", "feasible", "compaction", time.perf_counter() - begun)
 
-    def keep(self, terms: Sequence[str]) -> None:
+    def keep(self, terms: Iterable[str]) -> None:
         """Assert terms for every question still to come in this encoding."""
         for term in terms:
             self.encoding.add(term)

@@ -18,6 +18,7 @@ from twill.smt.backend import Outcome, Session
 from twill.smt.blocks import blocks_alike
 from twill.smt.encoding import Encoding, implies, number, read_end
 from twill.smt.lazy import LazyRules
+from twill.smt.limits import unlimited
 from twill.smt.problem import Problem
 from twill.smt.rules import (
     interchangeable_slots,
@@ -42,18 +43,21 @@ class OneIteration(Encoding):
 
 @dataclass
 class Relaxation:
-    """The relaxation for a closed range of I. problem: without pins, which name rows and stages."""
+    """The relaxation for a closed range of I. problem: without pins, which name rows and stages. left: the seconds
+    left; raises OutOfBudget where they end before it is written."""
 
     problem: Problem
     open_session: Callable[[], Session]
     ii: tuple[int, int]
+    left: Left = unlimited
     encoding: OneIteration = field(init=False)
 
     def __post_init__(self) -> None:
         p = self.problem
         self.encoding = e = OneIteration(
-            p.graph, p.machine, self.open_session(), self.ii, pinned=p.names_instructions, named_slots=p.names_slots
-        )
+            p.graph, p.machine, self.open_session(), self.ii, pinned=p.names_instructions, named_slots=p.names_slots,
+            left=self.left,
+        )  # fmt: skip
         warp_uniqueness(e)
         interchangeable_slots(e)
         variable_latency(e)

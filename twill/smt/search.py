@@ -23,7 +23,7 @@ from twill.smt.backend import Outcome as Answered
 from twill.smt.backend import Session
 from twill.smt.descent import Descent
 from twill.smt.encoding import Encoding
-from twill.smt.limits import Limits
+from twill.smt.limits import Limits, OutOfBudget
 from twill.smt.margin import widest
 from twill.smt.neighbourhood import Neighbourhoods
 from twill.smt.objectives import (
@@ -37,7 +37,7 @@ from twill.smt.objectives import (
 from twill.smt.outcome import Outcome, Progress
 from twill.smt.pins import Pin
 from twill.smt.problem import Problem
-from twill.smt.questions import OutOfBudget, Questions
+from twill.smt.questions import Questions
 from twill.smt.relaxation import Relaxation, least_possible
 from twill.smt.warm import TOGETHER, heuristic_start, joined_start, patient_start, repeated_start
 from twill.zlp.bounds import lower_bounds
@@ -146,7 +146,10 @@ class Search:
     def fall_back(self) -> None:
         """Where the budget ended without a schedule: one that the heuristic finds if it takes its time."""
         if self.best is None and self.warm and not (self.ii or self.pins):
-            begun, found = time.perf_counter(), patient_start(self._problem, self.lower)
+            begun, found = (
+                time.perf_counter(),
+                patient_start(self._problem, self.lower, self._all.after(spending.TO_FALL_BACK).over),
+            )
             if found is not None and self._problem.keeps_fixed(found):
                 self._start_from(found, "iterative modulo scheduling", begun)
 
@@ -269,7 +272,7 @@ class Search:
         """Whether the relaxation closes some I of interest, the last of which is `last`; it is asked once."""
         self._relaxed = True
         begun = time.perf_counter()
-        relaxation = Relaxation(self._problem, self._questions.open, (self.lower, last))
+        relaxation = Relaxation(self._problem, self._questions.open, (self.lower, last), self.limits.left)
         least = least_possible(relaxation, self.limits.left)
         if least <= last and not self._problem.large:
             relaxation.sharpen()
@@ -284,7 +287,7 @@ class Search:
     def _relaxation_at(self, ii: int) -> Relaxation:
         """The relaxation of this I, opened if it is not the present one."""
         if self._relaxation is None or self._relaxation.ii != (ii, ii):
-            self._relaxation = Relaxation(self._problem, self._questions.open, (ii, ii))
+            self._relaxation = Relaxation(self._problem, self._questions.open, (ii, ii), self._all.left)
         return self._relaxation
 
     def _least_crossing(self, e: Encoding) -> int:
@@ -317,7 +320,7 @@ class Search:
         """Take the best schedule that can be had without a question as the best so far."""
         self._warmed = True
         starts: dict[str, Callable[[], Assignment | None]] = {
-            "iterative modulo scheduling": lambda: heuristic_start(self._problem, self.lower),
+            "iterative modulo scheduling": lambda: heuristic_start(self._problem, self.lower, self.limits.over),
             "unrolling": lambda: repeated_start(self._problem, self._smaller),
             TOGETHER: lambda: joined_start(self._problem, self._smaller),
         }

@@ -9,5 +9,6 @@ AT_FIRST = 16  # the same, and for a range, where the relaxation has not been as
 PATIENCE = 16  # neighbourhoods without success before a round goes back to questions
 SMALLER_SHARE = 4  # one part in so many of the time left goes into a smaller loop,
 SMALLER_ROUNDS = 2  # for so many rounds
+TO_FALL_BACK = 10.0  # seconds behind the end of a budget that found no schedule, to find any
 FOR_ROOM = 4  # one part in so many of the budget is kept for the search for room for late MMAs
 IN_RANGE = 4  # one part in so many of a round's effort for a range of I, or for one in the middle of it

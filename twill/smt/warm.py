@@ -22,22 +22,24 @@ PIECES = 2  # of a sum of products: while what was made of one row block's is te
 TOGETHER = "parts of products together"  # what a start of `joined_start` is called
 
 
-def heuristic_start(problem: Problem, lower: int) -> Assignment | None:
-    """What the heuristic finds from I = `lower` on; if nothing in a large loop, what runs one iteration at a time."""
+def heuristic_start(problem: Problem, lower: int, over: Callable[[], bool]) -> Assignment | None:
+    """What the heuristic finds from I = `lower` on; if nothing in a large loop, what runs one iteration at a time.
+    over: whether the time has ended."""
     graph, machine = problem.graph, problem.machine
-    found = heuristic_schedule(graph, machine, lower, HEURISTIC_TRIES)
+    found = heuristic_schedule(graph, machine, lower, HEURISTIC_TRIES, over)
     if found is None and problem.large:
-        choices = proposals(graph, machine, lower)
+        choices = proposals(graph, machine, lower, over)
         found = sequential_schedule(graph, machine, choices)
     if found is None:
         return None
     return Assignment(graph, machine, slots_of(machine), found.ii, found.start, found.group)
 
 
-def patient_start(problem: Problem, lower: int) -> Assignment | None:
-    """What the heuristic finds if it takes its time, in the warp groups that are given."""
+def patient_start(problem: Problem, lower: int, over: Callable[[], bool]) -> Assignment | None:
+    """What the heuristic finds if it takes its time, in the warp groups that are given. over: whether
+    that time has ended."""
     graph, machine = problem.graph, problem.machine
-    found, slots = heuristic_schedule(tied(graph, problem.fixed), machine, lower), slots_of(machine)
+    found, slots = heuristic_schedule(tied(graph, problem.fixed), machine, lower, over=over), slots_of(machine)
     groups = None if found is None else renamed(found.group, slots, problem.fixed)
     if found is None or groups is None:
         return None

@@ -19,7 +19,7 @@ from twill.schedule.document import CooperationCandidate, Objective, Schedule
 from twill.schedule.key import schedule_key
 from twill.schedule.options import SolveOptions as SolveOptions
 from twill.smt.alternatives import alternatives
-from twill.smt.questions import OutOfBudget
+from twill.smt.limits import OutOfBudget
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
 from twill.solve.candidates import CandidateSearch

@@ -6,11 +6,12 @@ side in compute groups. A few variants are proposed; the heuristic tries them in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
+from twill.zlp.effort import unending
 from twill.zlp.issue import IssueBundle, together
 from twill.zlp.slots import Slot, slots_of
 
@@ -19,15 +20,16 @@ MOVES = 12  # steps of relief from one choice of warp groups
 RELIEVED = 3  # choices that are relieved
 
 
-def proposals(graph: CostedGraph, machine: Machine, least: int) -> list[Groups]:
-    """Different warp groups, most promising first. least: a lower bound on I, at which loads are to fit if they can."""
+def proposals(graph: CostedGraph, machine: Machine, least: int, over: Callable[[], bool] = unending) -> list[Groups]:
+    """Different warp groups, most promising first. least: a lower bound on I, at which loads are to fit if they can.
+    over: whether the time has ended, which leaves out what takes long to think of."""
     grouper = _Grouper(graph, slots_of(machine))
     blocks = max([1, *(i.block + 1 for i in graph.instructions)])
     widths = sorted(range(1, len(grouper.slots) + 1), key=lambda w: (w != blocks, w))
     bases = [grouper.assign(width, light, least) for light in (True, False) for width in widths]
     found = list(dict.fromkeys(groups for groups in bases if groups is not None))
     for base in found[:RELIEVED]:
-        found += grouper.relieved(base, least)
+        found += grouper.relieved(base, least, over)
     return list(dict.fromkeys(found))
 
 
@@ -110,7 +112,7 @@ class _Grouper:
                     found.add(chosen[other])
         return found
 
-    def relieved(self, groups: Groups, least: int) -> list[Groups]:
+    def relieved(self, groups: Groups, least: int, over: Callable[[], bool]) -> list[Groups]:
         """What comes of moving one item after another out of the most loaded warp group, while that helps.
 
         An item goes where the largest load becomes smallest, and among equals where crossing costs least.
@@ -122,11 +124,13 @@ class _Grouper:
             full = max(load, key=lambda s: (load[s], -s))
             if load[full] <= least:
                 break
-            moved = [self._moved(current, item, slot) for item, slot in self._moves(current, full, load)]
-            if not moved:
-                break
-            best = min(moved, key=self._burden)
-            if self._burden(best) >= self._burden(current):
+            burden, best = self._burden(current), current
+            for item, slot in self._moves(current, full, load):
+                if over():
+                    return found
+                moved = self._moved(current, item, slot)
+                burden, best = min((burden, best), (self._burden(moved), moved), key=lambda pair: pair[0])
+            if best is current:
                 break
             current = best
             found.append(current)

@@ -8,15 +8,16 @@ Warp groups come first (`twill.zlp.grouping`), then iterative modulo scheduling
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
+from twill.zlp.effort import Effort, unending
 from twill.zlp.grouping import Groups, group_load, proposals
 from twill.zlp.largest import largest_ii
 from twill.zlp.memory_use import MemoryUse
-from twill.zlp.placement import Demands, Effort, ReservationTable, demands, heights, place, staggered
+from twill.zlp.placement import Demands, ReservationTable, demands, heights, place, staggered
 from twill.zlp.slots import slots_of
 
 FACTORS = (1.0, 1.02, 1.06, 1.12, 1.22, 1.35, 1.6, 2.0, 2.5, 3.0, 4.0)
@@ -44,16 +45,17 @@ class HeuristicSchedule:
 
 
 def heuristic_schedule(
-    graph: CostedGraph, machine: Machine, lower_bound: int, tries: int = 24
+    graph: CostedGraph, machine: Machine, lower_bound: int, tries: int = 24, over: Callable[[], bool] = unending
 ) -> HeuristicSchedule | None:
     """A valid schedule of small I, or None if none was found.
 
     lower_bound: a proven lower bound on I, where the search begins. tries: orders tried for each I and
-    choice of warp groups. The same arguments give the same schedule.
+    choice of warp groups. over: whether the time has ended; what was found by then is the answer. Where it never ends,
+    the same arguments give the same schedule.
     """
     if not graph.instructions:
         return None
-    search = _Search(graph, machine, max(1, lower_bound), tries)
+    search = _Search(graph, machine, max(1, lower_bound), tries, over)
     failed = search.least - 1
     for ii in search.intervals():
         found = search.at(ii)
@@ -79,6 +81,7 @@ class _Search:
     machine: Machine
     least: int
     tries: int
+    over: Callable[[], bool] = unending
 
     def __post_init__(self) -> None:
         graph = self.graph
@@ -94,7 +97,8 @@ class _Search:
                 busy[use.unit] = busy.get(use.unit, 0) + use.cycles
         self.least = max([self.least, *busy.values()])
         self.most = max(self.least, largest_ii(graph))
-        self.choices = [c for g in proposals(graph, self.machine, self.least) if (c := self.choice(g)) is not None]
+        groups = proposals(graph, self.machine, self.least, self.over)
+        self.choices = [c for g in groups if not self.over() and (c := self.choice(g)) is not None]
 
     def choice(self, groups: Groups) -> _Choice | None:
         """`groups` with their floor; None if they are impossible at any I."""
@@ -127,7 +131,7 @@ class _Search:
 
     def between(self, failed: int, found: HeuristicSchedule, step: int) -> HeuristicSchedule:
         """A schedule of less than I of `found` where there is one, but more than `failed`, at which none was found."""
-        while found.ii - failed > step:
+        while found.ii - failed > step and not self.over():
             middle = (failed + found.ii) // 2
             better = self.at(middle)
             if better is None:
@@ -149,8 +153,10 @@ class _Search:
 
     def at(self, ii: int) -> HeuristicSchedule | None:
         """A schedule with initiation interval `ii`, or None."""
+        if self.over():
+            return None
         granted = min(self.effort, max(self.effort // SHARE, 8 * len(self.graph.instructions)))
-        self.allowed = Effort(granted)
+        self.allowed = Effort(granted, self.over)
         try:
             return self._with_effort(ii)
         finally:
@@ -159,8 +165,10 @@ class _Search:
     def _with_effort(self, ii: int) -> HeuristicSchedule | None:
         """Every order for each choice of warp groups in turn, so that no choice takes all of the effort."""
         pending = [(c, self._starts(c.demands, ii)) for c in self.choices if c.floor <= ii]
-        while pending and self.allowed.left > 0:
+        while pending and not self.allowed.spent():
             for choice, starts in tuple(pending):
+                if self.over():
+                    return None
                 start = next(starts, None)
                 if start is None:
                     pending.remove((choice, starts))
@@ -176,6 +184,8 @@ class _Search:
         """The schedule with lifetimes shortened until it fits, or None."""
         for _ in range(SWEEPS):
             for late in (True, False):
+                if self.over():
+                    return None
                 self.allowed.left -= len(start)
                 _shorten(base, memory_use, start, ii, late)
                 budgets = memory_use.budgets(start, ii)

@@ -10,18 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
+from twill.zlp.effort import Effort
 
 Need = tuple[int, int, int]  # resource, cycles after the item's start, cycles
 Arc = tuple[int, int, int, int]  # source item, target item, delay, distance
 PLACEMENTS = 8  # for each item, before an order is given up
 TIGHT = 4  # a resource is tight if less than a TIGHT-th of I stays free
-
-
-@dataclass
-class Effort:
-    """Placements that may still be tried: a clock that runs the same everywhere."""
-
-    left: int
 
 
 @dataclass(frozen=True)
@@ -237,7 +231,7 @@ def place(
     previous: dict[int, int] = {}
     waiting = set(range(count))
     while waiting:
-        if budget == 0 or effort.left <= 0:
+        if budget == 0 or effort.spent():
             return None
         budget -= 1
         effort.left -= 1

@@ -62,11 +62,14 @@ def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:
 
 
 def _starts(graph: CostedGraph, base: Demands, groups: Groups) -> list[int] | None:
-    """Start of every instruction, the earliest 0; None if program order contradicts a dependence."""
+    """Start of every instruction, the earliest 0; None if program order contradicts a dependence, or
+    an instruction meets itself."""
     count = len(graph.instructions)
     ends = [max((s + c for _, s, c in needs), default=0) for needs in base.needs]
     horizon = 1 + sum(ends) + sum(abs(delay) for _, _, delay, _ in base.arcs) + sum(i.hold for i in graph.instructions)
     table = ReservationTable(base, horizon)  # so long that nothing wraps around: a plain reservation table
+    if not table.sound():  # what an instruction holds meets what takes its value out of its warp group
+        return None
     within = [arc for arc in base.arcs if not arc[3]]
     start: dict[int, int] = {}
     issued = dict.fromkeys(groups, 0)  # when each warp group can issue its next instruction
