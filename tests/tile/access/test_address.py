@@ -105,3 +105,14 @@ def test_a_descriptor_bounds_every_axis_from_zero() -> None:
     address = address_of_block(window, (4, 8), (pid * 4, ZERO))
     assert [(axis.offset, axis.lower, axis.upper) for axis in address.axes] == [(pid * 4, ZERO, rows), (ZERO, ZERO, k)]
     assert (address.base, address.constant, address.complete) == ("X", batch * 16, True)
+
+
+def test_no_axis_begins_before_its_tensor_unless_a_lower_bound_holds_it() -> None:
+    """A tensor map reads what lies before its first element as padding: a kernel that steps back by a fixed number of
+    elements, from a start that varies, reads data there."""
+    back = AffineTile((4, 8), pid * stride * 4 - stride + k * 8 - 16, (stride, ONE), "X")
+    columns = IndexBound(1, "upper", k * -8 + 64)
+    free = address_of_tile(back, Mask((columns,), True), fixed)
+    assert [axis.offset for axis in free.axes] == [pid * 4, k * 8] and free.constant == stride * -1 - 16
+    held = address_of_tile(back, Mask((columns, IndexBound(0, "lower", pid * -4 + 1)), True), fixed)
+    assert (held.axes[0].offset, held.axes[0].lower) == (pid * 4 - 1, ZERO)

@@ -11,6 +11,9 @@ whether 4·stride is row 4 or another tensor. Offsets are found by, in this orde
    index that the bound limits, and goes to the constant;
 3. an axis of stride 1 takes what is left, except terms with a factor that is fixed for the launch
    (batch·stride_batch): those move the whole tile, and stay in the constant.
+
+A number below zero in an offset goes to the constant where no lower bound holds the axis: `(rows + last - 1)·stride`
+reads what lies before the tile, and nothing before the first element of an axis is in the tensor.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
         upper, all_uppers = tightest(uppers, -1)
         lower, all_lowers = tightest(lowers, 1)
         complete = complete and all_uppers and all_lowers
-        offset = offsets[number]
+        offset, before = offsets[number], min(0, offsets[number].constant)
+        if lower is None and before:
+            offset -= Polynomial.constant_of(before)
+            constant += Polynomial.constant_of(before) * stride
         axes.append(
             Axis(
                 extent,
