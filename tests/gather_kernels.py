@@ -102,3 +102,16 @@ def slots(k_ptr, table_ptr, y_ptr, n, N_SLOTS, D: tl.constexpr, BLOCK: tl.conste
         k = tl.load(k_ptr + slot[:, None] * D + j[None, :], mask=there[:, None] & (slot >= 1)[:, None], other=1.0)
         acc += k.to(tl.float32)
     tl.store(y_ptr + tl.program_id(0) * BLOCK * D + i[:, None] * D + j[None, :], acc)
+
+
+@triton.jit
+def combined(x_ptr, rows_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """Every atomic combination of whole numbers whose old value nothing reads, of rows that may come twice."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    rows = tl.load(rows_ptr + i)
+    x = tl.load(x_ptr + i) - 3
+    tl.atomic_max(y_ptr + rows * 5, x, mask=i < n)
+    tl.atomic_min(y_ptr + rows * 5 + 1, x, mask=i < n)
+    tl.atomic_and(y_ptr + rows * 5 + 2, x)
+    tl.atomic_or(y_ptr + rows * 5 + 3, x)
+    tl.atomic_xor(y_ptr + rows * 5 + 4, x)

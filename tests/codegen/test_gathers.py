@@ -32,6 +32,7 @@ CASES = {
     "gather_rows-wide": Case({}, (2,), ROWS, {"n": 37, "stride": 72}),
     "scatter_rows": Case({}, (2,), {"x_ptr": (4096,), "rows_ptr": (64,), "y_ptr": (64 * 64,)}, {"n": 0, "stride": 64}),
     "add_rows": Case({}, (2,), {"x_ptr": (4096,), "rows_ptr": (32,), "y_ptr": (8 * 64,)}, {"n": 50}),
+    "combined": Case({}, (2,), {"x_ptr": (128,), "rows_ptr": (128,), "y_ptr": (128,)}, {"n": 100}),
     "halves": Case({}, (2,), {"x_ptr": (2048,), "y_ptr": (512,)}, {}),
     "table": Case({}, (2,), {"x_ptr": (256,), "y_ptr": (256,)}, {}),
     "pages": Case({}, (2,), {"k_ptr": (8 * 4096,), "table_ptr": (8,), "scale_ptr": (8,), "y_ptr": (8192,)},

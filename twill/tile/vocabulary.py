@@ -54,7 +54,7 @@ MMA = ("dot",)
 RAW_ACCESS = (
     "load",  # pointer [mask [other]]; elements that the mask leaves out are other, or anything
     "store",  # pointer value [mask]
-    "atomic_add",  # pointer value [mask] -> old
+    "atomic_add",  # pointer value [mask] -> old; attributes combine (add; max min and or xor), signed (1)
     "add_pointer",  # pointer offset (elements)
     "make_descriptor",  # base shape... strides...; type desc; attribute padding "zero" "nan"
     "descriptor_load",  # desc index...

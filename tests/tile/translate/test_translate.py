@@ -302,6 +302,7 @@ REFUSED = [
     ((LOAD, "x = tl.argmax(x, 0)", "tl.store(out, x)"), UnsupportedOperation, 7, "tl.argmax", "tl.max"),
     (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
     (("tl.atomic_max(out, 1.0)",), UnsupportedOperation, 6, "atomic", "tl.atomic_add"),
+    (("tl.atomic_xchg(out, 1.0)",), UnsupportedOperation, 6, "tl.atomic_xchg", "tl.store"),
     (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
     ((LOAD, "x = tl.load(out + offs, volatile=True)", STORE), UnsupportedOperation, 7, "volatile", "tl.load"),
     (("x = tl.load((out + offs).to(tl.pointer_type(tl.int32), bitcast=True))", STORE),

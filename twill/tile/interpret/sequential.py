@@ -239,7 +239,8 @@ class Instance:
             tile = loaded(gather(tensor, (address, inside), 0.0), self.program.type_of(op.results[0]))
             return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
-        scatter(tensor, (address, inside), operands[1], "" if op.kind == "store" else "add", element)
+        combine = "" if op.kind == "store" else combining(dict(op.attributes))
+        scatter(tensor, (address, inside), operands[1], combine, element)
         return None
 
 

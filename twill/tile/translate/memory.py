@@ -7,7 +7,11 @@ from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
 from twill.tile.translate.operations import Rule
 
 # Triton's enumerations, by their value in the IR.
-ATOMIC_ADDS = frozenset({4, 5})  # integer and float; the others are and or xor max min umax umin exchange
+ATOMICS: dict[int, dict[str, Attribute]] = {
+    1: {"combine": "and"}, 2: {"combine": "or"}, 3: {"combine": "xor"}, 4: {}, 5: {},  # 4, 5: add, of integers and floats
+    6: {"combine": "max"}, 7: {"combine": "min"},
+    8: {"combine": "max", "signed": 0}, 9: {"combine": "min", "signed": 0},
+}  # fmt: skip
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
 PADDINGS = {1: "zero", 2: "nan"}
 
@@ -21,8 +25,9 @@ def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 
 def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.atomic_rmw pointer value [mask]`: additions only."""
-    return _raw(op, emitter, "atomic_add") if op.attributes["atomic_rmw_op"] in ATOMIC_ADDS else None
+    """`tt.atomic_rmw pointer value [mask]`: all but the exchange. combine: add, if nothing is said."""
+    said = ATOMICS.get(op.attributes["atomic_rmw_op"])
+    return _raw(op, emitter, "atomic_add", **said) if said is not None else None
 
 
 def make_descriptor(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
