@@ -37,6 +37,13 @@ def computed(where: str) -> TileProgram:
             rows = p.op("cast", x, element="i32", name="rows")
             x = p.op("tile_load", rows, shape=(64,), element="f32", name="x",
                      access=replace(access, indices=(Index((0,), Polynomial.constant_of(1)),)))  # fmt: skip
+        if where == "mask":
+            rows, some = (
+                p.load("I", (64,), "i32", name="rows"),
+                p.op("compare", x, x, element="i1", name="some", predicate="lt"),
+            )
+            x = p.op("tile_load", rows, some, shape=(64,), element="f32", name="x",
+                     access=replace(access, indices=(Index((0,), Polynomial.constant_of(1)),)))  # fmt: skip
         following = p.op("add", k.carried[1], p.load("I", (), "i32", at=(), name="skip"), name="at")
         k.yields = [p.op("add", k.carried[0], x), following if where == "carried" else k.carried[1]]
     p.store("Y", k.results[0])
@@ -46,6 +53,7 @@ def computed(where: str) -> TileProgram:
 @pytest.mark.parametrize(("where", "words"), [
     ("address", "the address of a tile of `X` depends on `page`, which is loaded from memory"),
     ("index", "the address of a tile of `X` is made of `rows` of line [0-9]+, which is computed from data"),
+    ("mask", "the mask of a tile of `X` is made of `some` of line [0-9]+, which is computed from data"),
     ("carried", "changes from iteration to iteration by more than a fixed amount"),
 ])  # fmt: skip
 def test_what_depends_on_data_where_it_must_not_is_refused(where: str, words: str) -> None:

@@ -62,15 +62,19 @@ def _address(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
 
 
 def _indices(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
-    """The tiles of integers in an address are looked up, or made of the grid, loop counters and ranges."""
+    """The tiles of integers in an address are looked up, or made of the grid, loop counters and ranges; so is the mask of
+    a tile whose elements have addresses of their own."""
     free = uniformity.uniform | uniformity.pure
-    for value in (op.operands[position] for position in op.index_operands):
+    masks = [op.mask_operand] if op.index_operands and op.mask_operand is not None else []
+    for position in (*op.index_operands, *masks):
+        value = op.operands[position]
         if value in free:
             continue
         made = _first_data(program, value, uniformity)
         base = op.access.base if op.access is not None else ""
         name = f"`{made.name}` of line {made.line}" if made.name else f"line {made.line}"
-        what = f"the address of a tile of `{base}` is made of {name}, which is computed from data"
+        part = "mask" if position in masks else "address"
+        what = f"the {part} of a tile of `{base}` is made of {name}, which is computed from data"
         _refuse(program, op.line, what, PAGES)
 
 
