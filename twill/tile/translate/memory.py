@@ -8,7 +8,8 @@ from twill.tile.translate.operations import Rule
 
 # Triton's enumerations, by their value in the IR.
 ATOMICS: dict[int, dict[str, Attribute]] = {
-    1: {"combine": "and"}, 2: {"combine": "or"}, 3: {"combine": "xor"}, 4: {}, 5: {},  # 4, 5: add, of integers and floats
+    1: {"combine": "and"}, 2: {"combine": "or"}, 3: {"combine": "xor"},
+    4: {}, 5: {},  # add, of integers and floats
     6: {"combine": "max"}, 7: {"combine": "min"},
     8: {"combine": "max", "signed": 0}, 9: {"combine": "min", "signed": 0},
 }  # fmt: skip
