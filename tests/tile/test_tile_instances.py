@@ -86,3 +86,19 @@ NOT_INDEPENDENT = {
 def test_tiles_that_need_one_another_are_no_instances(kernel_file: Callable[..., str], name: str) -> None:
     program = tile_program(specialization(kernel_file(HEAD + NOT_INDEPENDENT[name]), 3))
     assert program.tiles is None and len(list(loops_of(program.body))) == 2
+
+
+@pytest.mark.parametrize(("second", "independent"), [("max", True), ("min", False)])
+def test_atomics_are_of_instances_where_their_order_does_not_matter(
+    kernel_file: Callable[..., str], second: str, independent: bool
+) -> None:
+    """A maximum and then a minimum is something else than the minimum first."""
+    text = (
+        "@triton.jit\ndef k(x, y, n, K, B: tl.constexpr):\n"
+        "    for tile in range(tl.program_id(0), n, tl.num_programs(0)):\n"
+        "        at = tile * B + tl.arange(0, B)\n        s = tl.zeros([B], tl.int32)\n"
+        "        for j in range(K):\n            s += tl.load(x + at + j)\n"
+        f"        tl.atomic_max(y + at % 8, s)\n        tl.atomic_{second}(y + at % 8, s)\n"
+    )
+    spec = resolve(f"{kernel_file(text)}::k", sig=["x=*i32", "y=*i32", "n=i32", "K=i32"], const=["B=16"])
+    assert (tile_program(spec).tiles is not None) == independent

@@ -61,7 +61,7 @@ def _access(op: Op) -> Access:
 def _conflict(u: Op, v: Op) -> bool:
     if _access(u).base != _access(v).base or u.kind == v.kind == "tile_load":
         return False
-    return not (u.kind == v.kind == "tile_reduce" and u.attribute("combine") == v.attribute("combine"))
+    return not (u.kind == v.kind == "tile_reduce" and u.attributes == v.attributes)
 
 
 def first_meeting(first: Access, second: Access, counter: LoopCounter) -> int | None:

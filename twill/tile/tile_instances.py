@@ -142,6 +142,7 @@ class _TileAnalysis:
         """Whether no tile needs what another one leaves. tiles: values that depend on the tile."""
         pointers = self._pointers(makers)
         written, loaded = set[int](), set[int]()
+        combined: dict[int, tuple[object, object]] = {}
         for op in self.program.ops():
             if op.kind in ("rem", "div") and op.operands[1] == self.loop.step and op.operands[0] in tiles:
                 return False
@@ -152,6 +153,10 @@ class _TileAnalysis:
             (loaded if op.kind in LOADS else written).add(pointers[op.operands[0]])
             if op.kind in ADDS and self._read(op.results):
                 return False
+            said = dict(op.attributes)
+            how = (said.get("combine", "add"), said.get("signed", 1))
+            if op.kind in ADDS and combined.setdefault(pointers[op.operands[0]], how) != how:
+                return False  # a maximum and then a minimum are something else than a minimum and then a maximum
             address = (op.operands[0], *op.operands[2:]) if op.kind == "descriptor_store" else op.operands[:1]
             if op.kind in EFFECTS - ADDS and not tiles.intersection(address):
                 return False
