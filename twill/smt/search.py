@@ -146,10 +146,8 @@ class Search:
     def fall_back(self) -> None:
         """Where the budget ended without a schedule: one that the heuristic finds if it takes its time."""
         if self.best is None and self.warm and not (self.ii or self.pins):
-            begun, found = (
-                time.perf_counter(),
-                patient_start(self._problem, self.lower, self._all.after(spending.TO_FALL_BACK).over),
-            )
+            begun, more = time.perf_counter(), self._all.after(spending.TO_FALL_BACK)
+            found = patient_start(self._problem, self.lower, more.over)
             if found is not None and self._problem.keeps_fixed(found):
                 self._start_from(found, "iterative modulo scheduling", begun)
 
