@@ -5,9 +5,12 @@ from __future__ import annotations
 from twill.tile.mlir import RawOp
 from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
 from twill.tile.translate.operations import Rule
+from twill.tile.translate.refusals import refuse_order
 
 # Triton's enumerations, by their value in the IR.
 ATOMIC_ADDS = frozenset({4, 5})  # integer and float; the others are and or xor max min umax umin exchange
+RELAXED, ACQUIRE_RELEASE = 1, 4  # of "sem"; the others are acquire and release
+GPU, CTA = 1, 2  # of "scope"; the other is the system
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
 PADDINGS = {1: "zero", 2: "nan"}
 
@@ -21,8 +24,20 @@ def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 
 def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.atomic_rmw pointer value [mask]`: additions only."""
-    return _raw(op, emitter, "atomic_add") if op.attributes["atomic_rmw_op"] in ATOMIC_ADDS else None
+    """`tt.atomic_rmw pointer value [mask]`: additions only.
+
+    It is emitted as a relaxed reduction in the scope of the GPU, which includes the CTA's. "acq_rel" is what every
+    atomic operation says that says nothing; it orders nothing here, for nobody reads what the addition gives
+    (`twill.exc.AtomicResultUsed`). Raises `UnsupportedOperation`: an order that the kernel asks for by name, or the
+    scope of the system (PTX ISA, "red": .release, .sys), which would be lost.
+    """
+    if op.attributes["atomic_rmw_op"] not in ATOMIC_ADDS:
+        return None
+    if op.attributes.get("sem", ACQUIRE_RELEASE) not in (RELAXED, ACQUIRE_RELEASE):
+        refuse_order(emitter.file, op, "an atomic addition with acquire or release order", 'sem="relaxed"')
+    if op.attributes.get("scope", GPU) not in (GPU, CTA):
+        refuse_order(emitter.file, op, "an atomic addition in the scope of the system", 'scope="gpu"')
+    return _raw(op, emitter, "atomic_add")
 
 
 def make_descriptor(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
