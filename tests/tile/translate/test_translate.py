@@ -143,6 +143,8 @@ def test_constants_are_pooled_folded_and_come_first(kernel_file: Callable[..., s
         ("tl.div_rn(x, 3.0) + tl.sqrt_rn(x)", ["div", "sqrt", "add"]),
         ("tl.extra.cuda.libdevice.tanh(x) + tl.extra.cuda.libdevice.fast_expf(x)", ["tanh", "exp", "add"]),
         ("tl.atomic_add(out + offs, x)", ["atomic_add"]),
+        ("tl.atomic_add(out + offs, x, sem='relaxed', scope='cta')", ["atomic_add"]),
+        ("tl.atomic_add(out + offs, x, sem='acq_rel', scope='gpu')", ["atomic_add"]),
     ],
 )  # fmt: skip
 def test_operations(kernel_file: Callable[..., str], expression: str, wanted: list[str]) -> None:
@@ -304,6 +306,9 @@ REFUSED = [
     (("tl.atomic_max(out, 1.0)",), UnsupportedOperation, 6, "atomic", "tl.atomic_add"),
     (("tl.atomic_xchg(out, 1.0)",), UnsupportedOperation, 6, "tl.atomic_xchg", "tl.store"),
     (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
+    ((LOAD, "tl.atomic_add(out + offs, x, sem='release')"), UnsupportedOperation, 7, "release order", "relaxed"),
+    ((LOAD, "tl.atomic_add(out + offs, x, sem='acquire')"), UnsupportedOperation, 7, "acquire or", "relaxed"),
+    ((LOAD, "tl.atomic_add(out + offs, x, scope='sys')"), UnsupportedOperation, 7, "scope of the system", "gpu"),
     ((LOAD, "x = tl.load(out + offs, volatile=True)", STORE), UnsupportedOperation, 7, "volatile", "tl.load"),
     (("x = tl.load((out + offs).to(tl.pointer_type(tl.int32), bitcast=True))", STORE),
      UnsupportedOperation, 6, "a pointer of one type", "bitcast=True"),

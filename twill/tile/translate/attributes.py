@@ -15,7 +15,7 @@ READ: Mapping[str, frozenset[str]] = {
     name: frozenset(attributes.split())
     for name, attributes in {
         "arith.cmpf": "predicate", "arith.cmpi": "predicate", "arith.constant": "value",
-        "tt.atomic_rmw": "atomic_rmw_op", "tt.clampf": "propagateNan", "tt.descriptor_reduce": "kind",
+        "tt.atomic_rmw": "atomic_rmw_op sem scope", "tt.clampf": "propagateNan", "tt.descriptor_reduce": "kind",
         "tt.dot": "inputPrecision maxNumImpreciseAcc", "tt.expand_dims": "axis", "tt.extern_elementwise": "symbol",
         "tt.fp_to_fp": "rounding", "tt.get_num_programs": "axis", "tt.get_program_id": "axis",
         "tt.load": "isVolatile", "tt.make_range": "start end", "tt.make_tensor_descriptor": "padding",
@@ -27,7 +27,7 @@ READ: Mapping[str, frozenset[str]] = {
 # are summed), hints about caches and pipelines, and what is said twice.
 HARMLESS = frozenset({
     "fastmath", "overflowFlags", "exact", "nonNeg", "allow_reorder", "efficient_layout", "noinline",
-    "cache", "cachePolicy", "evict", "sem", "scope", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname",
+    "cache", "cachePolicy", "evict", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname",
     "libpath", "isSigned",
 })  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twill.tile.mlir import RawOp
 from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
 from twill.tile.translate.operations import Rule
+from twill.tile.translate.refusals import refuse_order
 
 # Triton's enumerations, by their value in the IR.
 ATOMICS: dict[int, dict[str, Attribute]] = {
@@ -13,6 +14,8 @@ ATOMICS: dict[int, dict[str, Attribute]] = {
     6: {"combine": "max"}, 7: {"combine": "min"},
     8: {"combine": "max", "signed": 0}, 9: {"combine": "min", "signed": 0},
 }  # fmt: skip
+RELAXED, ACQUIRE_RELEASE = 1, 4  # of "sem"; the others are acquire and release
+GPU, CTA = 1, 2  # of "scope"; the other is the system
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
 PADDINGS = {1: "zero", 2: "nan"}
 
@@ -26,9 +29,21 @@ def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 
 def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.atomic_rmw pointer value [mask]`: all but the exchange. combine: add, if nothing is said."""
+    """`tt.atomic_rmw pointer value [mask]`: all but the exchange. combine: add, if nothing is said.
+
+    It is emitted as a relaxed reduction in the scope of the GPU, which includes the CTA's. "acq_rel" is what every
+    atomic operation says that says nothing; it orders nothing here, for nobody reads what the operation gives
+    (`twill.exc.AtomicResultUsed`). Raises `UnsupportedOperation`: an order that the kernel asks for by name, or the
+    scope of the system (PTX ISA, "red": .release, .sys), which would be lost.
+    """
     said = ATOMICS.get(op.attributes["atomic_rmw_op"])
-    return _raw(op, emitter, "atomic_add", **said) if said is not None else None
+    if said is None:
+        return None
+    if op.attributes.get("sem", ACQUIRE_RELEASE) not in (RELAXED, ACQUIRE_RELEASE):
+        refuse_order(emitter.file, op, "an atomic operation with acquire or release order", 'sem="relaxed"')
+    if op.attributes.get("scope", GPU) not in (GPU, CTA):
+        refuse_order(emitter.file, op, "an atomic operation in the scope of the system", 'scope="gpu"')
+    return _raw(op, emitter, "atomic_add", **said)
 
 
 def make_descriptor(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:

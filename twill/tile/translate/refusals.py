@@ -101,6 +101,12 @@ def refuse_attribute(file: str, op: RawOp, name: str) -> NoReturn:
     )
 
 
+def refuse_order(file: str, op: RawOp, what: str, instead: str) -> NoReturn:
+    """The error for an atomic operation whose order or scope would be lost."""
+    hint = f"{instead}; other programs see everything that a kernel wrote when it has ended"
+    raise UnsupportedOperation(f"unsupported operation: {what}", file=file, line=op.line, hint=hint)
+
+
 def refuse_loop(file: str, op: RawOp) -> NoReturn:
     """The error for a loop in a loop."""
     hint = "the outer loop in the launch grid, one loop over both ranges, or tl.static_range for a short inner one"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
@@ -13,11 +15,17 @@ from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.guards import said
 from twill.codegen.verify.abstract.inputs import (
     has_maximum,
+    launch,
     launches,
     most_iterations,
     sidecar_problem,
 )
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.interpret.sequential import run
+from twill.tile.translate.translate import tile_program
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -61,3 +69,27 @@ def test_a_loop_of_a_constant_count_is_run_whatever_the_sizes_are() -> None:
     few = Wanted(gemm(), trips=frozenset({0, 1, 2}), depths=frozenset({2}), instances=2, thorough=False)
     (only,) = choose(program, derived_problem(program), few)
     assert only.cost > 100
+
+
+PAGES = """@triton.jit
+def pages(x, t, y, N, B: tl.constexpr):
+    s = tl.zeros([B], tl.float32)
+    for i in range(N):
+        s += tl.load(x + tl.load(t + i) * B + tl.arange(0, B))
+    tl.store(y + tl.arange(0, B), s)
+"""
+
+
+@pytest.mark.parametrize("rows", [0, 1, 16])
+def test_pages_that_are_looked_up_are_there_whatever_the_sidecar_says(
+    kernel_file: Callable[..., str], rows: int
+) -> None:
+    """Sizes say how many pages there are, and nothing how large the numbers in a table of pages may be."""
+    sig = ["x=*fp32:16", "t=*i32:16", "y=*fp32:16", "N=i32"]
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(PAGES)}::pages", sig=sig, const=["B=64"])))
+    tensors = {"x": (rows, 64), "t": (5,), "y": (64,)}
+    made = launch(program, Case({"T": rows, "N": 5}, (1, 1, 1), tensors, {"N": 5}))
+    arrays = dict(made.arrays)
+    assert arrays["x"].size >= max(rows, arrays["t"].max() + 1) * 64
+    run(program, made.grid, arrays, made.scalars)
+    assert arrays["y"].any()

@@ -143,7 +143,10 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
         while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:
             shrink *= 4  # the tensors that the sidecar describes have no room for so many iterations
             arrays, reaching = tables(program, case, scalars, sizes, rng, seed, shrink)
-        sizes |= {name: size for name, size in reaching.items() if name not in known}
+        # Numbers that are looked up may point past the sizes of the sidecar, which hold for the user's tables and not
+        # for these: there is memory for them. A descriptor pads instead.
+        padded = {a.name for a in program.arguments if a.type.element.startswith("desc") and a.name in known}
+        sizes |= {name: max(size, sizes.get(name, 0)) for name, size in reaching.items() if name not in padded}
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
         if argument.name in arrays:
