@@ -207,9 +207,18 @@ def _in_range(launch: CheckedLaunch, refer: Callable[[CheckedLaunch], Reference]
 
 
 def reference(program: WarpProgram, launch: CheckedLaunch) -> Reference:
-    """What the program as it was written leaves of a launch, and how far its roundings may move that."""
+    """What machine code leaves of a launch of the program as it was written, and how far its roundings may move that."""
     written = program.program.original or program.program
-    return _reference(written, launch, narrowed_for_mmas(written), precisions(program.program))
+    parts, cut = precisions(program.program), read_as_tf32(program.program)
+    return _reference(written, launch, narrowed_for_mmas(written), parts, cut)
+
+
+def read_as_tf32(program: TileProgram) -> frozenset[int]:
+    """Lines with products of f32 that tensor cores multiply as tf32, without the last bits of each number."""
+    made = {op.line for op in changed_mmas(program)}
+    products = (op for op in program.ops() if op.kind == "dot" and op.attribute("precision") == "tf32")
+    floats = {op.line for op in products if program.type_of(op.operands[0]).element == "f32"}
+    return frozenset(floats - made)
 
 
 def precisions(program: TileProgram) -> dict[int, str]:
@@ -222,11 +231,12 @@ def _reference(
     launch: CheckedLaunch,
     narrowed: frozenset[int],
     in_parts: Mapping[int, str] = MappingProxyType({}),
+    cut: frozenset[int] = frozenset(),
 ) -> Reference:
     """What a launch of a tile program leaves, and what its shaken run does."""
     expected, shaken = ({name: array.copy() for name, array in launch.arrays.items()} for _ in range(2))
-    run_sequentially(tile, launch.grid, expected, launch.scalars)
-    run_shaken(tile, launch.grid, shaken, launch.scalars, narrowed, in_parts)
+    run_sequentially(tile, launch.grid, expected, launch.scalars, cut)
+    run_shaken(tile, launch.grid, shaken, launch.scalars, narrowed, in_parts, cut)
     return Reference(expected, shaken)
 
 

@@ -44,12 +44,16 @@ class Descriptor:
 
 
 def run(
-    program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
+    program: TileProgram,
+    grid: Sequence[int],
+    tensors: Mapping[str, Array],
+    scalars: Mapping[str, int | float],
+    cut: frozenset[int] = frozenset(),
 ) -> None:
-    """Every program instance of the grid in order; what it stores goes to `tensors`."""
+    """Every program instance of the grid in order; what it stores goes to `tensors`. cut: as for `Instance`."""
     with np.errstate(all="ignore"):  # infinities are values like others
         for index in instances(grid):
-            Instance(program, index, grid, tensors, scalars).run()
+            Instance(program, index, grid, tensors, scalars, cut).run()
 
 
 def run_backwards(
@@ -81,7 +85,8 @@ def descriptor_scalars(program: TileProgram, shapes: Mapping[str, Sequence[int]]
 
 
 class Instance:
-    """One program instance. `trips`: how often each loop ran, by its id."""
+    """One program instance. `trips`: how often each loop ran, by its id. cut: lines whose products read tf32 as tensor
+    cores do, without the last 13 bits of each number."""
 
     def __init__(
         self,
@@ -90,8 +95,9 @@ class Instance:
         grid: Sequence[int],
         tensors: Mapping[str, Array],
         scalars: Mapping[str, int | float],
+        cut: frozenset[int] = frozenset(),
     ) -> None:
-        self.program, self.index, self.grid = program, index, (*grid, 1, 1, 1)[:3]
+        self.program, self.index, self.grid, self.cut = program, index, (*grid, 1, 1, 1)[:3], cut
         self.tensors, self.scalars = tensors, scalars
         self.values: dict[int, Any] = {}
         self.trips: dict[int, int] = {}
@@ -164,7 +170,8 @@ class Instance:
             case "scan":
                 return scan(operands[0], kind.element, attributes)
             case "dot":
-                return _dot(operands, kind.element)
+                read = [*map(_cut, operands[:2])] if op.line in self.cut else operands[:2]
+                return _dot([*read, *operands[2:]], kind.element)
             case "add_pointer":
                 return Pointer(operands[0].tensor, operands[0].offsets + np.asarray(operands[1]).astype(np.int64))
             case "make_descriptor":
@@ -322,6 +329,11 @@ def combining(attributes: Mapping[str, Any]) -> str:
 def empty(element: str, size: int) -> Array:
     """A flat tensor of zeros of an element type."""
     return np.zeros(size, HELD[element])
+
+
+def _cut(tile: Array) -> Array:
+    """Numbers of f32 as tf32, cut off."""
+    return (np.asarray(tile, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def _dot(operands: Sequence[Array], element: str) -> Array:

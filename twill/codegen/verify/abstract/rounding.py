@@ -56,14 +56,15 @@ def run_shaken(
     scalars: Mapping[str, int | float],
     narrowed: frozenset[int],
     in_parts: Mapping[int, str] = MappingProxyType({}),
+    cut: frozenset[int] = frozenset(),
 ) -> None:
     """Every program instance, the last one first; what it stores goes to `tensors`. narrowed: conversions whose
     rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side). in_parts:
-    lines whose MMAs are computed with another precision of `OF_PARTS` than they ask for."""
+    lines whose MMAs are computed with another precision of `OF_PARTS` than they ask for. cut: as for `Instance`."""
     noise = Noise()
     with np.errstate(all="ignore"):
         for index in reversed([*instances(grid)]):
-            Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts).run()
+            Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut).run()
 
 
 class Noise:
@@ -95,8 +96,9 @@ class Shaken(Instance):
         noise: Noise,
         narrowed: frozenset[int],
         in_parts: Mapping[int, str],
+        cut: frozenset[int] = frozenset(),
     ) -> None:
-        super().__init__(program, index, grid, tensors, scalars)
+        super().__init__(program, index, grid, tensors, scalars, cut)
         self.noise, self.narrowed, self.in_parts = noise, narrowed, in_parts
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
