@@ -207,7 +207,7 @@ def _in_range(launch: CheckedLaunch, refer: Callable[[CheckedLaunch], Reference]
 
 
 def reference(program: WarpProgram, launch: CheckedLaunch) -> Reference:
-    """What machine code leaves of a launch of the program as it was written, and how far its roundings may move that."""
+    """What machine code leaves of a launch of the program as it was written, and how far roundings may move that."""
     written = program.program.original or program.program
     parts, cut = precisions(program.program), read_as_tf32(program.program)
     return _reference(written, launch, narrowed_for_mmas(written), parts, cut)
