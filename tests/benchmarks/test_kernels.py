@@ -308,7 +308,11 @@ def test_variants_are_of_the_row_and_those_that_triton_can_spell_come_first(at_r
         (tmp_path / name / "manifest.json").write_text(manifest.text())
     found = variants.variants(tmp_path, Row("gemm", "gemm", {"M": 256, "N": 256, "K": 64}))
     assert [one.name for one in found] == ["wide", "192"]
-    assert variants.variants(tmp_path, Row("gemm", "gemm", {"M": 255, "N": 256, "K": 64})) == []
+    promising = make("gemm_bias_gelu", {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8})
+    (tmp_path / "gemm_bias_gelu-bf16").mkdir()
+    (tmp_path / "gemm_bias_gelu-bf16" / "manifest.json").write_text(promising.text())
+    assert variants.variants(tmp_path, Row("gelu", "gemm_bias_gelu", {"M": 256, "N": 256, "K": 64}))
+    assert variants.variants(tmp_path, Row("gelu", "gemm_bias_gelu", {"M": 256, "N": 255, "K": 64})) == []
     assert variants.variants(tmp_path, Row("gemm", "gemm", {"M": 256, "N": 256, "K": 64}, {"BLOCK_N": 64})) == []
 
 
