@@ -18,6 +18,7 @@ from twill.codegen.verify.abstract_machine import Trial, reference, trials, veri
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import WrongArgument
 from twill.kernel.problem import Case
+from twill.kernel.specialization import problem_of
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.tile_loop import TileLoop, instance_grid
 from twill.runtime.arguments import BoundArguments
@@ -88,6 +89,54 @@ def test_a_launch_has_its_tiles_for_instances_and_refuses_a_grid_that_leaves_som
     with pytest.raises(WrongArgument, match="beyond i32"):
         grid_of_instances(manifest, (8, 2, 1), BoundArguments({"M": 1 << 30, "N": 8}, {}))
     assert {"M", "N"} <= needed_by_maps(manifest)  # a launch with others is prepared anew
+
+
+RECORDED = """
+@triton.jit
+def k(a, b, c, M, N, K, stride_a, stride_b, stride_c, B: tl.constexpr, STEP: tl.constexpr):
+    for tile in range(tl.program_id(0), tl.cdiv(M, B) * tl.cdiv(N, B), STEP):
+        m, n = tile // tl.cdiv(N, B) * B + tl.arange(0, B), tile % tl.cdiv(N, B) * B + tl.arange(0, B)
+        acc = tl.zeros([B, B], tl.float32)
+        for at in range(0, K, B):
+            k = at + tl.arange(0, B)
+            x = tl.load(a + m[:, None] * stride_a + k[None, :], mask=k[None, :] < K, other=0.0)
+            y = tl.load(b + k[:, None] * stride_b + n[None, :], mask=k[:, None] < K, other=0.0)
+            acc = tl.dot(x, y, acc)
+        tl.store(c + m[:, None] * stride_c + n[None, :], acc.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
+"""
+ONE_LAUNCH = """
+[[specialization]]
+name = "once"
+default = true
+grid = ["1"]
+[specialization.signature]
+a = "*fp16:16"
+b = "*fp16:16"
+c = "*fp16:16"
+M = "i32:16"
+N = "i32:16"
+K = "i32:16"
+stride_a = "i32:16"
+stride_b = "i32:16"
+stride_c = "i32:16"
+[specialization.constexprs]
+B = 64
+STEP = 4
+[specialization.problem]
+units = { M = 16, N = 16, K = 16, stride_a = 16, stride_b = 16, stride_c = 16 }
+tensors = { a = ["M", "M"], b = ["M", "M"], c = ["M", "M"] }
+run = [{ M = 32, N = 32, K = 32, stride_a = 32, stride_b = 32, stride_c = 32 }]
+"""
+
+
+def test_one_recorded_launch_of_one_tile_says_enough_to_check_a_persistent_gemm_at_many(
+    kernel_file: Callable[..., str],
+) -> None:
+    kernel = extract(f"{kernel_file(RECORDED, ONE_LAUNCH)}::k")
+    program = lower(kernel.program, solved(kernel), H100)
+    given = trials(program, problem_of(kernel.specialization))
+    assert max(trial.launch.grid[0] for trial in given) > 4
+    assert verify(program, given=given) == ()
 
 
 NEST = """

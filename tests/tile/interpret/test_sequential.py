@@ -16,7 +16,7 @@ from twill.kernel.sidecar import read_sidecar
 from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.interpret.arithmetic import apply, reduce, rounded
-from twill.tile.interpret.sequential import descriptor_scalars, instances, run
+from twill.tile.interpret.sequential import OutsideOfTensor, descriptor_scalars, gather, instances, run, scatter
 from twill.tile.program import TileProgram
 from twill.tile.translate.translate import tile_program
 
@@ -105,3 +105,14 @@ def test_extremes_ignore_nan_unless_told() -> None:
     assert np.isnan(apply("max", values, "f32", {"propagate_nan": 1}, ["f32", "f32"]))
     assert reduce(floats([[np.nan, 2]]), 1, "max", "f32", {}) == 2
     assert reduce(integers([[-1, 2]]), 1, "max", "i32", {"signed": 0}) == -1
+
+
+@pytest.mark.parametrize("address", [-1, 4])
+def test_elements_that_a_tensor_does_not_have_are_neither_read_nor_written(address: int) -> None:
+    tensor, places = floats([1, 2, 3, 4]), np.array([0, address])
+    with pytest.raises(OutsideOfTensor, match="of a tensor of 4"):
+        gather(tensor, (places, np.array([True, True])), 0.0)
+    with pytest.raises(OutsideOfTensor, match="of a tensor of 4"):
+        scatter(tensor, (places, np.array([True, True])), floats([5, 6]), "", "f32")
+    masked = (places, np.array([True, False]))
+    assert gather(tensor, masked, 7.0).tolist() == [1, 7]

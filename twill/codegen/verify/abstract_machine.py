@@ -23,7 +23,7 @@ from types import MappingProxyType
 from twill.codegen.verify.abstract import control
 from twill.codegen.verify.abstract.actor import Actor, CtaState, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
-from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, sidecar_problem
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
 from twill.codegen.verify.abstract.instance_assignment import WAYS, Way, assignments
 from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.results import Reference, compare
@@ -176,9 +176,8 @@ def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: 
     written = program.program.original or program.program
     narrowed, in_parts = narrowed_for_mmas(written), precisions(program.program)
     made = []
-    given = problem or sidecar_problem(program.program)
     for launch in launches(program, problem, thorough):
-        if given is None and not independent(written, launch):
+        if launch.derived and not independent(written, launch):
             launch = alone(launch)
         launch, found = _in_range(launch, lambda one: _reference(written, one, narrowed, in_parts))
         made.append(Trial(launch, (found,)))

@@ -287,11 +287,20 @@ def loaded(tile: Array, kind: TileType) -> Array:
     return np.asarray(tile).astype(HELD[kind.element], copy=False)
 
 
+class OutsideOfTensor(IndexError):
+    """An instance accesses elements that a tensor does not have."""
+
+
+def check_inside(tensor: Array, address: Array) -> None:
+    """Raises OutsideOfTensor if one of the addresses is none of a flat tensor's elements."""
+    if np.size(address) and (np.min(address) < 0 or np.max(address) >= np.size(tensor)):
+        raise OutsideOfTensor(f"elements {np.min(address)} to {np.max(address)} of a tensor of {np.size(tensor)}")
+
+
 def gather(tensor: Array, elements: Elements, pad: float) -> Array:
-    """The elements of a flat tensor; `pad` where they may not be touched. IndexError: outside of the tensor."""
+    """The elements of a flat tensor; `pad` where they may not be touched. Errors: OutsideOfTensor."""
     address, inside = elements
-    if np.size(address) and np.min(np.where(inside, address, 0)) < 0:
-        raise IndexError("an address before the tensor")
+    check_inside(tensor, np.broadcast_to(address, np.shape(inside))[inside])
     if not np.any(inside):
         return np.full(np.shape(inside), np.asarray(pad).astype(tensor.dtype))
     return np.where(inside, tensor[np.where(inside, address, 0)], np.asarray(pad).astype(tensor.dtype))
@@ -300,12 +309,11 @@ def gather(tensor: Array, elements: Elements, pad: float) -> Array:
 def scatter(tensor: Array, elements: Elements, value: Array, combine: str, element: str) -> None:
     """Writes (combine "") or combines a tile into a flat tensor. combine: as `combining` says.
 
-    IndexError: outside of the tensor.
+    Errors: OutsideOfTensor.
     """
     address, inside = elements
     address, chosen = address[inside], np.broadcast_to(value, np.shape(inside))[inside]
-    if np.size(address) and np.min(address) < 0:
-        raise IndexError("an address before the tensor")
+    check_inside(tensor, address)
     if not combine:
         tensor[address] = chosen
         return

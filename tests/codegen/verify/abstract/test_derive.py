@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,17 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
-from twill.codegen.verify.abstract.derive import ROW, bounds_met, derived_problem, touches_outside
+from twill.codegen.verify.abstract.derive import (
+    ROW,
+    bounds_met,
+    derived_problem,
+    of_all_tiles,
+    touches_outside,
+)
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches
 from twill.codegen.verify.abstract_machine import alone, independent
-from twill.kernel.problem import Case
+from twill.kernel.problem import Case, ProblemTable
+from twill.manifest.tile_loop import TileLoop
 from twill.tile.program import TileProgram
 
 KERNELS = """
@@ -76,3 +85,34 @@ def test_a_kernel_without_loops_is_checked_in_whole_tiles_ragged_ones_and_none(f
     warp = lower(tile, scheduled(tile), H100)
     met = [bounds_met(tile, Case({}, one.grid, {}, one.scalars), one.scalars) for one in launches(warp)]
     assert {said for one in met for *_, said in one} == {"all", "some", "none"}
+
+
+def table(units: Mapping[str, str], elements: str, grid: str = "3") -> ProblemTable:
+    scalars = {} if "stride" in units else {"stride": "64"}
+    return ProblemTable(units, {"x": (elements,), "y": (elements,)}, scalars, (), (), (grid,), {})
+
+
+@pytest.mark.parametrize(
+    ("units", "elements", "derived"),
+    [
+        ({"n": "1"}, "64 * 3", False),
+        ({"n": "1"}, "64", True),  # the second program instance is behind the tensor
+        ({"n": "1", "stride": "1"}, "65536", True),  # with a distance of 0 all instances write one row
+    ],
+)
+def test_sizes_of_a_table_are_taken_where_the_kernel_stays_within_its_tensors(
+    file: Path, units: Mapping[str, str], elements: str, derived: bool
+) -> None:
+    tile = program(file, "rows")
+    made = [*launches(lower(tile, scheduled(tile), H100), table(units, elements))]
+    assert {one.derived for one in made} == {derived}
+    assert {one.scalars["stride"] for one in made} == {ROW if derived else 64}
+
+
+@pytest.mark.parametrize(("grid", "all_tiles"), [("1", "132"), ("200", "200"), ("min(132, n)", "min(132, n)")])
+def test_a_grid_recorded_at_a_launch_of_few_tiles_is_as_many_programs_as_the_loop_strides_by(
+    file: Path, grid: str, all_tiles: str
+) -> None:
+    striding = replace(program(file, "rows"), tiles=TileLoop(0, "n", 132, once=False))
+    assert of_all_tiles(striding, table({"n": "1"}, "64", grid)) == (all_tiles,)
+    assert of_all_tiles(program(file, "rows"), table({"n": "1"}, "64", grid)) == (grid,)

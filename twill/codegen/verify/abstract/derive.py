@@ -22,11 +22,11 @@ def derived_problem(program: TileProgram) -> ProblemTable:
     0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
     `shapes`.
     """
-    strides = _strides(program)
+    distances = strides(program)
     sizes = {
         argument.name: argument.divisibility
         for argument in program.arguments
-        if argument.type.element.startswith("i") and "." not in argument.name and argument.value not in strides
+        if argument.type.element.startswith("i") and "." not in argument.name and argument.name not in distances
     }
     scalars = {
         argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(ROW)
@@ -42,6 +42,18 @@ def _grid(tiles: TileLoop | None) -> tuple[str, ...]:
     if tiles is None or not isinstance(tiles.stride, int | str):
         return ("3",)
     return (*["1"] * tiles.axis, str(tiles.stride))
+
+
+def of_all_tiles(program: TileProgram, problem: ProblemTable) -> tuple[str, ...]:
+    """The problem's grid. Programs that stride over tiles by a number of their own are that many where the grid is
+    a smaller number: a launch of few tiles has as many programs as tiles (`min(132, tiles)`), others have more."""
+    tiles = program.tiles
+    if tiles is None or not isinstance(tiles.stride, int) or tiles.axis >= len(problem.grid):
+        return problem.grid
+    text = problem.grid[tiles.axis]
+    if not text.isdecimal() or int(text) >= tiles.stride:
+        return problem.grid
+    return tuple(str(tiles.stride) if axis == tiles.axis else one for axis, one in enumerate(problem.grid))
 
 
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
@@ -124,6 +136,12 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
                 # Rows of a tensor that the TMA can step over are multiples of 16 bytes.
                 ends[op.access.base][axis] = max(end, -(-reached // 16) * 16)  # type: ignore[union-attr]
     return found | {name: tuple(extent) for name, extent in ends.items()}
+
+
+def strides(program: TileProgram) -> set[str]:
+    """Arguments that are distances in memory, and nothing else: no size can be made up for them by itself."""
+    values = _strides(program)
+    return {argument.name for argument in program.arguments if argument.value in values}
 
 
 def _strides(program: TileProgram) -> set[int]:

@@ -9,7 +9,7 @@ from itertools import islice
 
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
-from twill.codegen.verify.abstract.derive import derived_problem, extents, shapes
+from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered
 from twill.codegen.verify.abstract.representatives import with_representatives
@@ -20,7 +20,8 @@ from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import descriptor_scalars
+from twill.tile.interpret.sequential import OutsideOfTensor, descriptor_scalars
+from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
 from twill.tile.program import TileProgram
 
@@ -35,6 +36,7 @@ class CheckedLaunch:
     """One launch. arrays: flat tensors by argument name. scalars: of every scalar argument, descriptors' included.
 
     ctas: persistent CTAs that share the program instances. text: for people. scale: of the floats in `arrays`.
+    derived: at sizes that were made up from the program alone.
     """
 
     grid: tuple[int, ...]
@@ -43,6 +45,7 @@ class CheckedLaunch:
     ctas: int = 1
     text: str = ""
     scale: int = 1
+    derived: bool = False
 
     def unscaled(self) -> CheckedLaunch:
         """The same with floats about 1."""
@@ -55,10 +58,40 @@ def launches(
 ) -> Iterator[CheckedLaunch]:
     """Launches that together reach everything wanted. Raises `UnknownProblem`.
 
+    problem: the sizes that make sense (default: what the sidecar says). A table of one recorded launch may take
+    M = K = 512 for a rule, and knows no rule between sizes and distances in memory. Where a distance is a size of its
+    own, or the kernel as it was written touches elements that the table's tensors do not have, and where there is no
+    table, sizes are derived from the program.
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
     tile = program.program
-    known = of_instances(tile, problem or sidecar_problem(tile) or derived_problem(tile))
+    table = problem or sidecar_problem(tile)
+    if table is not None:
+        free = strides(tile) & table.units.keys()
+        table = None if free else replace(table, grid=of_all_tiles(tile, table))
+    made = [*_launches(program, table, thorough)] if table else []
+    if made and not any(leaves_tensors(tile, one) for one in made):
+        yield from made
+        return
+    yield from (replace(one, derived=True) for one in _launches(program, derived_problem(tile), thorough))
+
+
+def leaves_tensors(program: TileProgram, made: CheckedLaunch) -> bool:
+    """Whether the program as it was written accesses elements that a launch's tensors do not have."""
+    written = program.original or program
+    needed = extents(program, made.grid, made.scalars)
+    if all(size <= made.arrays[name].size for name, size in needed.items()):
+        return False
+    try:  # what is needed at most: conditions may guard it
+        run_sequentially(written, made.grid, {name: array.copy() for name, array in made.arrays.items()}, made.scalars)
+    except OutsideOfTensor:
+        return True
+    return False
+
+
+def _launches(program: WarpProgram, problem: ProblemTable, thorough: bool) -> Iterator[CheckedLaunch]:
+    tile = program.program
+    known = of_instances(tile, problem)
     goal = wanted(program, thorough)
     if not thorough:
         known = with_representatives(tile, known, goal.instances * goal.ctas)
