@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from twill.codegen.verify.ptx import tcgen05_multiplies, tcgen05_registers
+from twill.codegen.verify.ptx import tcgen05_copies, tcgen05_multiplies, tcgen05_registers
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import PtxFindings, Stopped
@@ -42,6 +42,8 @@ def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
         return None
     if instruction.modifiers[0].startswith("fence::"):
         return _fence(instruction)
+    if instruction.modifiers[0] == "cp":
+        return tcgen05_copies.build(operands, instruction)
     return tcgen05_multiplies.build(operands, instruction)
 
 
