@@ -134,7 +134,7 @@ def test_a_gemm_whose_clusters_take_over_tiles(name: str) -> None:
     [("two CTAs share A", r"multicast::cluster(\.b64 \[[^;]*), %rs\d+;", r"multicast::cluster\1, 1;", "deadlock"),
      ("two CTAs share A", r"\.multicast::cluster( \[[^;]*), %rs\d+;", r"\1;", "deadlock"),
      ("two pairs share B", r"\.multicast::cluster::all", "", "deadlock"),
-     ("two pairs share B", r"(barrier\.cluster\.\w+)[^;]*;", "", "mbarrier"),
+     ("two pairs share B", r"(barrier\.cluster\.\w+)[^;]*;", "", "tensor-memory"),
      ("two pairs share A", r"(expect_tx[^;]*), \d{5};", r"\1, 8192;", "deadlock")],
 )  # fmt: skip
 def test_what_is_wrong_in_clusters_is_found(name: str, pattern: str, by: str, rule: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
 from twill.codegen.verify.ptx.build import Failed, build
+from twill.codegen.verify.ptx.cluster_exit import check_exits
 from twill.codegen.verify.ptx.code import Code
 from twill.codegen.verify.ptx.copies import Copies
 from twill.codegen.verify.ptx.findings import PtxFinding, PtxFindings
@@ -200,6 +201,7 @@ def _run(world: World, findings: PtxFindings, most: int) -> bool:
         for load in cta.copies.loads:
             findings.add("leftover", f"nobody waited for a copy to {load.barrier}", load.place)
     check_end(world, findings)
+    check_exits(world, findings)
     return True
 
 
