@@ -106,9 +106,11 @@ def maps(kernel: Any, given: dict[str, Bits], names: Sequence[str]) -> list[Argu
     for name, meta in zip(names, kernel.metadata.tensordesc_meta, strict=True):
         tensor = given[name]
         kind = {1: "UINT8", 2: "BFLOAT16", 4: "FLOAT32"}[tensor.itemsize]
-        strides, box = tuple(tensor.strides[-2::-1]), tuple(meta["block_size"][::-1])
+        strides, box, dims = tuple(tensor.strides[-2::-1]), tuple(meta["block_size"][::-1]), tensor.shape[::-1]
+        if meta["fp4_padded"]:
+            kind, dims = "16U4_ALIGN16B", (2 * dims[0], *dims[1:])
         swizzle = {0: 0, 1: 32, 2: 64, 3: 128}[meta["swizzle"]]
-        found.append(MapOf(name, kind, tensor.shape[::-1], strides, box, swizzle))
+        found.append(MapOf(name, kind, dims, strides, box, swizzle))
         found += [*tensor.shape, *(stride // tensor.itemsize for stride in tensor.strides)]
     return found
 
@@ -137,7 +139,8 @@ def by_descriptors(case: Case, blocks: tuple[int, int, int], change: Callable[[s
 
 
 @pytest.mark.parametrize(
-    ("case", "blocks"), [(MXFP8, (128, 128, 128)), (NVFP4, (128, 128, 256)), (MXFP4, (128, 256, 256))]
+    ("case", "blocks"),
+    [(MXFP8, (128, 128, 128)), (NVFP4, (128, 128, 256)), (MXFP4, (128, 256, 256)), (MIXED, (128, 256, 128))],
 )
 def test_scales_that_are_copied_to_tensor_memory(case: Case, blocks: tuple[int, int, int]) -> None:
     """Stock `tl.dot_scaled` with tensor maps: `tcgen05.cp`, and what it orders."""

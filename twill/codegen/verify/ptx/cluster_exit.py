@@ -34,7 +34,9 @@ def _late(cta: Cta) -> str:
     known[warps] = np.iinfo(np.int32).max  # what it did itself; its multiplies are in `tcgen05_multiplies.leftovers`
     if clocks.warps > clocks.threads:
         known[clocks.tensor_agent(0) + warps] = np.iinfo(np.int32).max
-    memories: list[tuple[str, Array, Array, Array]] = [("shared", cta.shadow.readers, cta.shadow.writer, cta.shadow.written)]
+    memories: list[tuple[str, Array, Array, Array]] = [
+        ("shared", cta.shadow.readers, cta.shadow.writer, cta.shadow.written)
+    ]
     if cta.tensor is not None:
         order = cta.tensor.order
         memories.append(("tensor", order.readers, order.writer, order.written))
