@@ -95,3 +95,19 @@ def gemm(a_desc, b_desc, c_desc, tiles_m, tiles, STAGES: gl.constexpr, PAIR: gl.
         mbarrier.init(acc_full.index(i), count=1)
     p = (a_desc, b_desc, c_desc, a_bufs, b_bufs, acc, empty, full, acc_empty, acc_full, tiles_m, tiles)
     gl.warp_specialize([(epilogue, p), (load, p), (multiply, p)], [1, 1], [24, 24])
+
+
+@gluon.jit
+def through(x, y, STORED: gl.constexpr, LOADED: gl.constexpr, M: gl.constexpr, N: gl.constexpr):
+    """A matrix through tensor memory, in by one shape of moves and out by another."""
+    at: gl.constexpr = TensorMemoryLayout([M, N], col_stride=1)
+    memory = allocate_tensor_memory(gl.float32, [M, N], at)
+    there: gl.constexpr = memory.get_reg_layout(instr_variant=STORED)
+    back: gl.constexpr = memory.get_reg_layout(instr_variant=LOADED)
+    row = gl.arange(0, M, gl.SliceLayout(1, there))
+    column = gl.arange(0, N, gl.SliceLayout(0, there))
+    memory.store(gl.load(x + row[:, None] * N + column[None, :]))
+    values = memory.load(back)
+    row = gl.arange(0, M, gl.SliceLayout(1, back))
+    column = gl.arange(0, N, gl.SliceLayout(0, back))
+    gl.store(y + row[:, None] * N + column[None, :], values)

@@ -10,7 +10,7 @@ import triton.language as tl
 def gemm(a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.int32 if a.dtype.element_ty == tl.int8 else tl.float32)
     for start in range(0, K, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
         x = tl.load(a + rows[:, None] * K + k[None, :], mask=(rows[:, None] < M) & (k[None, :] < K), other=0.0)
@@ -114,3 +114,48 @@ def totals(x, total, most, counts, N, BLOCK: tl.constexpr):
     tl.atomic_add(total, tl.sum(values, 0))
     tl.atomic_max(most, tl.max((values * 1000).to(tl.int32), 0))
     tl.atomic_add(counts + (places & 7), 1, mask=inside)
+
+
+@triton.jit
+def scaled_gemm(
+    a, b, sa, sb, c, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, A: tl.constexpr,
+    B: tl.constexpr, VEC: tl.constexpr,
+):  # fmt: skip
+    PA: tl.constexpr = 2 if A == "e2m1" else 1
+    PB: tl.constexpr = 2 if B == "e2m1" else 1
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        at_a = start // PA + tl.arange(0, BLOCK_K // PA)
+        at_b = start // PB + tl.arange(0, BLOCK_K // PB)
+        block = start // VEC + tl.arange(0, BLOCK_K // VEC)
+        x = tl.load(a + rows[:, None] * (K // PA) + at_a[None, :])
+        y = tl.load(b + columns[None, :] * (K // PB) + at_b[:, None])
+        of_x = tl.load(sa + rows[:, None] * (K // VEC) + block[None, :])
+        of_y = tl.load(sb + columns[:, None] * (K // VEC) + block[None, :])
+        acc = tl.dot_scaled(x, of_x, A, y, of_y, B, acc)
+    tl.store(c + rows[:, None] * N + columns[None, :], acc)
+
+
+@triton.jit
+def scaled_gemm_by_descriptors(
+    a, b, sa, sb, c, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, A: tl.constexpr,
+    B: tl.constexpr, VEC: tl.constexpr,
+):  # fmt: skip
+    PA: tl.constexpr = 2 if A == "e2m1" else 1
+    PB: tl.constexpr = 2 if B == "e2m1" else 1
+    M: tl.constexpr = BLOCK_M // 128
+    N: tl.constexpr = BLOCK_N // 128
+    SCALES: tl.constexpr = BLOCK_K // VEC
+    row, column = tl.program_id(0), tl.program_id(1)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for k in tl.range(0, K // BLOCK_K):
+        x = a.load([row * BLOCK_M, k * BLOCK_K // PA])
+        y = b.load([column * BLOCK_N, k * BLOCK_K // PB])
+        of_x = sa.load([0, row * M, k * (SCALES // 4), 0, 0]).reshape(M, SCALES // 4, 32, 4, 4)
+        of_y = sb.load([0, column * N, k * (SCALES // 4), 0, 0]).reshape(N, SCALES // 4, 32, 4, 4)
+        of_x = of_x.trans(0, 3, 2, 1, 4).reshape(BLOCK_M, SCALES)
+        of_y = of_y.trans(0, 3, 2, 1, 4).reshape(BLOCK_N, SCALES)
+        acc = tl.dot_scaled(x, of_x, A, y.T, of_y, B, acc)
+    c.store([row * BLOCK_M, column * BLOCK_N], acc)

@@ -24,12 +24,12 @@ from twill.codegen.verify.ptx.program import (
     Vector,
     width,
 )
-from twill.codegen.verify.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
+from twill.codegen.verify.ptx.registers import TYPES, WORD_128, Fetch, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
 
 _SPACES = {"global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "param": "param",
            "shared::cluster": "shared", "local": "local", "param::entry": "param"}  # fmt: skip
-_WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: WORD_128}
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
@@ -113,8 +113,6 @@ def _bytes(offsets: Array, size: int) -> Array:
 
 def _load(operands: Operands, instruction: PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
-    if type == "b128":
-        raise unsupported(instruction)
     target = instruction.operands[0]
     parts = target.parts if isinstance(target, Vector) else (target,)
     puts = [operands.put(instruction, part, type) for part in parts]

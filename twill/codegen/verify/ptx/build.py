@@ -9,6 +9,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx import (
     accesses,
+    cluster_launch,
     control,
     convert,
     copies,
@@ -44,7 +45,7 @@ from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
     moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
     matrix_accesses.build, copies.build, thread_copies.build, synchronize.build, exchange.build,
-    tcgen05_allocation.build,
+    tcgen05_allocation.build, cluster_launch.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
 _LONGEST = 256  # steps of a block: gangs take turns between blocks
@@ -58,13 +59,15 @@ class Failed(Exception):
         self.stopped, self.place, self.threads = stopped, place, threads
 
 
-def build(module: PtxModule, function: Function, memory: GlobalMemory) -> Code:
-    """The code of an entry. memory: gets the module's global variables. Errors: UnsupportedPtx."""
+def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters: bool = False) -> Code:
+    """The code of an entry. memory: gets the module's global variables. clusters: whether of several CTAs.
+
+    Errors: UnsupportedPtx.
+    """
     layout = _layout(module, function, memory)
     registers = {name: number for number, name in enumerate(function.registers)}
     registers[""] = len(registers)  # what no register is
-    pairs = any("cta_group::2" in instruction.modifiers for instruction in function.instructions)
-    ranked = frozenset(name for name, space in layout.spaces.items() if pairs and space == "shared")
+    ranked = frozenset(name for name, space in layout.spaces.items() if clusters and space == "shared")
     operands = Operands(registers, function.registers, layout.addresses, ranked)
     initial = [_undefined(type) for type in function.registers.values()]
     starts = _starts(function)
@@ -168,7 +171,18 @@ def _step(operands: Operands, instruction: PtxInstruction) -> Step:
         raise unsupported(instruction)
     if instruction.guard is not None:
         step = _guarded(step, operands, instruction)
-    if instruction.name in ("ld", "ldu", "st", "atom", "red", "mbarrier", "cp", "fence", "tcgen05"):
+    if instruction.name in (
+        "ld",
+        "ldu",
+        "st",
+        "atom",
+        "red",
+        "mbarrier",
+        "cp",
+        "fence",
+        "tcgen05",
+        "clusterlaunchcontrol",
+    ):
         return _placed(step, instruction)
     return step
 

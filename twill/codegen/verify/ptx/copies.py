@@ -183,7 +183,7 @@ def _of(fetch: Fetch, g: Gang, lane: int) -> int:
     return int(value[0] if len(value) == 1 else value[lane])
 
 
-def _shared_of(g: Gang, address: int) -> tuple[Cta, int]:
+def shared_of(g: Gang, address: int) -> tuple[Cta, int]:
     """CTA and offset of one address in shared memory."""
     given = np.array([address], np.uint64)
     if address >= SHARED:
@@ -202,13 +202,13 @@ def _tensor_load(operands: Operands, instruction: PtxInstruction) -> Step:
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
             tensor, coordinates = described(g, lane)
-            cta, address = _shared_of(g, _of(to, g, lane))
-            home, signal = _shared_of(g, _of(at, g, lane))
+            cta, address = shared_of(g, _of(to, g, lane))
+            home, signal = shared_of(g, _of(at, g, lane))
             targets = [cta] if several is None else _in_mask(g, _of(several, g, lane))
             for one in targets:
                 told = home if several is None else one if group == 1 else _of_pair(one, home)
                 write = _loading(one, tensor, coordinates, address)
-                _start(g, lane, one, address, told, signal, tensor.extent, tensor.bytes, place, write)
+                begin_load(g, lane, one, address, told, signal, tensor.extent, tensor.bytes, place, write)
 
     return step
 
@@ -233,7 +233,7 @@ def _in_mask(g: Gang, mask: int) -> list[Cta]:
     return [cta for cta in g.cta.world.ctas if mask >> cta.rank & 1]
 
 
-def _start(
+def begin_load(
     g: Gang,
     lane: int,
     cta: Cta,
@@ -269,7 +269,7 @@ def _tensor_store(operands: Operands, instruction: PtxInstruction, reduction: st
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
             tensor, coordinates = described(g, lane)
-            cta, address = _shared_of(g, _of(come, g, lane))
+            cta, address = shared_of(g, _of(come, g, lane))
             if address % 128:
                 raise Stopped("alignment", f"a tensor copy from shared address {address:#x}, no multiple of 128")
             _begin(g, lane, cta, address, tensor.extent, place, _storing(cta, tensor, coordinates, address, reduction))
@@ -325,11 +325,11 @@ def _bulk_load(operands: Operands, instruction: PtxInstruction) -> Step:
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
-            cta, address = _shared_of(g, _of(to, g, lane))
-            told, signal = _shared_of(g, _of(at, g, lane))
+            cta, address = shared_of(g, _of(to, g, lane))
+            told, signal = shared_of(g, _of(at, g, lane))
             start, bytes = _of(come, g, lane), _of(size, g, lane)
             _aligned(address, start, bytes)
-            _start(g, lane, cta, address, told, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
+            begin_load(g, lane, cta, address, told, signal, bytes, bytes, place, _copying(cta, address, start, bytes))
 
     return step
 
@@ -349,7 +349,7 @@ def _bulk_store(operands: Operands, instruction: PtxInstruction) -> Step:
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
-            cta, address = _shared_of(g, _of(come, g, lane))
+            cta, address = shared_of(g, _of(come, g, lane))
             start, bytes = _of(to, g, lane), _of(size, g, lane)
             _aligned(address, start, bytes)
 

@@ -22,6 +22,8 @@ RULES: dict[str, str] = {
     "mbarrier": "an mbarrier that is not initialized, counts below zero, or is used as memory",
     "barrier": "a named barrier whose participants contradict one another",
     "registers": "setmaxnreg in the wrong direction, out of range, or beyond the register file",
+    "exit": "a CTA of a cluster that may have ended when another uses its memory or arrives at its mbarriers",
+    "cluster-launch": "a request to cancel a cluster, or its answer, that the ISA leaves undefined",
     "deadlock": "threads that wait for each other for ever",
     "endless": "more is executed than a launch of this size should need",
     "leftover": "copies or multiplies that nobody waits for at the end",

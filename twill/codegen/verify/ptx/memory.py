@@ -21,7 +21,7 @@ GAP = 1 << 16  # bytes at least between two buffers
 PAGE = 512  # what buffers are aligned to
 RESERVED = 1024  # bytes of shared memory that the system has before the kernel's
 RANK = 24  # shared addresses of a certain CTA of the cluster have its number + RANK_0 from this bit on; of one's own, 0
-RANK_0 = 2  # even, so that the lowest bit tells the CTAs of a pair apart, as on hardware
+RANK_0 = 16  # of all clusters the lowest bits are those of the rank, which programs clear and exchange, as on hardware
 
 
 def padded(data: bytes | Array) -> Array:

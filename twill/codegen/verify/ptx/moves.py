@@ -55,10 +55,8 @@ def _pack(operands: Operands, instruction: PtxInstruction, source: Vector, type:
     dtype = TYPES[f"b{8 * width(type)}"]
 
     def step(g):  # type: ignore[no-untyped-def]
-        result = fetches[0](g).astype(dtype)
-        for number, fetch in enumerate(fetches[1:], 1):
-            result = result | fetch(g).astype(dtype) << dtype(8 * size * number)
-        put(g, result)
+        parts = np.broadcast_arrays(*(fetch(g) for fetch in fetches))
+        put(g, np.stack(parts, axis=-1).view(dtype)[:, 0])
 
     return step
 

@@ -28,11 +28,13 @@ from twill.exc import UnsupportedPtx
 Fetch = Callable[[Gang], Array]
 Put = Callable[[Gang, Array], None]
 
-_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+WORD_128 = np.dtype([("low", np.uint64), ("high", np.uint64)])
+"""128 bits that only move."""
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: WORD_128}
 _SIGNED: dict[int, Any] = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 TYPES: dict[str, Any] = {
     "pred": np.bool_, "f32": np.float32, "f64": np.float64,
-    **{f"{kind}{8 * size}": dtype for size, dtype in _UNSIGNED.items() for kind in "bu"},
+    **{f"{kind}{8 * size}": dtype for size, dtype in _UNSIGNED.items() for kind in "bu" if size < 16}, "b128": WORD_128,
     **{f"s{8 * size}": dtype for size, dtype in _SIGNED.items()},
     "f16": np.uint16, "bf16": np.uint16, "f16x2": np.uint32, "bf16x2": np.uint32, "tf32": np.uint32,
     "e4m3x2": np.uint16, "e5m2x2": np.uint16,
@@ -102,8 +104,8 @@ _SPECIALS: dict[str, Callable[[Gang], Array]] = {
 
 class Operands:
     """Operands of one function's instructions. registers: numbers and declared types; addresses: of variables. ranked:
-    variables whose addresses say which CTA of the cluster is meant, as those of shared memory do where pairs of CTAs
-    clear a bit to mean the first of them."""
+    variables whose addresses say which CTA of the cluster is meant, as those of shared memory do in clusters, where
+    programs clear a bit to mean the first of a pair."""
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
 from twill.codegen.verify.ptx.build import Failed, build
+from twill.codegen.verify.ptx.cluster_exit import check_exits
 from twill.codegen.verify.ptx.code import Code
 from twill.codegen.verify.ptx.copies import Copies
 from twill.codegen.verify.ptx.findings import PtxFinding, PtxFindings
@@ -21,7 +22,7 @@ from twill.codegen.verify.ptx.program import InstructionPlace, PtxModule
 from twill.codegen.verify.ptx.tcgen05_allocation import check_end
 from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
 from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
-from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Strand, World
+from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Index, Strand, World
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
 from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
@@ -62,7 +63,9 @@ class PtxLaunch:
     shared: dynamic bytes. threads: of a CTA, along x. cluster: CTAs of one along x. registers: of a thread at the
     launch (0: what the function says, else as many as the threads can have). blocks: of code that may run before a
     program is taken for endless. scattered_budgets: warps of a warp group may be at different `setmaxnreg`s of the
-    same number, as the idle warps are with which Triton fills a warp group up; PTX asks for one instruction."""
+    same number, as the idle warps are with which Triton fills a warp group up; PTX asks for one instruction. answers:
+    to requests to cancel a cluster, in order: which of those that have not started, counted around; -1: none. Behind
+    the last one: the first that has not started."""
 
     arguments: Sequence[Argument]
     tensors: Mapping[str, Array]
@@ -73,6 +76,7 @@ class PtxLaunch:
     registers: int = 0
     blocks: int = 400_000
     scattered_budgets: bool = False
+    answers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,16 +97,21 @@ def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
     while it runs is a finding, and the tensors are as far as it came.
     """
     memory, findings = GlobalMemory(), PtxFindings()
-    code = build(module, module.function(entry), memory)
+    code = build(module, module.function(entry), memory, launch.cluster > 1)
     addresses = {name: memory.add(name, tensor) for name, tensor in launch.tensors.items()}
     parameters, maps = _parameters(code, launch, addresses)
     blocks = 0
     visited: set[int] = set()
     indices = [(x, y, z) for z, y, x in product(*(range(extent) for extent in launch.grid[::-1]))]
     with np.errstate(all="ignore"):  # infinities are values like others
-        for first in range(0, len(indices), launch.cluster):
-            world = _world(code, launch, memory, findings, indices[first : first + launch.cluster])
+        pending: list[Sequence[Index]] = [
+            indices[first : first + launch.cluster] for first in range(0, len(indices), launch.cluster)
+        ]
+        answers = list(launch.answers)
+        while pending:
+            world = _world(code, launch, memory, findings, pending.pop(0))
             world.parameters, world.maps, world.visited = parameters, maps, visited
+            world.pending, world.answers = pending, answers
             finished = _run(world, findings, launch.blocks - blocks)
             blocks += world.blocks
             if not finished or len(findings.found) >= ENOUGH:
@@ -145,7 +154,7 @@ def _parameters(code: Code, launch: PtxLaunch, addresses: Mapping[str, int]) -> 
 
 
 def _world(
-    code: Code, launch: PtxLaunch, memory: GlobalMemory, findings: PtxFindings, indices: Sequence[tuple[int, int, int]]
+    code: Code, launch: PtxLaunch, memory: GlobalMemory, findings: PtxFindings, indices: Sequence[Index]
 ) -> World:
     warps = -(-launch.threads // WARP)
     tensor = any(instruction.name == "tcgen05" for instruction in code.function.instructions)
@@ -192,6 +201,7 @@ def _run(world: World, findings: PtxFindings, most: int) -> bool:
         for load in cta.copies.loads:
             findings.add("leftover", f"nobody waited for a copy to {load.barrier}", load.place)
     check_end(world, findings)
+    check_exits(world, findings)
     return True
 
 

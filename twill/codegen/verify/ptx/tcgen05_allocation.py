@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from twill.codegen.verify.ptx import tcgen05_multiplies, tcgen05_registers
-from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
+from twill.codegen.verify.ptx import tcgen05_copies, tcgen05_multiplies, tcgen05_registers
+from twill.codegen.verify.ptx.accesses import (
+    address_of,
+    into_space,
+    noted,
+    other_cta,
+    shared_place,
+    space_of,
+)
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import PtxFindings, Stopped
 from twill.codegen.verify.ptx.program import PtxInstruction
 from twill.codegen.verify.ptx.registers import Operands
-from twill.codegen.verify.ptx.tcgen05_multiplies import group_of
+from twill.codegen.verify.ptx.tcgen05_multiplies import PAIR, group_of
 from twill.codegen.verify.ptx.tcgen05_registers import memory_of
-from twill.codegen.verify.ptx.threads import Array, Gang, World
+from twill.codegen.verify.ptx.threads import WARP, Array, Gang, World
 
 ALIGNED = ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "wait::ld", "wait::st")
 """What whole warps execute."""
@@ -42,6 +49,8 @@ def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
         return None
     if instruction.modifiers[0].startswith("fence::"):
         return _fence(instruction)
+    if instruction.modifiers[0] == "cp":
+        return tcgen05_copies.build(operands, instruction)
     return tcgen05_multiplies.build(operands, instruction)
 
 
@@ -64,11 +73,12 @@ def _allocate(operands: Operands, instruction: PtxInstruction) -> Step:
     at, count = instruction.operands
     address, space = address_of(operands, instruction, at), space_of(instruction)
     columns = operands.fetch(instruction, count, "u32")
-    group_of(instruction)
-    place = instruction.place
+    group, place = group_of(instruction), instruction.place
 
     def step(g: Gang) -> None:
         warp = _alone(g)
+        if group == PAIR:
+            _check_started(g, warp)
         given = g.of_lanes(address(g), g.lanes())[:1].astype(np.uint64)
         cta, offsets = shared_place(g, given if space else into_space(given)[1], 4)
         made = memory_of(g).allocate(int(g.of_lanes(columns(g), g.lanes())[0]))
@@ -78,6 +88,14 @@ def _allocate(operands: Operands, instruction: PtxInstruction) -> Step:
         g.cta.world.progress += 1
 
     return step
+
+
+def _check_started(g: Gang, warp: int) -> None:
+    """An allocation by a pair needs both: Stopped: the warp does not know that the other CTA has started."""
+    other = other_cta(g, g.cta.rank ^ 1)
+    warps = slice(other.warp, other.warp + -(-other.threads // WARP))
+    if not g.cta.world.clocks.known[warp, warps].any():
+        raise Stopped("tensor-memory", f"a pair allocates, and nothing says that CTA {other.index[0]} has started")
 
 
 def _free(operands: Operands, instruction: PtxInstruction) -> Step:

@@ -19,13 +19,15 @@ from twill.codegen.verify.ptx.order import Snapshot
 from twill.codegen.verify.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction, Vector
 from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.tcgen05_memory import Cells
+from twill.codegen.verify.ptx.tcgen05_scales import TensorIssuer, scales_of_a_row, scaling
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
 from twill.codegen.verify.ptx.units import tcgen05
-from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor
-from twill.codegen.verify.ptx.units.tensor_memory import rows_of
+from twill.codegen.verify.ptx.units.block_scales import NARROW
+from twill.codegen.verify.ptx.units.tcgen05_descriptors import SCALED, InstructionDescriptor
+from twill.codegen.verify.ptx.units.tensor_memory import LANES, rows_of
 
 KINDS = ("f16", "tf32", "f8f6f4", "i8")
-UNKNOWN = {"sp", "ws", "block_scale", "ashift"}
+UNKNOWN = {"sp", "ws", "ashift"}
 PAIR = 2  # CTAs
 
 
@@ -101,28 +103,68 @@ def group_of(instruction: PtxInstruction) -> int:
 # ---------------------------------------------------------------- multiplies
 
 
+@dataclass(frozen=True)
+class IssuedMultiply:
+    """One multiply that a lane issues. ctas: whose memory it reads and writes. d, a, b: addresses in tensor memory and
+    descriptors, the same in each CTA of a pair. adds: to D, times 2^-scale. scales: addresses of A's and B's; count: of
+    scales of a row, 0 without."""
+
+    ctas: list[Cta]
+    does: InstructionDescriptor
+    d: int
+    a: int
+    b: int
+    from_tensor: bool
+    adds: bool
+    scale: int
+    scales: tuple[int, ...]
+    count: int
+    place: InstructionPlace
+
+
+@dataclass(frozen=True)
+class MultiplyPart:
+    """What one CTA has of a multiply. left, right: read its operands; scaled: apply its scales to A and to all of B."""
+
+    cta: Cta
+    left: Callable[[], Array]
+    right: Callable[[], Array]
+    scaled: Callable[[Array, Array], tuple[Array, Array]]
+    lanes: Array
+    columns: Array
+
+
 def _multiply(operands: Operands, instruction: PtxInstruction) -> Step:
     kind = next((m.removeprefix("kind::") for m in instruction.modifiers if m.startswith("kind::")), "")
     target, left, right, what, *rest = instruction.operands
-    if kind not in KINDS or UNKNOWN.intersection(instruction.modifiers) or rest and isinstance(rest[0], Vector):
+    count = scales_of_a_row(instruction, kind)
+    scales = rest[:2] if count else []
+    rest = rest[2:] if count else rest
+    if kind not in (*KINDS, *SCALED) or UNKNOWN.intersection(instruction.modifiers) or isinstance(rest[0], Vector):
         raise unsupported(instruction)
-    if not 1 <= len(rest) <= 2 or len(rest) == 2 and not isinstance(rest[1], Immediate):
+    if not 1 <= len(rest) <= 2 or len(rest) == 2 and (count or not isinstance(rest[1], Immediate)):
         raise unsupported(instruction)
     group = group_of(instruction)
     d_at = address_of(operands, instruction, target)
     from_tensor = isinstance(left, AddressOperand)
+    if from_tensor and count:
+        raise unsupported(instruction, "A in tensor memory, with scales")
     a_at = address_of(operands, instruction, left) if from_tensor else operands.fetch(instruction, left, "u64")
     b_at = operands.fetch(instruction, right, "u64")
     described = operands.fetch(instruction, what, "u32")
     adds = operands.fetch(instruction, rest[0], "pred")
     scale = rest[1].value if len(rest) == 2 and isinstance(rest[1], Immediate) else 0
+    scales_at = [address_of(operands, instruction, one) for one in scales]
     place = instruction.place
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
-            d, a, b, bits, more = (_of(fetch(g), lane) for fetch in (d_at, a_at, b_at, described, adds))
+            d, a, b, bits, more, *at = (_of(one(g), lane) for one in (d_at, a_at, b_at, described, adds, *scales_at))
             does = InstructionDescriptor.decoded(bits, kind)
-            _issue(g, lane, _ctas(g, group), does, d, a, b, from_tensor, bool(more), scale, place)
+            ctas = _ctas(g, group)
+            _issue(
+                g, lane, IssuedMultiply(ctas, does, d, a, b, from_tensor, bool(more), scale, tuple(at), count, place)
+            )
 
     return step
 
@@ -142,86 +184,80 @@ def _ctas(g: Gang, group: int) -> list[Cta]:
     return [g.cta, other_cta(g, g.cta.rank + 1)]
 
 
-def _issue(
-    g: Gang,
-    lane: int,
-    ctas: list[Cta],
-    does: InstructionDescriptor,
-    d: int,
-    a: int,
-    b: int,
-    from_tensor: bool,
-    adds: bool,
-    scale: int,
-    place: InstructionPlace,
-) -> None:
-    """A multiply is on its way. d, a, b: addresses in tensor memory and descriptors, the same in each CTA of a pair."""
+def _issue(g: Gang, lane: int, one: IssuedMultiply) -> None:
+    """A multiply is on its way."""
     warp = int(g.warps[lane])
     mine = multiplies_of(g, warp)
-    epoch = int(g.cta.world.clocks.known[mine.agent, mine.agent])
-    if len(ctas) == PAIR and does.m != 2 * PAIR * 64:
+    does, count = one.does, len(one.ctas)
+    if count == PAIR and does.m != 2 * PAIR * 64:
         raise Stopped("form", f"a pair's multiply of {does.m} rows is not executed")
-    m, n = does.m // len(ctas), does.n // len(ctas)
+    if does.d == "f16":
+        raise Stopped("form", "an f16 accumulator in tensor memory is not executed")
+    if one.count and (does.m // count != LANES or one.from_tensor):
+        raise Stopped("form", f"a product with block scales of {does.m} rows")
+    by = TensorIssuer(g, warp, mine.agent, int(g.cta.world.clocks.known[mine.agent, mine.agent]), one.place)
+    m, n = does.m // count, does.n // count
     reads: list[tuple[Cta, Array]] = []
-    parts: list[tuple[Cta, Callable[[], Array], Callable[[], Array], Array, Array]] = []
-    for cta in ctas:
-        b_bytes = tcgen05.bytes_of(b, n, does.b, does.mn_major[1])
+    parts: list[MultiplyPart] = []
+    for cta in one.ctas:
+        b_bytes = tcgen05.bytes_of(one.b, n, does.b, does.mn_major[1])
         reads.append((cta, b_bytes))
         right = _shared(cta, b_bytes, n, does.b, does.mn_major[1])
-        if from_tensor:
-            left = _tensor(cta, warp, mine.agent, epoch, a, m, does.a, g, place)
+        if one.from_tensor:
+            left = _tensor(cta, by, one.a, m, does.a)
         else:
-            a_bytes = tcgen05.bytes_of(a, m, does.a, does.mn_major[0])
+            a_bytes = tcgen05.bytes_of(one.a, m, does.a, does.mn_major[0])
             reads.append((cta, a_bytes))
             left = _shared(cta, a_bytes, m, does.a, does.mn_major[0])
-        lanes, columns = _result(cta, warp, mine.agent, epoch, d, m, does.n, adds, g, place)
-        parts.append((cta, left, right, lanes, columns))
-    for cta, at in reads:
-        if int(at.max()) >= len(cta.shared):
-            raise Stopped("bounds", f"a multiply reads shared address {int(at.max()):#x} of {len(cta.shared):#x}")
-        noted(g, cta.shadow.begin_alone(at, warp, lane % WARP), place)
+        applied = scaling(cta, by, does, one.scales, one.count, m)
+        parts.append(MultiplyPart(cta, left, right, applied, *_result(cta, by, one, m)))
+    begin_reading(by, lane, reads)
 
     def run() -> None:
-        whole = np.concatenate([right() for _, _, right, _, _ in parts])
-        for cta, left, _, lanes, columns in parts:
-            assert cta.tensor is not None
-            cells = cta.tensor.cells
-            at = (lanes[:, None], columns[None])
-            cells[at] = tcgen05.multiply(does, left(), whole, cells[at] if adds else None, scale)
+        whole = np.concatenate([part.right() for part in parts])
+        for part in parts:
+            assert part.cta.tensor is not None
+            cells = part.cta.tensor.cells
+            at = (part.lanes[:, None], part.columns[None])
+            a, b = part.scaled(part.left(), whole)
+            cells[at] = tcgen05.multiply(does, a, b, cells[at] if one.adds else None, one.scale)
 
-    mine.open.append(TensorMultiply(run, reads, epoch, place))
+    mine.open.append(TensorMultiply(run, reads, by.epoch, one.place))
+
+
+def begin_reading(by: TensorIssuer, lane: int, reads: list[tuple[Cta, Array]]) -> None:
+    """Asynchronous reads of shared memory are on their way. Stopped: bounds."""
+    for cta, at in reads:
+        if int(at.max()) >= len(cta.shared):
+            raise Stopped("bounds", f"shared address {int(at.max()):#x} is read, of {len(cta.shared):#x}")
+        noted(by.gang, cta.shadow.begin_alone(at, by.warp, lane % WARP), by.place)
 
 
 def _shared(cta: Cta, at: Array, rows: int, kind: str, mn_major: bool) -> Callable[[], Array]:
     return lambda: tcgen05.shared_operand(cta.shared, at, rows, kind, mn_major)
 
 
-def _tensor(
-    cta: Cta, warp: int, agent: int, epoch: int, address: int, m: int, kind: str, g: Gang, place: InstructionPlace
-) -> Callable[[], Array]:
+def _tensor(cta: Cta, by: TensorIssuer, address: int, m: int, kind: str) -> Callable[[], Array]:
     assert cta.tensor is not None
     memory = cta.tensor
     lane, columns = memory.place(address, np.arange(tcgen05.CELLS))
+    if kind in NARROW:
+        raise Stopped("form", f"operands {kind} in tensor memory are not executed")
     lanes = rows_of(m, lane)
-    cells = Cells.of(lanes, columns)
-    noted(g, memory.order.read(cells, memory.order.known(warp, agent)), place)
-    memory.order.was_read(cells, agent, epoch)
+    by.reads(memory, Cells.of(lanes, columns))
     return lambda: tcgen05.tensor_operand(memory.cells[lanes[:, None], columns[None]], kind)
 
 
-def _result(
-    cta: Cta, warp: int, agent: int, epoch: int, address: int, m: int, n: int, adds: bool, g: Gang,
-    place: InstructionPlace,
-) -> tuple[Array, Array]:  # fmt: skip
+def _result(cta: Cta, by: TensorIssuer, one: IssuedMultiply, m: int) -> tuple[Array, Array]:
     """Lanes and columns of D."""
     assert cta.tensor is not None
     order = cta.tensor.order
-    lane, columns = cta.tensor.place(address, np.arange(n))
+    lane, columns = cta.tensor.place(one.d, np.arange(one.does.n))
     lanes = rows_of(m, lane)
     cells = Cells.of(lanes, columns)
-    known = order.known(warp, agent)
-    noted(g, (order.read(cells, known) if adds else "") or order.overwrite(cells, known), place)
-    order.wrote(cells, agent, epoch)
+    known = order.known(by.warp, by.agent)
+    noted(by.gang, (order.read(cells, known) if one.adds else "") or order.overwrite(cells, known), by.place)
+    order.wrote(cells, by.agent, by.epoch)
     return lanes, columns
 
 

@@ -7,7 +7,7 @@ first, so lanes that went different ways meet again where these ways do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Array = Any  # np.ndarray
 WARP = 32
+Index = tuple[int, int, int]
 GANG = 128  # threads of a warp group
 MANY = 4096  # blocks that a gang runs before others have their turn
 
@@ -61,7 +62,8 @@ class Strand:
 class World:
     """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
     code that some lane came to; CTAs that run one after the other share it. multiplies: of each warp, `tcgen05.mma`s in
-    flight; commits: that have not arrived. scattered_budgets: see `PtxLaunch`."""
+    flight; commits: that have not arrived. scattered_budgets: see `PtxLaunch`. pending: clusters that have not started,
+    the indices of their CTAs; answers: to the next requests to cancel one; refused: one was answered that none was."""
 
     memory: GlobalMemory
     clocks: Clocks
@@ -77,6 +79,9 @@ class World:
     multiplies: dict[int, WarpMultiplies] = field(default_factory=dict)
     commits: list[PendingCommit] = field(default_factory=list)
     scattered_budgets: bool = False
+    pending: list[Sequence[Index]] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+    refused: bool = False
 
 
 @dataclass

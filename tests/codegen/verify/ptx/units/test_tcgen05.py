@@ -56,5 +56,7 @@ def test_signs_scales_and_saturation() -> None:
 def test_what_is_not_executed_is_said() -> None:
     with pytest.raises(ValueError, match="f16 accumulator"):
         multiply(does("f16"), np.zeros((64, 16)), np.zeros((8, 16)), None)
-    with pytest.raises(ValueError, match="operands e2m1 are not executed"):
-        bytes_of(1 << 46, 64, "e2m1", False)
+    with pytest.raises(ValueError, match="operands e2m3 are not executed"):
+        bytes_of(1 << 46, 64, "e2m3", False)
+    with pytest.raises(ValueError, match="operands e2m1 lie along K"):
+        bytes_of(1 << 46, 64, "e2m1", True)

@@ -50,3 +50,26 @@ def test_a_matrix_descriptor_is_that_of_hopper_with_a_version(swizzle: int) -> N
 def test_a_matrix_descriptor_that_is_not_executed_is_refused(bits: int, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         SharedMatrixDescriptor.decoded(bits)
+
+
+SCALED = 0x08A00000  # e4m3, 128 x 128, scales ue8m0
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits", "field", "value"),
+    [("mxf8f6f4", SCALED | 5 << 7, "a", "e2m1"), ("mxf8f6f4", SCALED | 1 << 10, "b", "e5m2"),
+     ("mxf8f6f4", SCALED | 3 << 29, "scale_ids", (3, 0)), ("mxf8f6f4", SCALED | 2 << 4, "scale_ids", (0, 2)),
+     ("mxf8f6f4", SCALED ^ 1 << 23, "scale", "ue4m3"), ("mxf8f6f4", SCALED | 1 << 17, "n", 136)],
+)  # fmt: skip
+def test_a_field_of_a_descriptor_with_block_scales_is_at_its_bits(
+    kind: str, bits: int, field: str, value: object
+) -> None:
+    plain, read = (InstructionDescriptor.decoded(one, kind) for one in (SCALED, bits))
+    assert getattr(read, field) == value != getattr(plain, field)
+    assert (read.d, read.m, read.scale[:2]) == ("f32", 128, "ue")
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2, 3, 6, 24, 25, 26, 31])
+def test_a_descriptor_with_block_scales_has_bits_that_must_be_zero(bit: int) -> None:
+    with pytest.raises(ValueError, match="instruction descriptor"):
+        InstructionDescriptor.decoded(SCALED | 1 << bit, "mxf8f6f4")

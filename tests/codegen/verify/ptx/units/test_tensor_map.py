@@ -186,3 +186,23 @@ def test_copies_want_as_many_coordinates_as_dimensions_and_aligned_places() -> N
         load(MATRIX, (0, 0, 0), 1024, Memory().read)
     with pytest.raises(ValueError, match="no multiple of 128"):
         load(MATRIX, (0, 0), 1024 + 64, Memory().read)
+
+
+def test_elements_of_four_bits_are_unpacked_to_half_of_each_chunk() -> None:
+    tensor = TensorMapModel(0, "16U4_ALIGN16B", (256, 3), (128,), (128, 2))
+    memory = np.arange(3 * 128, dtype=np.uint8)
+    offsets, chunks = load(tensor, (128, 2), 0, lambda at, size: memory[at[:, None] + np.arange(size)])
+    assert (tensor.bytes, tensor.extent) == (128, 256)
+    assert offsets.tolist() == [16 * i for i in range(16)]
+    assert chunks[:8, :8].ravel().tolist() == memory[2 * 128 + 64 : 3 * 128].tolist()
+    assert not chunks[:, 8:].any() and not chunks[8:].any()  # padding, and a row beside the tensor
+
+
+@pytest.mark.parametrize(
+    ("dims", "box", "coordinate"), [((200, 1), (128, 1), 0), ((256, 1), (64, 1), 0), ((256, 1), (128, 1), 64)]
+)
+def test_elements_of_four_bits_are_copied_in_whole_boxes(
+    dims: tuple[int, int], box: tuple[int, int], coordinate: int
+) -> None:
+    with pytest.raises(ValueError, match="16U4_ALIGN16B"):
+        load(TensorMapModel(0, "16U4_ALIGN16B", dims, (128,), box), (coordinate, 0), 0, lambda at, size: at)

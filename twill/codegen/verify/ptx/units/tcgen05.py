@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.codegen.verify.ptx.units.block_scales import NARROW, narrow
 from twill.codegen.verify.ptx.units.formats import FORMATS
 from twill.codegen.verify.ptx.units.fragments import INTEGERS, UNSIGNED, numbers, width
 from twill.codegen.verify.ptx.units.mma_sums import multiply_add
@@ -29,9 +30,12 @@ def bytes_of(descriptor: int, rows: int, kind: str, mn_major: bool) -> Array:
 
     ValueError: a descriptor or a type that does not exist, or is not executed.
     """
-    if kind not in FORMATS and kind not in INTEGERS:
+    if kind not in FORMATS and kind not in INTEGERS and kind not in NARROW:
         raise ValueError(f"operands {kind} are not executed")
-    return _bytes_of(SharedMatrixDescriptor.decoded(descriptor), rows, width(kind) // 8, mn_major)
+    if kind in NARROW and mn_major:
+        raise ValueError(f"operands {kind} lie along K")
+    size = 1 if kind in NARROW else width(kind) // 8
+    return _bytes_of(SharedMatrixDescriptor.decoded(descriptor), rows, size, mn_major)
 
 
 @lru_cache(maxsize=512)
@@ -44,6 +48,8 @@ def _bytes_of(where: SharedMatrixDescriptor, rows: int, size: int, mn_major: boo
 
 def shared_operand(shared: Array, at: Array, rows: int, kind: str, mn_major: bool) -> Array:
     """The operand [rows, k], exact, whose bytes lie `at` (as `bytes_of` says)."""
+    if kind in NARROW:
+        return narrow(shared[at], kind).reshape(rows, -1)
     read = shared[at].view(UNSIGNED[width(kind)])
     if mn_major:
         return numbers(read.reshape(at.shape[0], -1), kind).T[:rows]

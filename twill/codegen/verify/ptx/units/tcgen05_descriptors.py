@@ -15,7 +15,13 @@ _OPERANDS = {
     "tf32": {2: "tf32"},
     "f8f6f4": {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"},
     "i8": {0: "u8", 1: "s8"},
+    "mxf8f6f4": {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"},
+    "mxf4": {1: "e2m1x2"},
+    "mxf4nvf4": {1: "e2m1x2"},
 }
+SCALED = ("mxf8f6f4", "mxf4", "mxf4nvf4")
+"""Kinds of products whose operands have scales, one of a block of elements along K."""
+_SCALES = {0: "ue4m3", 1: "ue8m0"}
 _SWIZZLES = {0: 0, 2: 128, 4: 64, 6: 32}
 _ATOMS_OF_32 = 1
 _VERSION = 1
@@ -24,7 +30,8 @@ _VERSION = 1
 @dataclass(frozen=True)
 class InstructionDescriptor:
     """What is multiplied. d, a, b: types of elements; negated, mn_major: of A and of B; m, n: rows of A and of B, of a
-    pair of CTAs those of both."""
+    pair of CTAs those of both. scale: type of scales of blocks, "" without; scale_ids: of A and of B the first byte
+    that has them, in a word of tensor memory."""
 
     d: str
     a: str
@@ -34,22 +41,28 @@ class InstructionDescriptor:
     m: int
     n: int
     saturate: bool = False
+    scale: str = ""
+    scale_ids: tuple[int, int] = (0, 0)
 
     @classmethod
     def decoded(cls, bits: int, kind: str) -> InstructionDescriptor:
-        """Of a product without block scales and of all elements. kind: f16, tf32, f8f6f4 or i8.
+        """Of a product of all elements. kind: f16, tf32, f8f6f4, i8, or with block scales mxf8f6f4, mxf4, mxf4nvf4.
 
-        Bits 0-2 sparsity, 3 saturation of i8, 4-5 type of D, 7-9 and 10-12 types of A and B, 13 and 14 negations of A
-        and B, 15 and 16 whether A and B lie along M and N, 17-22 N / 8, 24-28 M / 16.
+        Bits 0-2 sparsity, 3 saturation of i8, 4-5 type of D (with block scales f32, and here the byte of B's), 7-9 and
+        10-12 types of A and B, 13 and 14 negations of A and B, 15 and 16 whether A and B lie along M and N, 17-22
+        N / 8, 23 type of scales, 24-28 M / 16, 29-30 the byte of A's scales, 31 K of 96 (sm_103a).
 
         ValueError: a type that the kind has not, sparsity, bits that must be zero.
         """
+        scaled = kind in SCALED
         if bits & 0x7:
             raise ValueError(f"instruction descriptor {bits:#010x}: a sparse product")
-        if bits & 0xE0800040:
+        if not scaled and bits & 0xE0800040:
             raise ValueError(f"instruction descriptor {bits:#010x}: bits 6, 23 and 29 to 31 are not zero")
+        if scaled and bits & 0x87000048:
+            raise ValueError(f"instruction descriptor {bits:#010x}: bits 3, 6, 24 to 26 and 31 are not zero")
         operands = _OPERANDS[kind]
-        d, a, b = bits >> 4 & 0x3, bits >> 7 & 0x7, bits >> 10 & 0x7
+        d, a, b = 1 if scaled else bits >> 4 & 0x3, bits >> 7 & 0x7, bits >> 10 & 0x7
         if d not in _D or a not in operands or b not in operands:
             raise ValueError(f"instruction descriptor {bits:#010x}: kind {kind} has no types {d} = {a} x {b}")
         return cls(
@@ -61,6 +74,8 @@ class InstructionDescriptor:
             n=(bits >> 17 & 0x3F) * 8,
             m=(bits >> 24 & 0x1F) * 16,
             saturate=bool(bits >> 3 & 1),
+            scale=_SCALES[bits >> 23 & 1] if scaled else "",
+            scale_ids=(bits >> 29 & 0x3, bits >> 4 & 0x3) if scaled else (0, 0),
         )
 
 

@@ -26,9 +26,12 @@ Write = Callable[[Array, Array], None]
 
 BYTES = {
     "UINT8": 1, "UINT16": 2, "UINT32": 4, "INT32": 4, "UINT64": 8, "INT64": 8, "FLOAT16": 2, "FLOAT32": 4,
-    "FLOAT64": 8, "BFLOAT16": 2, "FLOAT32_FTZ": 4, "TFLOAT32": 4, "TFLOAT32_FTZ": 4,
+    "FLOAT64": 8, "BFLOAT16": 2, "FLOAT32_FTZ": 4, "TFLOAT32": 4, "TFLOAT32_FTZ": 4, "16U4_ALIGN16B": 1,
 }  # fmt: skip
 """Bytes of an element, by the names of CUtensorMapDataType."""
+UNPACKED = "16U4_ALIGN16B"
+"""Elements of 4 bits, two to a byte in global memory; in shared memory 16 of them and as many bits of padding."""
+_UNPACKED_BOX = 128  # elements: boxes and sizes along the innermost dimension are multiples of it
 _FLOATS = {"FLOAT16": "f16", "BFLOAT16": "bf16", "FLOAT32": "f32", "FLOAT64": "f64", "FLOAT32_FTZ": "f32",
            "TFLOAT32": "f32", "TFLOAT32_FTZ": "f32"}  # fmt: skip
 _CHUNK = 16  # bytes that a swizzle moves together
@@ -74,6 +77,10 @@ class TensorMapModel:
         row = self.box[0] * BYTES[self.dtype]
         _require(row % 16 == 0, f"rows of {row} bytes are no multiple of 16")
         _require(not self.swizzle or row <= self.swizzle, f"rows of {row} bytes exceed the swizzle of {self.swizzle}")
+        _require(
+            self.dtype != UNPACKED or self.box[0] == _UNPACKED_BOX and self.dims[0] % _UNPACKED_BOX == 0,
+            f"{UNPACKED} of {self.dims[0]} elements in boxes of {self.box[0]}, not of boxes of {_UNPACKED_BOX}",
+        )
         _require(self.fill == "zero" or self.dtype in _FLOATS, f"{self.dtype} has no NaN to fill with")
 
     @property
@@ -84,8 +91,8 @@ class TensorMapModel:
 
     @property
     def bytes(self) -> int:
-        """Bytes that a load counts on its mbarrier, those outside of the tensor too."""
-        return int(np.prod(self.shape)) * BYTES[self.dtype]
+        """Bytes that a load counts on its mbarrier, those outside of the tensor too; of padding none."""
+        return int(np.prod(self.shape)) * BYTES[self.dtype] // (2 if self.dtype == UNPACKED else 1)
 
     @property
     def pitch(self) -> int:
@@ -124,9 +131,17 @@ def load(tensor: TensorMapModel, coords: tuple[int, ...], address: int, read_glo
     size, rows = BYTES[tensor.dtype], _rows(tensor)
     whole = np.tile(_outside(tensor), (rows, tensor.box[0] * size // len(_outside(tensor))))
     places, inside, low, high = _addresses(tensor, coords)
-    if high > low and inside.any():
+    if tensor.dtype == UNPACKED and inside.any():
+        whole[inside] = _padded(read_global(places[inside], tensor.box[0] // 2))
+    elif high > low and inside.any():
         whole[inside, low * size : high * size] = read_global(places[inside], (high - low) * size)
     return _chunks(tensor, address), whole.reshape(-1, _CHUNK)
+
+
+def _padded(rows: Array) -> Array:
+    """Each 8 bytes of rows [n, bytes] with 8 bytes of zeros behind them."""
+    halves = rows.reshape(len(rows), -1, _CHUNK // 2)
+    return np.concatenate([halves, np.zeros_like(halves)], axis=-1).reshape(len(rows), -1)
 
 
 def store(tensor: TensorMapModel, coords: tuple[int, ...], shared: Array, address: int, write_global: Write) -> None:
@@ -135,6 +150,7 @@ def store(tensor: TensorMapModel, coords: tuple[int, ...], shared: Array, addres
     Elements outside of the tensor are not written.
     """
     _check(tensor, coords, address)
+    _require(tensor.dtype != UNPACKED, f"a store of {UNPACKED} is not executed")
     size = BYTES[tensor.dtype]
     places, inside, low, high = _addresses(tensor, coords)
     if high > low and inside.any():
@@ -239,6 +255,11 @@ def _addresses(tensor: TensorMapModel, coords: tuple[int, ...]) -> tuple[Array, 
         index = coords[dim] + np.arange(tensor.shape[dim], dtype=np.int64) * tensor.element_strides[dim]
         places = (index[:, None] * tensor.strides[dim - 1] + places).reshape(-1)
         inside = (((index >= 0) & (index < tensor.dims[dim]))[:, None] & inside).reshape(-1)
+    if tensor.dtype == UNPACKED:
+        _require(
+            coords[0] % _UNPACKED_BOX == 0, f"{UNPACKED} from element {coords[0]} on, no multiple of {_UNPACKED_BOX}"
+        )
+        return places + coords[0] // 2, inside & (0 <= coords[0] < tensor.dims[0]), 0, tensor.box[0]
     low = max(0, -coords[0])
     high = min(tensor.box[0], tensor.dims[0] - coords[0])
     return places + (coords[0] + low) * BYTES[tensor.dtype], inside, low, high

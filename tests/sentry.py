@@ -1,0 +1,88 @@
+"""SentryWard, a static verifier of PTX for sm_100a that others wrote, asked about a launch as the executor gets it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import sentryward
+
+from twill.codegen.verify.ptx.parse import parse
+from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch
+
+ELEMENTS = {"BFLOAT16": "bf16", "FLOAT16": "f16", "FLOAT32": "f32", "UINT8": "u8"}
+SWIZZLES = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
+
+
+def checked(text: str, entry: str, launch: PtxLaunch, seconds: int = 120) -> Mapping[str, Any]:
+    """Its answer: `result` is race_free, or potential_race, not_wellsynced, invalid_lifecycle, unsupported."""
+    with TemporaryDirectory() as folder:
+        ptx, given = Path(folder, "kernel.ptx"), Path(folder, "input.json")
+        ptx.write_text(text)
+        given.write_text(json.dumps(question(text, entry, launch)))
+        answer: Mapping[str, Any] = sentryward.verify(ptx, input=given, timeout_seconds=seconds)
+    return answer
+
+
+def question(text: str, entry: str, launch: PtxLaunch) -> dict[str, Any]:
+    """A launch in its schema `spverify.kernel-input/v1`."""
+    declarations: list[dict[str, Any]] = []
+    arguments: list[dict[str, Any]] = []
+    maps: list[dict[str, Any]] = []
+    parameters = parse(text).function(entry).parameters
+    for number, parameter in enumerate(parameters):
+        given = launch.arguments[number] if number < len(launch.arguments) else None
+        at = {"parameter": number}
+        match given:
+            case MapOf():
+                declarations.append({**at, "type": "tensor_map", "object": given.tensor})
+                maps.append({**at, **_described(given)})
+            case PointerArgument(tensor):
+                declarations.append({**at, "type": "pointer", "space": "global", "object": tensor})
+            case float():
+                arguments.append({**at, "type": f"f{8 * parameter.size}", "value": given})
+            case int():
+                arguments.append({**at, "type": f"u{8 * parameter.size}", "value": given})
+            case _:  # scratch memory that Triton declares and does not use
+                declarations.append({**at, "type": "pointer", "space": "global", "object": parameter.name})
+    return {
+        "schema": "spverify.kernel-input/v1",
+        "entry": entry,
+        "launch": {
+            "grid_dim": list(launch.grid),
+            "block_dim": [launch.threads, 1, 1],
+            "cluster_dim": [launch.cluster, 1, 1],
+            "dynamic_shared_bytes": launch.shared,
+        },
+        "declarations": declarations,
+        "arguments": arguments,
+        "tma_descriptors": maps,
+    }
+
+
+def _described(given: MapOf) -> dict[str, Any]:
+    element = {"BFLOAT16": 2, "FLOAT16": 2, "FLOAT32": 4, "UINT8": 1}[given.dtype]
+    return {
+        "object": given.tensor,
+        "element_type": ELEMENTS[given.dtype],
+        "rank": len(given.dims),
+        "base_byte_offset": given.offset,
+        "global_shape": list(given.dims),
+        "box_shape": list(given.box),
+        "coordinate_strides_bytes": [element, *given.strides],
+        "element_strides": [1] * len(given.dims),
+        "swizzle": SWIZZLES[given.swizzle],
+        "interleave": "none",
+        "oob_fill": "zero",
+    }
+
+
+def by_one_thread(text: str) -> str:
+    """All of Triton's threads write one number to one word; SentryWard calls that a race. Here one of them does."""
+    made = re.sub(r"(st\.shared\.b32 \s*\[global_smem\+\d+\], \d+;)", r"setp.eq.u32 %p0, %r1, 0; @%p0 \1", text)
+    assert made != text
+    return made
