@@ -132,9 +132,21 @@ def invariants(X, Y, N, first):
     tl.store(Y + tl.program_id(0) * 8 + i, total)
 
 
+@triton.jit
+def wrapping(X, Y, N, first):
+    """Rows that come round, which a store shows that nothing masks, through pointers that a loop advances."""
+    i = (first + tl.arange(0, 8)) % 10
+    p = X + i[:, None] * 16 + tl.arange(0, 4)[None, :]
+    q = Y + tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 4)[None, :]
+    for _ in range(0, 4):
+        tl.store(q, tl.load(p) + N)
+        p += 4
+        q += 4
+
+
 KERNELS = (
     "comparisons", "other_masks", "views", "carried", "not_inductive", "quotients", "descriptors", "atomics",
-    "invariants",
+    "invariants", "wrapping",
 )  # fmt: skip
 
 

@@ -46,6 +46,11 @@ class TileInstance(_Instance):
         if op.access is None:
             return super().evaluate(op, operands, kind, attributes)
         address, inside = self.elements(op.access)
+        first = int(op.kind != "tile_load")
+        for number, index in enumerate(op.access.indices):  # operands behind the tile that is stored
+            view = [axis.extent if place in index.axes else 1 for place, axis in enumerate(op.access.axes)]
+            address = address + operands[first + number].reshape(view) * self.number(index.scale)
+        operands = [*operands[:first], *operands[first + len(op.access.indices) :]]
         tensor = self.tensors[op.access.base]
         if op.kind == "tile_load":
             inside = inside & operands[0] if operands else inside

@@ -303,9 +303,20 @@ def flushed(values: Array) -> Array:
     return np.where(np.abs(values) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), values), values)
 
 
+def in_double(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of f32 numbers, rounded once."""
+    return lambda *x: np.asarray(function(*(np.asarray(one, np.float64) for one in x)), np.float32)
+
+
 LIBDEVICE: dict[str, Callable[..., Array]] = {
     **{name: getattr(np, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "fabs")},
     **{name: getattr(np, name) for name in ("floor", "ceil")},
+    **{name: in_double(getattr(np, name)) for name in ("log1p", "expm1", "log10", "tan", "sinh", "cosh", "cbrt")},
+    "hypot": in_double(np.hypot),
+    **{name: in_double(getattr(np, f"arc{name[1:]}")) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    "exp10": in_double(lambda x: 10.0**x), "pow": in_double(np.power), "atan2": in_double(np.arctan2),
+    "rint": lambda x: np.rint(flushed(x)), "trunc": lambda x: np.trunc(flushed(x)),
+    "round": in_double(lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "erf": np.vectorize(math.erf),
     "fma": lambda x, y, z: np.asarray(x, np.longdouble) * y + z,

@@ -24,6 +24,9 @@ SINGLE = ("fp32", "fp64")
 ARITHMETIC = (*INTEGERS, *FLOATS)
 SHAPES = ((64,), (128,), (16, 16), (8, 16), (32, 4))
 ALL = "tl.PropagateNan.ALL"
+LIBRARY = ("log1p", "expm1", "log10", "exp10", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+           "cbrt", "rint", "round", "trunc")  # fmt: skip
+LIBRARY_OF_TWO = ("pow", "atan2", "hypot")
 HELPERS = f"""@triton.jit
 def whole_max(a, b):
     return tl.maximum(a, b, propagate_nan={ALL})
@@ -90,8 +93,9 @@ def unary(draw: Draw, writer: Writer) -> Tile | None:
                                                          "log2", "sin", "cos", "erf")}  # fmt: skip
     if tile.dtype == "fp32":
         choices |= {"sqrt_rn": "tl.sqrt_rn({})"}
+        choices |= {name: f"tl.extra.cuda.libdevice.{name}({{}})" for name in LIBRARY}
     name = draw.choice(sorted(choices))
-    exact = name in ("neg", "abs", "not", "floor", "ceil", "sqrt_rn")
+    exact = name in ("neg", "abs", "not", "floor", "ceil", "sqrt_rn", "rint", "round", "trunc")
     return writer.let(choices[name].format(tile.name), tile.dtype, tile.shape, name, exact=exact)
 
 
@@ -109,6 +113,9 @@ def binary(draw: Draw, writer: Writer) -> Tile | None:
                     "min_nan": f"tl.minimum({{}}, {{}}, propagate_nan={ALL})"}  # fmt: skip
     if tile.dtype == "fp32":
         choices |= {"div_rn": "tl.div_rn({}, {})"}
+        choices |= {name: f"tl.extra.cuda.libdevice.{name}({{}}, {{}})" for name in LIBRARY_OF_TWO}
+    if tile.dtype in ("i32", "u32"):
+        choices |= {"umulhi": "tl.umulhi({}, {})"}
     name = draw.choice(sorted(choices))
     other = partner(draw, writer, tile)
     operands = [tile.name, other]
@@ -124,7 +131,7 @@ def binary(draw: Draw, writer: Writer) -> Tile | None:
     text = choices[name].format(*operands)
     if name in ("div", "rem") and tile.dtype in HALVES:  # which Triton computes in f32, and leaves so
         text = f"({text}).to({LANGUAGE[tile.dtype]})"
-    return writer.let(text, tile.dtype, tile.shape, name)
+    return writer.let(text, tile.dtype, tile.shape, name, exact=name not in LIBRARY_OF_TWO)
 
 
 def compare(draw: Draw, writer: Writer) -> Tile | None:

@@ -17,12 +17,18 @@ VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "u
 # changed where it is (`twill.tile.rewrite.loop_fusion`): `amended` is made of it by elementwise operations that
 # nothing else reads.
 
+LIBRARY = ("log1p", "expm1", "log10", "exp10", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+           "cbrt", "atan2", "hypot")  # fmt: skip
+"""Functions of CUDA's library that are called by this name and are only computed with."""
+
 # elementwise kind -> operation class without its element type; "" costs nothing.
 ELEMENTWISE: dict[str, str] = {
     "add": "add", "sub": "add", "mul": "mul", "fma": "fma", "neg": "mul",
     "div": "div", "rem": "div", "abs": "logic", "floor": "round", "ceil": "round",
+    **dict.fromkeys(("trunc", "rint", "round"), "round"),  # round: halves away from zero, rint: to even
     "max": "max", "min": "max", "exp": "exp2", "exp2": "exp2", "log": "log2", "log2": "log2",
     "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "sin", "tanh": "tanh", "erf": "erf",
+    **dict.fromkeys(LIBRARY, "function"), "tan": "sin", **dict.fromkeys(("pow", "atan2", "hypot"), "pow"),
     "clamp": "max", "cast": "cast", "bitcast": "", "compare": "compare", "select": "select",
     "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic",
 }  # fmt: skip
@@ -73,7 +79,7 @@ ACCESS = (
 # same for all of them: of a store, whether it is one.
 
 # Operation classes on the transcendental units; every other class is arithmetic.
-TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf", "div"})
+TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf", "div", "pow", "function"})
 
 # Every operation class that a node's counts can name, "<class>.<element of the work>". Machine
 # files price exactly these. 16-bit floats (f16, bf16) count as "f16"; i1, i8 and i16 as "i32".
@@ -82,7 +88,8 @@ TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf
 # - fma: a multiplication whose only use is an addition of the same shape
 # - cast: conversions. "f64" or "i64" if either side is one; else "f32" if either side is f32 or
 #   one is an integer and the other a float; "f16" among 16- and 8-bit floats; "i32" among integers
-# - logic: and or xor shl shr abs, per 32- or 64-bit word. round: floor ceil
+# - logic: and or xor shl shr abs, per 32- or 64-bit word. round: floor ceil trunc rint round.
+#   function: of CUDA's library, 20 to 50 instructions; pow: of twice as many
 # - reduce_*, scan_*: per input element. *_add: sums and products. *_max: max and min. *_logic: and or xor
 _WORK_ELEMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("add", "mul", "max", "compare", "select"), ("f64", "f32", "f16", "i64", "i32")),
@@ -90,7 +97,8 @@ _WORK_ELEMENTS: dict[str, tuple[str, ...]] = {
     "cast": ("f64", "f32", "f16", "i64", "i32"),
     "logic": ("i64", "i32"),
     "div": ("f64", "f32", "i64", "i32"),
-    **dict.fromkeys(("round", "exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf"), ("f64", "f32")),
+    **dict.fromkeys(("round", "exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf", "pow", "function"),
+                    ("f64", "f32")),
     **dict.fromkeys(("reduce_add", "reduce_max", "scan_add", "scan_max"), ("f64", "f32", "i64", "i32")),
     **dict.fromkeys(("reduce_logic", "scan_logic"), ("i64", "i32")),
 }  # fmt: skip

@@ -78,12 +78,18 @@ def needed_beyond_bounds(analysis: Analysis) -> Iterator[int]:
 
 def first_bounded(analysis: Analysis, address: int) -> Op:
     """Where a tile of addresses stops being affine: the operation that bounded it first."""
-    made = [op for op in analysis.program.ops() if op.results]
-    reached = {address}
-    for op in reversed(made):
-        if reached.intersection(op.results):
-            reached.update(op.operands)
-    return next(op for op in made if op.results[0] in reached and bounds_more(analysis, op))
+    program = analysis.program
+    sources = {result: op.operands for op in program.ops() for result in op.results}
+    for carry in (carry for loop in loops_of(program.body) for carry in loop.carried):
+        sources |= dict.fromkeys((carry.argument, carry.result), (carry.init, carry.yielded))
+    reached, ahead = set[int](), [address]
+    while ahead:
+        value = ahead.pop()
+        if value not in reached:
+            reached.add(value)
+            ahead += sources.get(value, ())
+    made = (op for op in program.ops() if op.results and op.results[0] in reached)
+    return next(op for op in made if bounds_more(analysis, op))
 
 
 def bounds_more(analysis: Analysis, op: Op) -> bool:

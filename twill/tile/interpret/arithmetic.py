@@ -35,15 +35,37 @@ def _math(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: np.asarray(function(x), np.asarray(x).dtype)
 
 
+def _double(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of floats, computed in double precision."""
+    return lambda *x: np.asarray(function(*(np.asarray(one, np.float64) for one in x)), np.result_type(*x))
+
+
+def _half_away(x: Array) -> Array:
+    """To the nearest integer, halves away from zero."""
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole), x).astype(
+        np.asarray(x).dtype
+    )
+
+
+# Functions of CUDA's library -> what NumPy calls them.
+_LIBRARY = {
+    **{kind: kind for kind in ("log1p", "expm1", "log10", "tan", "sinh", "cosh", "cbrt")},
+    **{kind: f"arc{kind[1:]}" for kind in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+}
+
 UNARY: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": lambda x: _flushed(np.exp2(_flushed(x))), "log": np.log, "log2": np.log2,
     "sqrt": lambda x: np.sqrt(_flushed(x)), "rsqrt": lambda x: 1 / np.sqrt(_flushed(x)), "sin": np.sin, "cos": np.cos,
     "tanh": np.tanh, "floor": lambda x: np.floor(_flushed(x)), "ceil": lambda x: np.ceil(_flushed(x)), "abs": np.abs,
-    "neg": np.negative, "erf": _math(_erf), "erfc": _math(_erfc),
+    "trunc": lambda x: np.trunc(_flushed(x)), "rint": lambda x: np.rint(_flushed(x)), "round": _half_away,
+    **{kind: _double(getattr(np, name)) for kind, name in _LIBRARY.items()},
+    "exp10": _double(lambda x: np.power(10.0, x)), "neg": np.negative, "erf": _math(_erf), "erfc": _math(_erfc),
 }  # fmt: skip
 BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "shl": np.left_shift, "shr": np.right_shift,
+    "pow": _double(np.power), "atan2": _double(np.arctan2), "hypot": _double(np.hypot),
 }  # fmt: skip
 COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,

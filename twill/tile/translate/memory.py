@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twill.tile.mlir import RawOp
 from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
-from twill.tile.translate.operations import Rule
+from twill.tile.translate.elementwise import Rule
 from twill.tile.translate.refusals import refuse_order
 
 # Triton's enumerations, by their value in the IR.

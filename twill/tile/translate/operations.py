@@ -7,33 +7,12 @@ is known now. None: this form of the operation is not supported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 
-from twill.tile.fold import fold, identity
 from twill.tile.mlir import Dense, RawOp
 from twill.tile.translate.branches import choose
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
-
-Rule = Callable[[RawOp, ProgramBuilder], tuple[Made, ...] | None]
-
-
-def elementwise(kind: str, **attributes: Attribute) -> Rule:
-    """`kind` applied to the operands element by element; folded if all of them are known."""
-
-    def rule(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
-        result = op.results[0].type
-        known = [literal.number if literal else None for literal in map(emitter.literal, op.operands)]
-        numbers = [number for number in known if number is not None]
-        if len(numbers) == len(known):
-            folded = fold(kind, numbers, attributes, result.element)
-            if folded is not None:
-                return (Literal(folded, result),)
-        same = identity(kind, known, result.element)
-        if same is not None:
-            return (emitter.value(op.operands[same]),)
-        return _emit(op, emitter, kind, attributes)
-
-    return rule
+from twill.tile.translate.elementwise import Rule, elementwise, emit
+from twill.tile.translate.libdevice import libdevice, multiply_high
 
 
 def view(kind: str, *names: str) -> Rule:
@@ -43,19 +22,14 @@ def view(kind: str, *names: str) -> Rule:
         literal = emitter.literal(op.operands[0])
         if literal and len(op.operands) == 1:
             return tuple(Literal(literal.number, result.type) for result in op.results)
-        return _emit(op, emitter, kind, {name: op.attributes[name] for name in names})
+        return emit(op, emitter, kind, {name: op.attributes[name] for name in names})
 
     return rule
 
 
 def source(kind: str, *names: str) -> Rule:
     """An operation without operands that keeps its attributes `names`."""
-    return lambda op, emitter: _emit(op, emitter, kind, {name: op.attributes[name] for name in names})
-
-
-def _emit(op: RawOp, emitter: ProgramBuilder, kind: str, attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
-    operands = [emitter.value(operand) for operand in op.operands]
-    return emitter.emit(op, kind, operands, [result.type for result in op.results], tuple(attributes.items()))
+    return lambda op, emitter: emit(op, emitter, kind, {name: op.attributes[name] for name in names})
 
 
 def constant(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
@@ -141,31 +115,6 @@ def clamp(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     return elementwise("clamp", **attributes)(op, emitter)
 
 
-# Functions of CUDA's libdevice (without __nv_, fast_ and the f of the f32 variant) -> kind.
-LIBDEVICE = {
-    "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin",
-    "cos": "cos", "tanh": "tanh", "erf": "erf", "fabs": "abs", "floor": "floor", "ceil": "ceil", "fma": "fma",
-    "fmax": "max", "fmin": "min",
-}  # fmt: skip
-
-# What tells libdevice's function from Triton's own of the same kind.
-PRECISE: dict[str, dict[str, Attribute]] = {"exp": {"accurate": 1}}
-
-
-def libdevice(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.extern_elementwise` of a function that the vocabulary has.
-
-    libdevice reduces the range of its exponential; Triton's own does not, and neither does libdevice's fast one. The
-    square root is Triton's, sqrt.approx.ftz, in both.
-    """
-    name = str(op.attributes.get("symbol", "")).removeprefix("__nv_")
-    symbol = name.removeprefix("fast_")
-    kind = LIBDEVICE.get(symbol) or LIBDEVICE.get(symbol.removesuffix("f"))
-    if kind is None:
-        return None
-    return elementwise(kind, **(PRECISE.get(kind, {}) if symbol == name else {}))(op, emitter)
-
-
 # The operation of a combiner region -> (combine, attributes).
 COMBINERS: dict[str, tuple[str, dict[str, Attribute]]] = {
     "arith.addf": ("add", {}), "arith.addi": ("add", {}), "arith.mulf": ("mul", {}), "arith.muli": ("mul", {}),
@@ -194,7 +143,7 @@ def reduce(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     found = combiner(op)
     if found is None:
         return None
-    return _emit(op, emitter, "reduce", {"axis": op.attributes["axis"], "combine": found[0], **found[1]})
+    return emit(op, emitter, "reduce", {"axis": op.attributes["axis"], "combine": found[0], **found[1]})
 
 
 def scan(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
@@ -203,7 +152,7 @@ def scan(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     if found is None:
         return None
     reverse = int(op.attributes["reverse"])
-    return _emit(op, emitter, "scan", {"axis": op.attributes["axis"], "combine": found[0], "reverse": reverse,
+    return emit(op, emitter, "scan", {"axis": op.attributes["axis"], "combine": found[0], "reverse": reverse,
                                        **found[1]})  # fmt: skip
 
 
@@ -222,7 +171,7 @@ def dot(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     if left.element.startswith("f8"):
         # Products that may be summed in less than f32 before they are added to the accumulator.
         attributes["imprecise"] = int(op.attributes.get("maxNumImpreciseAcc", 0))
-    return _emit(op, emitter, "dot", attributes)
+    return emit(op, emitter, "dot", attributes)
 
 
 def split(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
@@ -270,6 +219,6 @@ OPERATIONS: dict[str, Rule] = {
     "math.rsqrt": elementwise("rsqrt"), "math.sin": elementwise("sin"), "math.cos": elementwise("cos"),
     "math.tanh": elementwise("tanh"), "math.erf": elementwise("erf"), "math.fma": elementwise("fma"),
     "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,
-    "tt.extern_elementwise": libdevice,
+    "tt.extern_elementwise": libdevice, "tt.mulhiui": multiply_high,
     "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot,
 }  # fmt: skip

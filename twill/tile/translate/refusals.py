@@ -37,7 +37,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.descriptor_scatter": ("scatter through a tensor descriptor", "a block of rows that lie next to each other"),
     "tt.elementwise_inline_asm": ("tl.inline_asm_elementwise", "the function of tl.math or tl itself"),
     "tt.map_elementwise": ("tl.map_elementwise", "operations on whole tiles, with tl.where"),
-    "tt.mulhiui": ("tl.umulhi", "a product of tl.int64 values, shifted right"),
+    "tt.mulhiui": ("tl.umulhi of 64-bit integers", "products of their halves, as tl.int64"),
     "tt.int_to_ptr": ("a pointer made from an integer", "a pointer argument"),
     "tt.ptr_to_int": ("the integer value of a pointer", "offsets from a pointer argument"),
     "tt.call": ("a call of a function that is not inlined", "the function without noinline=True"),

@@ -15,9 +15,11 @@ from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Blocked
 from twill.codegen.warp.program import Compute, Fill, LoadGlobal, Reg, Stmt, StoreGlobal, Window, WindowAxis
-from twill.tile.vocabulary import ELEMENTWISE
+from twill.tile.vocabulary import ELEMENTWISE, LIBRARY
 
-FUNCTIONS = ("neg", "abs", "floor", "ceil", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
+OF_TWO = ("atan2", "hypot", "pow")
+FUNCTIONS = ("neg", "abs", "floor", "ceil", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf",
+             "trunc", "rint", "round", *(kind for kind in LIBRARY if kind not in OF_TWO))  # fmt: skip
 FLOATS = ("f32", "bf16", "f8e4m3", "f64")
 INTEGERS = ("i1", "i8", "i16", "i32", "i64")
 

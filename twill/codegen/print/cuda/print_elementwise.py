@@ -14,7 +14,7 @@ from typing import Any
 from twill import exc
 from twill.codegen.print.cuda.elements import SMALL, is_float, value_type
 from twill.codegen.warp.program import DIGITS, FACTOR, NORMAL, SUBNORMAL
-from twill.tile.vocabulary import SLACK
+from twill.tile.vocabulary import LIBRARY, SLACK
 
 Attributes = Mapping[str, Any]
 
@@ -173,7 +173,7 @@ def _clamp(op: ElementwiseOperation) -> str:
 
 # ---------------------------------------------------------------- functions
 def _function(single: str, double: str) -> Printer:
-    return lambda op: f"{double if op.wide else single}({op.operands[0]})"
+    return lambda op: f"{double if op.wide else single}({', '.join(op.operands)})"
 
 
 def _exp(op: ElementwiseOperation) -> str:
@@ -299,6 +299,7 @@ PRINTERS: dict[str, Printer] = {
     "abs": _abs,
     "floor": _function("floor_fast", "floor"),
     "ceil": _function("ceil_fast", "ceil"),
+    **{kind: _function(f"{kind}f", kind) for kind in ("trunc", "rint", "round", "pow", *LIBRARY)},
     "max": _extremum("max"),
     "min": _extremum("min"),
     "clamp": _clamp,

@@ -1,0 +1,105 @@
+"""Functions of CUDA's mathematical library, and what else of arithmetic is a few operations of the tile program."""
+
+from __future__ import annotations
+
+from twill.tile.mlir import RawOp
+from twill.tile.program import TileType
+from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.translate.elementwise import Rule, elementwise
+from twill.tile.vocabulary import LIBRARY
+
+# Functions, without __nv_, fast_ and the f of the f32 variant -> kind.
+KINDS = {
+    "exp": "exp", "exp2": "exp2", "log": "log", "log2": "log2", "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin",
+    "cos": "cos", "tanh": "tanh", "erf": "erf", "fabs": "abs", "floor": "floor", "ceil": "ceil", "fma": "fma",
+    "fmax": "max", "fmin": "min", "trunc": "trunc", "round": "round", "rint": "rint", "nearbyint": "rint",
+    "fdivide": "div", "pow": "pow", **{kind: kind for kind in LIBRARY},
+}  # fmt: skip
+
+# What tells libdevice's function from Triton's own of the same kind.
+PRECISE: dict[str, dict[str, Attribute]] = {"exp": {"accurate": 1}}
+
+
+def libdevice(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
+    """`tt.extern_elementwise` of a function that the vocabulary has.
+
+    libdevice reduces the range of its exponential; Triton's own does not, and neither does libdevice's fast one. The
+    square root is Triton's, sqrt.approx.ftz, in both.
+    """
+    name = str(op.attributes.get("symbol", "")).removeprefix("__nv_")
+    if name in RULES:
+        return RULES[name](op, emitter)
+    symbol = name.removeprefix("fast_")
+    kind = KINDS.get(symbol) or KINDS.get(symbol.removesuffix("f"))
+    if kind is None:
+        return None
+    return elementwise(kind, **(PRECISE.get(kind, {}) if symbol == name else {}))(op, emitter)
+
+
+def rounded_to_integer(kind: str) -> Rule:
+    """`kind` rounds to an integer, which is converted then (saturating, as all conversions)."""
+
+    def rule(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+        operand = emitter.value(op.operands[0])
+        (rounded,) = emitter.emit(op, kind, (operand,), (emitter.type_of(op.operands[0]),))
+        return emitter.emit(op, "cast", (rounded,), (op.results[0].type,))
+
+    return rule
+
+
+def integer_power(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+    """x to the power of an integer, which is a float then: exact up to 2^24 (f32), and beyond x^n is 0, 1 or infinite
+    but for x within 2^-17 of 1."""
+    base, exponent = map(emitter.value, op.operands)
+    (converted,) = emitter.emit(op, "cast", (exponent,), (emitter.type_of(op.operands[0]),))
+    return emitter.emit(op, "pow", (base, converted), (op.results[0].type,))
+
+
+def compared(predicate: str, bound: float) -> Rule:
+    """Whether a float's magnitude compares so with a bound, as an integer 0 or 1."""
+
+    def rule(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+        operand, kind = emitter.value(op.operands[0]), emitter.type_of(op.operands[0])
+        (size,) = emitter.emit(op, "abs", (operand,), (kind,))
+        limit = emitter.constant(Literal(bound, kind))
+        truth = TileType(kind.shape, "i1")
+        (answer,) = emitter.emit(op, "compare", (size, limit), (truth,), (("predicate", predicate),))
+        return emitter.emit(op, "cast", (answer,), (op.results[0].type,), (("signed", 0),))
+
+    return rule
+
+
+def not_a_number(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+    """Whether a float is NaN, as an integer 0 or 1."""
+    operand = emitter.value(op.operands[0])
+    truth = TileType(op.results[0].type.shape, "i1")
+    (answer,) = emitter.emit(op, "compare", (operand, operand), (truth,), (("predicate", "ne"),))
+    return emitter.emit(op, "cast", (answer,), (op.results[0].type,), (("signed", 0),))
+
+
+def multiply_high(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
+    """`tt.mulhiui`: the upper half of an unsigned product of 32-bit integers."""
+    kind = op.results[0].type
+    if kind.element != "i32":
+        return None
+    wide = TileType(kind.shape, "i64")
+    left, right = (
+        emitter.emit(op, "cast", (emitter.value(operand),), (wide,), (("signed", 0),))[0] for operand in op.operands
+    )
+    (product,) = emitter.emit(op, "mul", (left, right), (wide,))
+    by = emitter.constant(Literal(32, wide))
+    (upper,) = emitter.emit(op, "shr", (product, by), (wide,), (("signed", 0),))
+    return emitter.emit(op, "cast", (upper,), (kind,))
+
+
+RULES: dict[str, Rule] = {
+    "powif": integer_power, "powi": integer_power,
+    "fdiv_rn": elementwise("div", rounding="rn"), "ddiv_rn": elementwise("div"),
+    "fsqrt_rn": elementwise("sqrt", rounding="rn"),
+    **dict.fromkeys(("llrintf", "llrint", "float2int_rn", "float2ll_rn"), rounded_to_integer("rint")),
+    **dict.fromkeys(("llroundf", "llround"), rounded_to_integer("round")),
+    **dict.fromkeys(("isnanf", "isnand"), not_a_number),
+    **dict.fromkeys(("isinff", "isinfd"), compared("eq", float("inf"))),
+    **dict.fromkeys(("finitef", "isfinited"), compared("lt", float("inf"))),
+}  # fmt: skip
+"""Functions that are not one operation of a tile program."""
