@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser import chromium
+from twill.cli.entry import one_thread_for_products
 from twill.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def pytest_configure() -> None:
     No test looks into the store of whoever runs it, or leaves something there.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    one_thread_for_products()
     os.environ["TWILL_STORE"] = "off"
     os.environ.pop("TWILL_SERVER", None)
     os.environ.pop("TWILL_TOKEN", None)

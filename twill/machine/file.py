@@ -79,9 +79,23 @@ def load_machine(name_or_path: str | Path) -> Machine:
     """The described machine of that name, or the machine file at that path.
 
     A text is a path if it has a directory separator or ends in ".toml". Raises UnknownMachine,
-    FileMissing, or what is wrong with the file.
+    FileMissing, or what is wrong with the file. A file is read again only if it, or one that it extends, has changed.
     """
-    return check_machine(machine_path(name_or_path))
+    path = machine_path(name_or_path)
+    files, machine = _loaded.get(path, ((), None))
+    if machine is None or any(not _says(file, text) for file, text in files):
+        tables = tuple(read_chain(path, ()))
+        machine = TomlReading(tables).machine()
+        _loaded[path] = tuple((Path(table.text.file), table.text.text) for table in tables), machine
+    return machine
+
+
+_loaded: dict[Path, tuple[tuple[tuple[Path, str], ...], Machine]] = {}  # with the files that it was read from
+
+
+def _says(file: Path, text: str) -> bool:
+    """Whether a file still has that text."""
+    return file.is_file() and file.read_bytes() == text.encode("utf-8")
 
 
 def check_machine(path: str | Path) -> Machine:
@@ -164,14 +178,15 @@ class TomlReading:
         """The entry of every operation, by name; entries of a file replace those of the file that it extends."""
         found: dict[str, Table] = {}
         for level in reversed(self.tables):
-            lines: dict[str, int] = {}
+            keys: dict[str, Key] = {}
             there = "operations" in level.data or len(self.tables) == 1
             for entry in level.tables("operations", "[[operations]] with names, rates, latency") if there else ():
                 for index, name in enumerate(entry.strings("names", f"names = {EXAMPLES['names']}")):
-                    line = entry.text.line((*entry.key, "names", index))
-                    if name in lines:
-                        raise exc.DuplicateName("operation", name, lines[name], file=entry.text.file, line=line)
-                    found[name], lines[name] = entry, line
+                    key = (*entry.key, "names", index)
+                    if name in keys:
+                        first, again = entry.text.line(keys[name]), entry.text.line(key)
+                        raise exc.DuplicateName("operation", name, first, file=entry.text.file, line=again)
+                    found[name], keys[name] = entry, key
         return found
 
     def cited(self, said: Any, key: Key, sources: dict[str, str]) -> Any:

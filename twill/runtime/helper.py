@@ -136,7 +136,7 @@ class Worker:
     def start(self) -> subprocess.Popen[str]:
         """It ends when this process does: its input ends then."""
         paths = [str(PACKAGE.parent), *(path for path in sys.path[1:] if path)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TWILL_JIT": "off"}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TWILL_JIT": "off", "OMP_NUM_THREADS": "1"}
         return subprocess.Popen(
             self.command,
             stdin=subprocess.PIPE,

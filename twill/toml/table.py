@@ -10,6 +10,7 @@ import difflib
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,10 +31,15 @@ _TYPE_NAMES: dict[type, str] = {
 
 @dataclass(frozen=True)
 class TomlText:
-    """One parsed file: its name for messages and the line of every key."""
+    """One parsed file: its name for messages and its text, where the line of a key is looked up."""
 
     file: str
-    lines: dict[Key, int]
+    text: str
+
+    @cached_property
+    def lines(self) -> dict[Key, int]:
+        """The line of every key: as long to find as to parse the file, so only where a line is asked for."""
+        return key_lines(self.text)
 
     def line(self, key: Key) -> int:
         """The line of `key` or of its closest enclosing table; 0 if neither is in the file."""
@@ -148,7 +154,7 @@ def read_toml(path: Path) -> Table:
     except tomllib.TOMLDecodeError as error:
         why, line = split_position(str(error), text)
         raise TomlSyntax(str(path), line, why) from error
-    return Table(data, TomlText(str(path), key_lines(text)))
+    return Table(data, TomlText(str(path), text))
 
 
 def split_position(message: str, text: str) -> tuple[str, int]:
