@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -157,3 +158,13 @@ def test_no_missing_file_or_machine_gives_a_traceback() -> None:
         done = twill(*words)
         assert done.returncode == 2 and done.stdout == ""
         assert done.stderr.startswith("error: ") and "instead: " in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("words", "threads"), [(["machines", "list"], "1"), (["run", "--help"], None)])
+def test_products_are_multiplied_in_one_thread_but_not_those_of_a_user_s_script(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], threads: str | None
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    with contextlib.suppress(SystemExit):  # what asks for help ends so
+        main(words)
+    assert os.environ.pop("OMP_NUM_THREADS", None) == threads

@@ -238,3 +238,15 @@ def test_every_figure_of_the_described_machines_has_a_source() -> None:
     for path in machine_directory().glob("*.toml"):
         text = load_machine(path).canonical()
         assert '"source":""' not in text
+
+
+def test_a_file_is_read_again_where_it_or_one_that_it_extends_has_changed(tmp_path: Path) -> None:
+    base = written(tmp_path, TINY, "base.toml")
+    own = written(tmp_path, 'name = "own"\nextends = "base.toml"\n', "own.toml")
+    first = load_machine(own)
+    assert load_machine(own) is first and first.sms.value == 2
+    base.write_text(TINY.replace("sms = { value = 2", "sms = { value = 3"), encoding="utf-8")
+    assert load_machine(own).sms.value == 3
+    base.unlink()
+    with pytest.raises(exc.FileMissing):
+        load_machine(own)

@@ -115,3 +115,22 @@ def test_lines_and_names_are_of_the_innermost_frame_in_the_kernels_file(location
     (op,) = operations(f'%0 = "x.op"() : () -> i32 loc({location})')
     assert (op.line, op.variable) == LOCATIONS[location]
     assert (op.results[0].line, op.results[0].name) == LOCATIONS[location]
+
+
+def test_an_alias_means_what_its_own_module_says() -> None:
+    body = '%0 = "x.make"() <{value = #v}> : () -> !t loc(#loc)'
+    for number in (7, 8):
+        aliases = f'#v = {number} : i32\n!t = i{number}\n#loc = loc("x"("/kernels/k.py":{number}:1))\n'
+        (op,) = operations(body, aliases)
+        assert (op.attributes["value"], op.results[0].type.element, op.line) == (number, f"i{number}", number)
+
+
+def test_a_text_that_is_read_again_is_the_same_wherever_it_ends() -> None:
+    first, second, third = operations(
+        '%0 = "x.make"() <{a = {b = 1 : i32}}> : () -> i32 loc(callsite("u"("/kernels/k.py":3:1) at unknown))\n'
+        '%1 = "x.make"() <{a = {b = 1 : i32}}> : () -> i32 loc(callsite("u"("/kernels/k.py":4:1) at unknown))\n'
+        '%2:2 = "x.make"() <{a = {b = 1 : i32}, c = 2 : i32}> : () -> (i32, f32)'
+    )
+    assert first.attributes == second.attributes == {"a": {"b": 1}} and third.attributes == {"a": {"b": 1}, "c": 2}
+    assert [op.line for op in (first, second, third)] == [3, 4, 0]
+    assert [value.type.element for value in third.results] == ["i32", "f32"]

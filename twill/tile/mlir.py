@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 
 from twill.tile.program import TileType
 
+T = TypeVar("T")
 Python = Any  # int, float, str, bool, None, tuple, dict or Dense: what an attribute becomes
 
 
@@ -64,9 +67,56 @@ class RawBlock:
 
 def parse(text: str, file: str) -> RawOp:
     """The module's operation tree. `file`: the absolute path whose lines locations are wanted for."""
+    return _Reader(file).operation(_Parser(_context(), spell_bits(text)).parse_module())
+
+
+@cache
+def _context() -> Context:
+    """The one context of all modules, so that what one of them spelled need not be read again in the next."""
     context = Context(allow_unregistered=True)
     context.load_dialect(builtin.Builtin)
-    return _Reader(file).operation(Parser(context, spell_bits(text)).parse_module())
+    return context
+
+
+_types: dict[str, builtin.FunctionType | None] = {}
+_properties: dict[str, dict[str, Attribute]] = {}
+
+
+class _Parser(Parser):
+    """xDSL's parser, which reads signatures, properties and locations once: most of a module is repetitions of them.
+
+    Attributes of xDSL don't change. Aliases (`#loc7`, but not `#arith.fastmath<none>`) differ from module to module,
+    and so does what is known of texts with one.
+    """
+
+    def __init__(self, context: Context, text: str) -> None:
+        super().__init__(context, text)
+        self.text = text
+        self.locations: dict[str, LocationAttr | None] = {}
+
+    def parse_optional_function_type(self) -> builtin.FunctionType | None:
+        return self._once(_types, self.text.find(" loc(", self.pos), super().parse_optional_function_type)
+
+    def parse_optional_properties_dict(self) -> dict[str, Attribute]:
+        end = self.text.find("}>", self.pos) + 2 if self.text.startswith("<", self.pos) else -1
+        found = self._once(_properties, end, super().parse_optional_properties_dict)
+        return {**found}
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        return self._once(self.locations, self.text.find(")", self.pos) + 1, super().parse_optional_location)
+
+    def _once(self, known: dict[str, T], end: int, parse: Callable[[], T]) -> T:
+        """What `parse` makes of the text up to `end`, which it may also end before or behind."""
+        begin = self.pos
+        text = self.text[begin:end] if end > begin else ""
+        if text in known:
+            self._resume_from(end)
+            return known[text]
+        made = parse()
+        alias = known is not self.locations and re.search(r"[#!]\w+\b(?!\.)", text)
+        if text and not alias and self.text[begin : self.pos].rstrip() == text:
+            known[text] = made
+        return made
 
 
 _BYTES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
+from types import CodeType
 
 import pytest
 
@@ -39,7 +41,13 @@ def c(expression: str, thread: int, i: int) -> int:
     warp, lane = divmod(thread, 32)
     names = {"thread": thread, "warp": warp, "lane": lane, "i": i, "lane_row": warp * 16 + lane // 4,
              "lane_column": lane % 4 * 2, "leader": thread == 0}  # fmt: skip
-    return int(eval(expression.replace("/", "//").replace("&&", " and "), {}, names))
+    return int(eval(python(expression), {}, names))
+
+
+@cache
+def python(expression: str) -> CodeType:
+    """The same expression in Python."""
+    return compile(expression.replace("/", "//").replace("&&", " and "), expression, "eval")
 
 
 def element(layout: Layout, thread: int, i: int) -> tuple[int, ...]:
@@ -58,13 +66,18 @@ def element(layout: Layout, thread: int, i: int) -> tuple[int, ...]:
             flat = (i // run * THREADS + thread) * run + i % run
             return tuple(flat // math.prod(shape[axis + 1 :]) % shape[axis] for axis in range(len(shape)))
         case Slice(parent, axis):
-            every = [element(parent, thread, n) for n in range(elements_of(parent))]
-            held = dict.fromkeys(place[1 - axis] for place in every if axis == 1 or place[0] == every[0][0])
-            return ([*held][i],)
+            return (held(parent, axis, thread)[i],)
         case AlongBlocked(parent, axis):
             return (element(parent, thread, i * (parent.run if axis == 1 else 1))[1 - axis],)
         case Uniform():
             return ()
+
+
+@cache
+def held(parent: Blocked, axis: int, thread: int) -> list[int]:
+    """Which elements of a slice a thread has, in the order of its registers."""
+    every = [element(parent, thread, n) for n in range(elements_of(parent))]
+    return [*dict.fromkeys(place[1 - axis] for place in every if axis == 1 or place[0] == every[0][0])]
 
 
 @pytest.mark.parametrize("layout", [*LAYOUTS, *VECTORS], ids=str)
@@ -77,12 +90,12 @@ def test_the_printed_index_is_the_layout_s(layout: Layout) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_owners_hold_every_element_once(layout: Layout) -> None:
-    held = [
+    elements = [
         element(layout, thread, i)
         for thread, i in itertools.product(range(THREADS), range(elements_of(layout)))
         if c(owner(layout) or "1", thread, i) and c(inside(layout) or "1", thread, i)
     ]
-    assert sorted(held) == list(itertools.product(*map(range, shape_of(layout))))
+    assert sorted(elements) == list(itertools.product(*map(range, shape_of(layout))))
 
 
 @pytest.mark.parametrize("rows", [64, 128])
