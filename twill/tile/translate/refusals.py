@@ -45,8 +45,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "arith.constant": ("a constant tile with differing elements", "tl.arange and arithmetic"),
     "arith.cmpf": ("a test for NaN", "`x != x`"),
     "tt.bitcast": (
-        "a pointer of one type used as one of another, or an atomic maximum or minimum of floats",
-        "a load and then .to(dtype, bitcast=True), or tl.atomic_add",
+        "a pointer of one type used as one of another, but for i32 and f32, i64 and f64, i1 and i8",
+        "a load and then .to(dtype, bitcast=True)",
     ),
     "tt.fp_to_fp": (
         'fp_downcast_rounding="rtz" other than from float32 to bfloat16, float16 or float8e5',
