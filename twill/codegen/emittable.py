@@ -62,8 +62,10 @@ def _address(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
 
 
 def _indices(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
-    """The tiles of integers in an address are looked up, or made of the grid, loop counters and ranges; so is the mask
-    of a tile whose elements have addresses of their own."""
+    """The tiles of integers in the address of a load are looked up, or made of the grid, loop counters and ranges; so
+    is the mask of one whose elements have addresses of their own. A store has the registers of what it stores."""
+    if op.kind != "tile_load":
+        return
     free = uniformity.uniform | uniformity.pure
     masks = [op.mask_operand] if op.index_operands and op.mask_operand is not None else []
     for position in (*op.index_operands, *masks):

@@ -29,7 +29,8 @@ def scalars() -> SymbolicScalars:
 
 def movement(*axes: Axis, kind: str = "tile_load", constant: Polynomial = ZERO, element: str = "bf16") -> Movement:
     address = Address("X", axes, constant, True)
-    return Movement(kind, "add", element, address, 0.0, 16, False, {STRIDE: "stride", PID: "pid", SIZE: "size"})
+    names = {STRIDE: "stride", PID: "pid", SIZE: "size"}
+    return Movement(kind, "add", element, element, address, 0.0, 16, False, names)
 
 
 ROWS, COLUMNS = Axis(64, stride, pid * 64, None, size), Axis(64, ONE, ZERO, ZERO, size)

@@ -31,12 +31,14 @@ Places = tuple[int, ...]
 @dataclass
 class IndexTiles:
     """Makes them for one tile that is moved, in one place. layout: of that tile. spans: the part of the whole tile that
-    each of its axes is. made: gets the statements."""
+    each of its axes is. made: gets the statements. stored: it is stored, by the warp group that has what else is made
+    of data."""
 
     scope: LoweringScope
     layout: Layout
     spans: Sequence[BoxPart]
     made: list[Stmt]
+    stored: bool = False
     known: dict[tuple[int, Places], int] = field(default_factory=dict)
 
     def window(self, step: Step, plain: Window, places: Places) -> tuple[Window, Expr | None]:
@@ -87,6 +89,8 @@ class IndexTiles:
     def fresh(self, cell: int, places: Places, runs: Places) -> int:
         """A fragment that holds a cell that is no view. runs: the axes that it runs along, in their order."""
         wiring = self.scope.plan.wired.wiring
+        if self.is_data(cell) and list(runs) == [place for place in places if place >= 0]:
+            return self.scope.fragment(cell, self.along(runs))
         result = self.scope.temporary(cell, self.along(runs))
         carry, maker = wiring.argument.get(cell), wiring.maker.get(cell)
         step = self.scope.flat.steps[maker] if maker is not None else None
@@ -103,6 +107,13 @@ class IndexTiles:
         else:
             self.refuse(cell)
         return result
+
+    def is_data(self, cell: int) -> bool:
+        """Whether the threads that move the tile have what a cell is: they store what was computed with it."""
+        wiring = self.scope.plan.wired.wiring
+        carry, maker = wiring.argument.get(cell), wiring.maker.get(cell)
+        made = carry is not None or (maker is not None and not self.scope.flat.steps[maker].index)
+        return made and self.stored and self.scope.plan.source(cell, self.scope.block) is not None
 
     def look_up(self, step: Step, result: int, places: Places) -> None:
         """Each thread loads what it needs of a tile of integers."""

@@ -189,7 +189,8 @@ class LoweringScope:
         layout: of the tile in registers. made: gets the statements in front of the access."""
         spans = self.tools.transfers.spans(part)
         places = places_of(span.extent for span in spans)
-        tiles = IndexTiles(self, layout, [span for span in spans if span.extent > 1], made)
+        moved = [span for span in spans if span.extent > 1]
+        tiles = IndexTiles(self, layout, moved, made, stored=step.op.kind != "tile_load")
         return tiles.window(step, self.tools.transfers.window_of(part.access, spans, self.at), places)
 
     # -- operands -----------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from twill.codegen.warp.program import (
     TmaStore,
 )
 from twill.tile.flat import UNIFORM, Step
+from twill.tile.interpret.sequential import combining
 
 
 @dataclass
@@ -42,10 +43,7 @@ class Stores:
         """A store or reduction of a tile; appends to the scope."""
         step = scope.flat.steps[task.steps[-1]]
         assert step.op.access is not None
-        combine = str(dict(step.op.attributes).get("combine", "add")) if step.op.kind == "tile_reduce" else ""
-        if combine in ("max", "min") and not dict(step.op.attributes).get("signed", 1):
-            what = f"an unsigned {combine} with what is in memory is not emitted"
-            scope.refuse(step, what, "signed integers, or a tl.store")
+        combine = combining(dict(step.op.attributes)) if step.op.kind == "tile_reduce" else ""
         operand = self.operand(step, scope)
         layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, Reg) else None
         if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, Reg):

@@ -302,7 +302,8 @@ class LoadGlobal(Stmt):
 
 @dataclass(frozen=True)
 class StoreGlobal(Stmt):
-    """The window = operand, where unmasked. combine: "" stores; "add", "max", "min", ... reduce atomically."""
+    """The window = operand, where unmasked. combine: "" stores; "add", "max", "min", ... reduce atomically,
+    "umax" and "umin" unsigned integers. Its elements are as wide as the argument's, but may be of another type."""
 
     window: Window
     operand: Operand

@@ -333,7 +333,10 @@ class _Rewriter:
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
         combine = str(dict(op.attributes).get("combine", "add"))
         alignment = self.arguments[address.base].divisibility
-        movement = Movement(kind, combine, element, address, pad, alignment, promised, self.names)
+        declared = self.arguments[address.base].type.element.partition(":")[2]
+        if kind == "tile_reduce" and combine in ("max", "min") and not dict(op.attributes).get("signed", 1):
+            combine = f"u{combine}"
+        movement = Movement(kind, combine, element, declared, address, pad, alignment, promised, self.names)
         transport, reason = choose(movement, self.analysis.scalars)
         indices = tuple(Index(tuple(a for a in term.axes if a >= 0), term.scale) for term in address.terms)
         return Access(address.base, element, address.axes, address.constant, pad, transport, reason, indices)

@@ -239,9 +239,9 @@ def cast(step: SymbolicStep) -> Symbolic | None:
 
 
 def bitcast(step: SymbolicStep) -> Symbolic | None:
-    """A pointer to i1 is used as one to i8, and the reverse: both are one byte an element."""
+    """A pointer to elements of another type of the same width points where it did."""
     operand = step.operands[0]
-    return operand if isinstance(operand, AffineTile) and step.result.element in ("ptr:i8", "ptr:i1") else None
+    return operand if isinstance(operand, AffineTile) and step.result.element.startswith("ptr:") else None
 
 
 def conjunction(step: SymbolicStep) -> Symbolic | None:

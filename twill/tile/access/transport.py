@@ -28,14 +28,15 @@ FLOAT_REDUCTIONS = {"f32": ("add",), "f16": ("add", "min", "max"), "bf16": ("add
 
 @dataclass(frozen=True)
 class Movement:
-    """What is moved. kind: "tile_load", "tile_store" or "tile_reduce" (with `combine`). alignment:
-    the base address is a multiple of it, in bytes. promised: the kernel uses a descriptor, which
-    promises that a tensor map can be made. names: of symbols, for reasons.
+    """What is moved. kind: "tile_load", "tile_store" or "tile_reduce" (with `combine`). declared: the element type of
+    the argument. alignment: the base address is a multiple of it, in bytes. promised: the kernel uses a descriptor,
+    which promises that a tensor map can be made. names: of symbols, for reasons.
     """
 
     kind: str
     combine: str
     element: str
+    declared: str
     address: Address
     pad: float
     alignment: int
@@ -60,6 +61,8 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     moving = [axis for axis in address.axes if axis.extent > 1]
     if not moving:
         yield "it is a single element"
+    if movement.element != movement.declared and BYTES[movement.element] > 1:
+        yield f"elements of {movement.declared} are seen as {movement.element}"
     for term in address.terms:
         yield f"its index {movement.names[term.value]} is computed element by element"
     if not address.complete:
@@ -112,6 +115,8 @@ def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
 def why_not_copy(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     """Reasons against asynchronous copies from global to shared memory (only loads have them), in words."""
     address = movement.address
+    if movement.element != movement.declared and BYTES[movement.element] > 1:
+        yield f"elements of {movement.declared} are seen as {movement.element}"
     if address.terms:
         yield "each element has an address of its own"
     if not address.complete:

@@ -201,9 +201,11 @@ class Instance:
             inside = inside & operands[op.mask_operand]
         if load:
             kind = self.program.type_of(op.results[0])
-            return loaded(gather(self.tensors[access.base], (address, inside), access.pad), kind)
+            tensor = seen_as(self.tensors[access.base], access.element)
+            return loaded(gather(tensor, (address, inside), access.pad), kind)
         combine = combining(dict(op.attributes)) if op.kind == "tile_reduce" else ""
-        scatter(self.tensors[access.base], (address, inside), operands[0], combine, access.element)
+        tensor = seen_as(self.tensors[access.base], access.element)
+        scatter(tensor, (address, inside), operands[0], combine, access.element)
         return None
 
     def elements(self, access: Access) -> Elements:
@@ -239,13 +241,14 @@ class Instance:
 
     def pointers(self, op: Op, operands: list[Any], guard: Array) -> Any:
         """Loads, stores and atomic additions through tiles of pointers, where the guard holds."""
-        tensor, address, load = self.tensors[operands[0].tensor], operands[0].offsets, op.kind == "load"
+        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
+        tensor, address = seen_as(self.tensors[operands[0].tensor], element), operands[0].offsets
+        load = op.kind == "load"
         masks = operands[1:2] if load else operands[2:3]
         inside = np.broadcast_to(masks[0] & guard if masks else guard, np.shape(address))
         if load:
             tile = loaded(gather(tensor, (address, inside), 0.0), self.program.type_of(op.results[0]))
             return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
-        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
         combine = "" if op.kind == "store" else combining(dict(op.attributes))
         scatter(tensor, (address, inside), operands[1], combine, element)
         return None
@@ -288,13 +291,23 @@ def loaded(tile: Array, kind: TileType) -> Array:
 
 
 class OutsideOfTensor(IndexError):
-    """An instance accesses elements that a tensor does not have."""
+    """An instance accesses elements that a tensor does not have: from `least` to `most`, of a tensor of `size`."""
+
+    def __init__(self, least: int, most: int, size: int) -> None:
+        super().__init__(f"elements {least} to {most} of a tensor of {size}")
+        self.least, self.most, self.size = least, most, size
 
 
 def check_inside(tensor: Array, address: Array) -> None:
     """Raises OutsideOfTensor if one of the addresses is none of a flat tensor's elements."""
     if np.size(address) and (np.min(address) < 0 or np.max(address) >= np.size(tensor)):
-        raise OutsideOfTensor(f"elements {np.min(address)} to {np.max(address)} of a tensor of {np.size(tensor)}")
+        raise OutsideOfTensor(int(np.min(address)), int(np.max(address)), int(np.size(tensor)))
+
+
+def seen_as(tensor: Array, element: str) -> Array:
+    """A flat tensor as elements of a type of the same width."""
+    held = np.dtype(HELD[element])
+    return tensor.view(held) if {held.kind, tensor.dtype.kind} == {"f", "i"} else tensor
 
 
 def gather(tensor: Array, elements: Elements, pad: float) -> Array:
@@ -317,11 +330,10 @@ def scatter(tensor: Array, elements: Elements, value: Array, combine: str, eleme
     if not combine:
         tensor[address] = chosen
         return
-    name, unsigned_ones = combine.removeprefix("unsigned "), combine.startswith("unsigned ")
     whole = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
-             "xor": np.bitwise_xor}[name]  # fmt: skip
+             "xor": np.bitwise_xor}[combine.removeprefix("u")]  # fmt: skip
     given = chosen.astype(tensor.dtype)
-    if unsigned_ones:
+    if combine.startswith("u"):
         whole.at(unsigned(tensor), address, unsigned(given))
         return
     whole.at(tensor, address, given)
@@ -329,9 +341,9 @@ def scatter(tensor: Array, elements: Elements, value: Array, combine: str, eleme
 
 
 def combining(attributes: Mapping[str, Any]) -> str:
-    """How an access combines, from its attributes: "add", "max", "unsigned max", ..."""
+    """How an access combines, from its attributes: "add", "max", "umax" of unsigned integers, ..."""
     name = str(attributes.get("combine", "add"))
-    return name if attributes.get("signed", 1) else f"unsigned {name}"
+    return name if attributes.get("signed", 1) else f"u{name}"
 
 
 def empty(element: str, size: int) -> Array:

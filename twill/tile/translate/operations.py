@@ -102,9 +102,10 @@ TOWARDS_ZERO = frozenset({("f32", "bf16"), ("f32", "f16"), ("f32", "f8e5m2")})
 
 
 def bitcast(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.bitcast`. Pointers to truth values become pointers to bytes; no other pointer changes its type."""
+    """`tt.bitcast`. A pointer becomes one to elements that are held alike: truth values as bytes, 32 and 64 bits as
+    numbers of either kind, which is how Triton spells the atomic maximum and minimum of floats."""
     source, result = emitter.type_of(op.operands[0]).element, op.results[0].type.element
-    if source.startswith("ptr:") and (source, result) != ("ptr:i1", "ptr:i8"):
+    if source.startswith("ptr:") and not any(alike >= {source[4:], result[4:]} for alike in SAME_BITS):
         return None
     return elementwise("bitcast")(op, emitter)
 
@@ -114,6 +115,9 @@ def clamp(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     attributes: dict[str, Attribute] = {"propagate_nan": 1} if op.attributes.get("propagateNan") else {}
     return elementwise("clamp", **attributes)(op, emitter)
 
+
+# Elements that a pointer may be cast between: what is in memory is what is in registers.
+SAME_BITS = (frozenset({"i1", "i8"}), frozenset({"i32", "f32"}), frozenset({"i64", "f64"}))
 
 # The operation of a combiner region -> (combine, attributes).
 COMBINERS: dict[str, tuple[str, dict[str, Attribute]]] = {

@@ -10,8 +10,8 @@ from twill.tile.mlir import RawOp, RawValue
 BACKWARD = ("a loop with an exit inside", "`for i in range(n)` with a trip count known before the loop, and masks")
 CONTROL_FLOW = {
     "scf.while": (
-        "a `while` loop over a value known only when the kernel runs",
-        "`for i in range(n)` with a trip count known before the loop, and masks",
+        "a `while` loop that does not count",
+        "`while i < n` (or <=, >, >=) where each iteration adds the same to `i` and `n` stays, or `for i in range(n)`",
     ),
     "cf.cond_br": BACKWARD,
     "cf.br": BACKWARD,
@@ -45,8 +45,8 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "arith.constant": ("a constant tile with differing elements", "tl.arange and arithmetic"),
     "arith.cmpf": ("a test for NaN", "`x != x`"),
     "tt.bitcast": (
-        "a pointer of one type used as one of another, or an atomic maximum or minimum of floats",
-        "a load and then .to(dtype, bitcast=True), or tl.atomic_add",
+        "a pointer of one type used as one of another, but for i32 and f32, i64 and f64, i1 and i8",
+        "a load and then .to(dtype, bitcast=True)",
     ),
     "tt.fp_to_fp": (
         'fp_downcast_rounding="rtz" other than from float32 to bfloat16, float16 or float8e5',

@@ -20,6 +20,7 @@ from twill.tile.tile_instances import of_tiles
 from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
+from twill.tile.translate.counted_while import count_whiles
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
@@ -46,7 +47,7 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     kernel = next((op for op in functions if op.attributes.get("sym_name") == spec.kernel), None)
     if kernel is None:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
-    blocks = kernel.regions[0]
+    blocks = count_whiles(kernel.regions[0])
     strided = _strided(blocks)
     program = of_tiles(_program(spec, blocks, strided)) if strided else None
     return program or _program(spec, blocks, None)

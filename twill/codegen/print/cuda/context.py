@@ -53,6 +53,7 @@ class PrintContext:
     out: TextWriter
     shared: SharedAddresses
     arguments: Mapping[str, str]
+    pointers: Mapping[str, str]  # what each of them that is a pointer points to
     fragments: Mapping[int, str]
     indices: Mapping[int, Coefficients]
     cursors: Mapping[int, str]

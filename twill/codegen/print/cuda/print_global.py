@@ -121,6 +121,8 @@ def _prepare(access: _Access) -> None:
         if element and not _is(axis.stride, 0):
             terms.append(_wide(f"({element})") + ("" if _is(axis.stride, 1) else f" * {ctx.expression(axis.stride)}"))
     name = ctx.arguments[window.argument]
+    if memory_type(ctx.pointers[window.argument]) != access.type:
+        name = f"({access.type}*){name}"
     out.line(f"{access.type}* const at = {' + '.join([name, *terms])};")
     for k, (axis, lane) in enumerate(_bounded(access, places)):
         for label, limit in (("low", axis.lower), ("high", axis.upper)):
@@ -331,6 +333,9 @@ def _atomic(combine: str, element: str, place: str, value: str) -> str:
         return f"reduce_add(({kind}*)(at + {place}), ({kind}){value});"
     if combine == "add" and element in ("bf16", "f16"):
         return f"reduce_add_{element}(at + {place}, {to_memory(element, value)});"
+    if combine in ("umax", "umin") and element in ("i32", "i64"):
+        kind = element.replace("i", "u")
+        return f"reduce_{combine}(({kind}*)(at + {place}), ({kind}){value});"
     if combine in ("max", "min", "and", "or", "xor") and element in ("i32", "i64"):
         return f"reduce_{combine}(at + {place}, {value});"
     raise exc.UnsupportedInKernel(f"no atomic '{combine}' on {element} in memory")

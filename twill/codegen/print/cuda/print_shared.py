@@ -26,7 +26,17 @@ from twill.codegen.print.cuda.elements import (
 )
 from twill.codegen.print.cuda.places import indices, inside, owner
 from twill.codegen.print.cuda.writer import TextWriter
-from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Slice, Uniform, elements_of, shape_of
+from twill.codegen.warp.layout import (
+    Accumulator,
+    Along,
+    AlongBlocked,
+    Blocked,
+    Layout,
+    Slice,
+    Uniform,
+    elements_of,
+    shape_of,
+)
 from twill.codegen.warp.program import Buffer, LoadShared, SlotRef, StoreShared
 
 _CHUNK = 16  # bytes that a swizzle moves together
@@ -114,7 +124,9 @@ def _print_tile(move: _Move) -> None:
                 (_single_elements if move.transposed else _pairs)(move)
             case Blocked():
                 (_single_elements if move.transposed else _runs)(move)
-            case Along() | Slice() | Uniform():
+            case AlongBlocked() if move.store:
+                raise exc.UnsupportedInKernel(f"'{move.name}' is an index that threads make for themselves")
+            case Along() | AlongBlocked() | Slice() | Uniform():
                 _vector(move)
 
 

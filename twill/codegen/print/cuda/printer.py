@@ -217,6 +217,7 @@ class _Kernel:
             out=self.out,
             shared=shared,
             arguments=self.arguments,
+            pointers={p.name: p.element for p in self.parameters if p.kind == "pointer"},
             indices=find_index_fragments(group),
             fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
             cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},

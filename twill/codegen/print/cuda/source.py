@@ -12,17 +12,19 @@ from importlib.resources import files
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, wgmma_source
 
 HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh", "tile.cuh")
+ON_DEMAND = {"atomics.cuh": ("reduce_umax(", "reduce_umin(")}  # header -> what it defines; only behind HEADERS
 ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
 
 
 def header(name: str) -> str:
-    """The text of one of HEADERS, without its include guard."""
+    """The text of a header, without its include guard."""
     text = files("twill.codegen.print.cuda").joinpath(name).read_text(encoding="utf-8")
     return text.replace("#pragma once\n", "\n")  # the line stays, so that line numbers are the file's
 
 
 def standalone(kernel: str, shapes: Iterable[MultiplyShape] = (), *, name: str = "kernel.cu") -> str:
     """`kernel` behind everything it needs. Line information calls the kernel's first line `name`:1."""
-    parts = [(file, header(file)) for file in HEADERS]
+    wanted = [file for file, defined in ON_DEMAND.items() if any(call in kernel for call in defined)]
+    parts = [(file, header(file)) for file in (*HEADERS, *wanted)]
     parts += [("wgmma_shapes.cuh", wgmma_source(shapes)), (name, kernel)]
     return "".join(f'#line 1 "{ROOT}{file}"\n{text}' + ("" if text.endswith("\n") else "\n") for file, text in parts)

@@ -11,7 +11,7 @@ from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
-from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered
+from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered, stored_by_data
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.warp.program import WarpProgram
@@ -27,6 +27,7 @@ from twill.tile.program import TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
+HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where data says, at most
 DRAWN = 3  # launches more for them
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
@@ -73,7 +74,30 @@ def launches(
     if made and not any(leaves_tensors(tile, one) for one in made):
         yield from made
         return
-    yield from (replace(one, derived=True) for one in _launches(program, derived_problem(tile), thorough))
+    for one in _launches(program, derived_problem(tile), thorough):
+        yield replace(holding(tile, one), derived=True)
+
+
+def holding(program: TileProgram, made: CheckedLaunch) -> CheckedLaunch:
+    """The launch with tensors that have all elements to which data makes the program store. Errors: UnknownProblem."""
+    by_data = stored_by_data(program)
+    while by_data:
+        try:
+            copies = {name: array.copy() for name, array in made.arrays.items()}
+            run_sequentially(program.original or program, made.grid, copies, made.scalars)
+        except OutsideOfTensor as outside:
+            short = [name for name in by_data if made.arrays[name].size == outside.size]
+            if not short or outside.least < 0 or outside.most >= HELD_BY_DATA:
+                raise UnknownProblem(
+                    f"where `{program.kernel}` stores depends on data, and no tensors were found that hold all of it",
+                    file=program.file,
+                    hint="addresses that are within the tensor for all data, as by a mask or a remainder",
+                ) from None
+            larger = {name: np.resize(made.arrays[name], outside.most + 1) for name in short}
+            made = replace(made, arrays={**made.arrays, **larger})
+        else:
+            break
+    return made
 
 
 def leaves_tensors(program: TileProgram, made: CheckedLaunch) -> bool:

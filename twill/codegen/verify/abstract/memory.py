@@ -12,7 +12,7 @@ from twill.codegen.verify.abstract.violation import Findings
 from twill.codegen.warp.program import Buffer, SlotRef, TensorMapSpec, Window
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Elements, gather, scatter, window
+from twill.tile.interpret.sequential import Elements, gather, scatter, seen_as, window
 
 
 def undefined(shape: tuple[int, ...], element: str) -> Array:
@@ -132,10 +132,10 @@ class GlobalTensors:
         address, inside = window(integer(meant.constant, scope), axes)
         return address, inside if mask is None else inside & mask
 
-    def load(self, argument: str, elements: Elements, pad: float) -> Array:
-        """The elements; IndexError outside of the tensor."""
-        return gather(self.tensors[argument], elements, pad)
+    def load(self, argument: str, elements: Elements, pad: float, element: str) -> Array:
+        """The elements, of that type; IndexError outside of the tensor."""
+        return gather(seen_as(self.tensors[argument], element), elements, pad)
 
     def store(self, argument: str, elements: Elements, value: Array, combine: str, element: str) -> None:
         """Write or combine; IndexError outside of the tensor."""
-        scatter(self.tensors[argument], elements, value, combine, element)
+        scatter(seen_as(self.tensors[argument], element), elements, value, combine, element)

@@ -30,6 +30,15 @@ def scattered(program: TileProgram) -> frozenset[str]:
     return _loaded_for(program, [value for op in stores for value in (set(reads(op)) - {op.operands[0]})])
 
 
+def stored_by_data(program: TileProgram) -> frozenset[str]:
+    """The tensors into which a program stores at addresses that are computed from data."""
+    uniformity = classify(program)
+    free = uniformity.uniform | uniformity.pure
+    stores = [op for op in program.ops() if op.access is not None and op.kind != "tile_load"]
+    picked = [op for op in stores if any(op.operands[position] not in free for position in op.index_operands)]
+    return frozenset(op.access.base for op in picked if op.access is not None)
+
+
 def counted(program: TileProgram) -> Mapping[str, int]:
     """The tensors that trip counts depend on, each with the step of such a loop (1: not known now)."""
     makers = {result: op for op in program.ops() for result in op.results}

@@ -210,7 +210,7 @@ def _load_global(actor: Actor, stmt: LoadGlobal) -> None:
     if mask is not None and stmt.transposed:
         mask = mask.T
     elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
-    value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad)
+    value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad, stmt.window.element)
     value = value.T if stmt.transposed else value
     actor.fragments.write(stmt.result, np.asarray(value).reshape(actor.fragments.shape(stmt.result)), actor.line)
 
@@ -320,7 +320,7 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
     view[...] = undefined(view.shape, meant.element)
 
     def land() -> None:
-        view[...] = machine.tensors.load(meant.argument, elements, 0.0).reshape(view.shape)
+        view[...] = machine.tensors.load(meant.argument, elements, 0.0, meant.element).reshape(view.shape)
 
     barrier.load(_box_bytes(meant), land)
 
