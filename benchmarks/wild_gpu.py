@@ -39,6 +39,7 @@ def build(folder: Path, results: Path, budget: float) -> None:
     outcomes = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     for outcome in (one for one in outcomes if one["stage"] == "emitted"):
         root = package_of(Path(outcome["file"]))
+        sys.path.append(str(root.parent))
         shutil.copytree(root, folder / PACKAGES / root.name, dirs_exist_ok=True, ignore=_no_sources)
         target, flags = f"{outcome['file']}::{outcome['kernel']}", outcome["guessed"]
         try:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 SMALL = 16  # a vector is at most this part of a tile
 
@@ -40,8 +41,7 @@ def chains(
     comes before v in the same iteration for any other reason. largest: elements of the largest tile.
     """
     fuser = _Fuser(tuple(atoms), uses, order, largest)
-    while fuser.contract_one():
-        pass
+    fuser.contract_all()
     return fuser.groups()
 
 
@@ -55,36 +55,61 @@ class _Fuser:
         order: Iterable[tuple[int, int]],
         largest: int,
     ) -> None:
-        self.position = {atom.id: i for i, atom in enumerate(atoms)}
+        self.atoms = tuple(atom.id for atom in atoms)
+        self.position = {atom: number for number, atom in enumerate(self.atoms)}
         self.largest = largest
         self.pipe = {atom.id: atom.pipe for atom in atoms}
         self.reader = {a.id: next(iter(uses[a.id])) for a in atoms if len(uses.get(a.id, ())) == 1 and not a.escapes}
         self.elements = {atom.id: atom.elements for atom in atoms}
-        self.chain = {atom.id: atom.id for atom in atoms}  # atom -> its chain
-        self.members: dict[int, list[int]] = {atom.id: [atom.id] for atom in atoms}
+        self.joined: dict[int, int] = {}  # a chain that is no more -> the one that it went into
         self.after: dict[int, set[int]] = {atom.id: set(uses.get(atom.id, ())) for atom in atoms}
         for first, second in order:
             self.after[first].add(second)
+        self.before: dict[int, set[int]] = {atom.id: set() for atom in atoms}
+        for first, later in self.after.items():
+            for second in later:
+                self.before[second].add(first)
+        self.waiting: dict[int, set[int]] = {atom.id: set() for atom in atoms}  # chains that only this one reads
+        for chain, reader in self.reader.items():
+            self.waiting[reader].add(chain)
 
-    def contract_one(self) -> bool:
-        """Contracts the first pair that may be, in program order; False if there is none."""
-        for u in sorted(self.members, key=lambda chain: self.position[chain]):
-            reader = self.reader.get(u)
-            if reader is None or self.chain[reader] == u or not self.may_fuse(u, reader):
+    def chain(self, atom: int) -> int:
+        """The chain that an atom is in."""
+        last = atom
+        while last in self.joined:
+            last = self.joined[last]
+        while atom != last:
+            self.joined[atom], atom = last, self.joined[atom]
+        return last
+
+    def contract_all(self) -> None:
+        """Contracts the first pair that may be, in program order, until there is none.
+
+        A pair that may not be stays so until one of its two chains grows: only those are looked at again.
+        """
+        ahead = [(position, atom) for atom, position in self.position.items() if atom in self.reader]  # a heap
+        while ahead:
+            _, u = heappop(ahead)
+            if u in self.joined:
                 continue
-            if not self.between(u, self.chain[reader]):
-                self.contract(u, self.chain[reader])
-                return True
-        return False
+            v = self.chain(self.reader[u])
+            if v == u or not self.may_fuse(u, v) or self.between(u, v):
+                continue
+            self.contract(u, v)
+            for chain in (*self.waiting[v], v):
+                if chain in self.reader:
+                    heappush(ahead, (self.position[chain], chain))
 
-    def may_fuse(self, u: int, reader: int) -> bool:
-        v = self.chain[reader]
-        if "" in (self.pipe[u], self.pipe[reader]):
+    def may_fuse(self, u: int, v: int) -> bool:
+        """Whether the work of chain u is of a kind with that of its reader in chain v."""
+        pipe = self.pipe[self.reader[u]]
+        if "" in (self.pipe[u], pipe):
             return False
         small = self.is_small(u) and self.is_small(v)
-        return self.pipe[u] == self.pipe[reader] or small or self.elements[u] * SMALL < self.elements[v]
+        return self.pipe[u] == pipe or small or self.elements[u] * SMALL < self.elements[v]
 
     def is_small(self, chain: int) -> bool:
+        """Whether it works on vectors beside the largest tile."""
         return self.elements[chain] * SMALL < self.largest
 
     def between(self, u: int, v: int) -> bool:
@@ -102,15 +127,25 @@ class _Fuser:
 
     def contract(self, u: int, v: int) -> None:
         """Joins chain u to chain v, which keeps its last atom."""
-        self.members[v] = sorted(self.members.pop(u) + self.members[v], key=lambda atom: self.position[atom])
-        self.chain.update((member, v) for member in self.members[v])
+        self.joined[u] = v
         self.elements[v] = max(self.elements[u], self.elements[v])
-        self.after[v] = (self.after.pop(u) | self.after[v]) - {u, v}
-        for chain, later in self.after.items():
-            if u in later:
-                later.discard(u)
-                later.add(v)
-            later.discard(chain)
+        self.waiting[v] |= self.waiting.pop(u)
+        self.waiting[v].discard(u)
+        later, earlier = self.after.pop(u) - {v}, self.before.pop(u) - {v}
+        self.after[v] |= later
+        self.before[v] |= earlier
+        self.after[v].discard(u)
+        self.before[v].discard(u)
+        for chain in later:
+            self.before[chain].discard(u)
+            self.before[chain].add(v)
+        for chain in earlier:
+            self.after[chain].discard(u)
+            self.after[chain].add(v)
 
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(self.members[last]) for last in sorted(self.members, key=lambda chain: self.position[chain]))
+        """The atoms of each chain."""
+        members: dict[int, list[int]] = {}
+        for atom in self.atoms:
+            members.setdefault(self.chain(atom), []).append(atom)
+        return tuple(tuple(members[last]) for last in self.atoms if last in members)

@@ -367,3 +367,11 @@ def test_hints_about_caches_leave_a_load_what_it_is(kernel_file: Callable[..., s
 
     hinted = ', cache_modifier=".cg", eviction_policy="evict_first"', ', cache_modifier=".cs"'
     assert body(source(*hinted)) == body(source("", ""))
+
+
+def test_a_kernel_of_more_operations_than_can_be_scheduled_is_refused_before_it_is_read(
+    kernel_file: Callable[..., str],
+) -> None:
+    many = kernel_file(kernel(LOAD, "for _ in tl.static_range(9000):", "    x = x * 1.5", STORE))
+    with pytest.raises(UnsupportedOperation, match="9... operations once its loops over constants are written out"):
+        translate(many)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from twill.exc import KernelDoesNotCompile
+from twill.exc import KernelDoesNotCompile, UnsupportedOperation
 from twill.kernel.specialization import Specialization
 from twill.kernel.ttir import ttir
 from twill.tile.mlir import RawBlock, RawOp, parse
@@ -29,6 +29,8 @@ from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield", "cf.br",
                      "cf.cond_br"})  # fmt: skip
 TABLE = {**OPERATIONS, **MEMORY}
+MOST_OPERATIONS = 8_000  # half a minute to read, hours to schedule
+OPERATION = re.compile(r'^\s+(?:%\S+ = )?"[a-z]+\.', re.MULTILINE)
 WRITTEN_OUT = 16  # iterations of a loop in a loop, or around one
 
 
@@ -37,7 +39,16 @@ def tile_program(spec: Specialization) -> TileProgram:
 
     Raises `KernelDoesNotCompile`, `UnsupportedOperation`, `DataDependentControlFlow`, `NestedLoop`.
     """
-    return from_mlir(ttir(spec), spec)
+    text = ttir(spec)
+    operations = sum(1 for _ in OPERATION.finditer(text))
+    if operations > MOST_OPERATIONS:
+        raise UnsupportedOperation(
+            f"{spec.kernel} has {operations} operations once its loops over constants are written out, and at most "
+            f"{MOST_OPERATIONS} can be scheduled",
+            file=spec.file,
+            hint="`range` for `tl.static_range`, or a smaller constant",
+        )
+    return from_mlir(text, spec)
 
 
 def from_mlir(text: str, spec: Specialization) -> TileProgram:
