@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests import run_cache
 from tests.browser import chromium
 from twill.cli.entry import one_thread_for_products
 from twill.store.sqlite import SqliteStore
@@ -38,6 +39,12 @@ def pytest_configure() -> None:
     os.environ["TWILL_STORE"] = "off"
     os.environ.pop("TWILL_SERVER", None)
     os.environ.pop("TWILL_TOKEN", None)
+    run_cache.begin()
+
+
+def pytest_unconfigure() -> None:
+    """What processes of the run shared goes."""
+    run_cache.end()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
