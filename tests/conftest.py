@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
+from tests import run_cache
 from tests.browser import chromium
 from twill.cli.entry import one_thread_for_products
 from twill.store.sqlite import SqliteStore
@@ -28,13 +30,21 @@ collect_ignore = [] if chromium() else ["server/test_browser.py"]
 def pytest_configure() -> None:
     """Ctrl-C works in the tests and in what they start, also in a background job whose shell ignores it.
 
-    No test looks into the store of whoever runs it, or leaves something there.
+    No property measures time. No test looks into the store of whoever runs it, or leaves something there.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     one_thread_for_products()
+    hypothesis.settings.register_profile("untimed", deadline=None)  # another process may have the core
+    hypothesis.settings.load_profile("untimed")
     os.environ["TWILL_STORE"] = "off"
     os.environ.pop("TWILL_SERVER", None)
     os.environ.pop("TWILL_TOKEN", None)
+    run_cache.begin()
+
+
+def pytest_unconfigure() -> None:
+    """What processes of the run shared goes."""
+    run_cache.end()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 
 from tests.conftest import GOLDEN, ROOT
+from tests.run_cache import once
 from twill import exc
 from twill.codegen.emission import Extracted, emit_solved, extract, refuse_foreign
 from twill.codegen.emit import Emission, build_kernel
 from twill.codegen.lowering import lower
+from twill.codegen.warp.program import WarpProgram
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import list_specializations
 from twill.machine.description import Machine
@@ -78,7 +80,7 @@ def machine() -> Machine:
 @cache
 def kernel(example: Example) -> Extracted:
     """The example, read. The working directory must be the repository."""
-    return extract(example.file, example.spec)
+    return once(f"read-{example.name}", lambda: extract(example.file, example.spec))
 
 
 @cache
@@ -90,11 +92,16 @@ def schedule(example: Example) -> Schedule:
 
 
 @cache
+def lowered(example: Example) -> WarpProgram:
+    """Its warp program."""
+    return lower(kernel(example).program, schedule(example), machine())
+
+
+@cache
 def compiled(example: Example) -> Emission:
     """The example, lowered and compiled; neither checked nor executed."""
-    read = kernel(example)
-    program = lower(read.program, schedule(example), machine())
-    return build_kernel(program, read.specialization, schedule(example), machine())
+    spec = kernel(example).specialization
+    return once(f"built-{example.name}", lambda: build_kernel(lowered(example), spec, schedule(example), machine()))
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from tests.conftest import ROOT
+from tests.run_cache import once
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
@@ -22,7 +23,8 @@ B200: Machine = load_machine("b200")
 @cache
 def example(name: str, spec: str | None = None, rewriting: Rewriting = DEFAULT) -> DependenceGraph:
     """The dependence graph of `examples/<name>.py`."""
-    return extract(str(ROOT / "examples" / f"{name}.py"), spec, allowed=Allowed(rewriting))[1]
+    file = str(ROOT / "examples" / f"{name}.py")
+    return once(f"graph-{name}-{spec}-{rewriting}", lambda: extract(file, spec, allowed=Allowed(rewriting))[1])
 
 
 def costed_example(

@@ -17,7 +17,7 @@ from twill.machine.file import load_machine
 from twill.schedule.document import Bounds
 from twill.zlp.bounds import lower_bounds
 
-QUIET = settings(deadline=None, max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 OVER_AND_OVER = (
     graph(
         (instruction(0, ("alu", 4)), instruction(1, ("tensor", 5))),

@@ -19,7 +19,7 @@ from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 
-QUIET = settings(deadline=None, max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
 FEW = settings(QUIET, max_examples=10)
 
 

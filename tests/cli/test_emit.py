@@ -11,13 +11,12 @@ import pytest
 
 from tests.conftest import GOLDEN, ROOT
 from tests.fused_programs import KEPT
-from tests.golden_schedules import MACHINE, Example, kernel, machine, schedule
+from tests.golden_schedules import MACHINE, Example, lowered, machine, schedule
 from twill import exc
 from twill.cli import main
 from twill.codegen import emission, emit
 from twill.codegen.compile import nvrtc
 from twill.codegen.compile.nvrtc import Build
-from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.runtime.kernel import EmittedKernel
 from twill.schedule.document import Schedule
@@ -81,7 +80,7 @@ def test_a_warp_program_is_read_checked_and_printed(tmp_path: Path, capsys: pyte
     fence = program[: program.index("fence %acc#0")].count("\n") + 1
     path.write_text(program)
     assert main([*words, *GIVEN]) == 0
-    assert capsys.readouterr().out == print_cuda(lower(kernel(GEMM).program, schedule(GEMM), machine()), machine()).text
+    assert capsys.readouterr().out == print_cuda(lowered(GEMM), machine()).text
     path.write_text(program.replace("wait 0 pending: %acc#0", "commit", 1))
     assert main([*words, *GIVEN]) == 2
     assert "the warp program is wrong:\n  line 33: [mma-wait]" in capsys.readouterr().err

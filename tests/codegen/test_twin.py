@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered
 from tests.mutations import Mutant, mutants
 from tests.places import edit, instead, places
 from tests.twin import Twin
 from tests.warp_programs import gemm
 from tests.wide import close, conversions_of, results
-from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import trials
 from twill.codegen.warp.program import Compute, ProxyFence
 
@@ -33,7 +32,7 @@ def test_a_fault_of_what_cancels_is_told_apart_from_one_of_what_is_left() -> Non
     """A maximum that is rounded, or computed with another factor, cancels; an accumulator does not, nor does a rescale
     that is left out. All without rounding: in attention they differ by roundings alone, or by more."""
     example = Example("examples/attention.py", "full-d256")
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     creeping = next(trial for trial in trials(program) if trial.launch.text.endswith("creeping data"))
     right = results(program, creeping)
     verdicts = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.golden_schedules import Example, compiled, examples, kernel, machine, schedule
+from tests.golden_schedules import Example, compiled, examples, kernel, lowered, machine, schedule
 from twill.codegen.lowering import lower
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.layout import shape_of
@@ -27,7 +27,7 @@ DEPTH = {"bf16": 16, "f16": 16, "f8e4m3": 32, "f8e5m2": 32}  # k of one wgmma
 
 
 def program(example: Example) -> WarpProgram:
-    return lower(kernel(example).program, schedule(example), machine())
+    return lowered(example)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)

@@ -16,7 +16,7 @@ from twill.smt.assignment import repeated
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
-QUIET = settings(deadline=None, max_examples=40, derandomize=True)
+QUIET = settings(max_examples=40, derandomize=True)
 
 
 def chain() -> CostedGraph:

@@ -18,7 +18,7 @@ from twill.smt.problem import Problem
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
-QUIET = settings(deadline=None, max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def optimum(costed: CostedGraph, machine: Machine) -> Assignment | None:

@@ -15,7 +15,7 @@ from twill.machine.description import Machine
 from twill.smt.assignment import Assignment, read_assignment
 from twill.zlp.slots import slots_of
 
-QUIET = settings(deadline=None, max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def assigned(g: CostedGraph, machine: Machine, plan: Plan) -> tuple[Assignment, dict[int, int]] | None:

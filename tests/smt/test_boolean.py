@@ -20,7 +20,7 @@ from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
 FORMS: tuple[Form, ...] = ("printed", "ladders")
-QUIET = settings(deadline=None, max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 FEWER = settings(QUIET, max_examples=20)
 

@@ -19,7 +19,7 @@ from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.slots import slots_of
 
-QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def some_schedule(graph: CostedGraph, machine: Machine, slack: int) -> Assignment | None:

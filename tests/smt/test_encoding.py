@@ -12,7 +12,7 @@ from twill.smt.backend import Z3Session
 from twill.smt.encoding import AT_ONCE, Encoding, RuleOrigin, implies, number, read_end
 from twill.smt.limits import OutOfBudget
 
-QUIET = settings(deadline=None, max_examples=80, derandomize=True)
+QUIET = settings(max_examples=80, derandomize=True)
 MACHINE = make_machine()
 
 

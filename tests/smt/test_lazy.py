@@ -22,7 +22,7 @@ from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
 
-QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def crowded(registers: int) -> tuple[CostedGraph, Machine]:

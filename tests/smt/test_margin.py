@@ -26,7 +26,7 @@ from twill.solve.pipeline import solve
 from twill.zlp.bounds import lower_bounds
 
 THREE = "attention_any_length_full"  # three warp groups share the tensor core
-QUIET = settings(deadline=None, max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
 KEPT = ("attention_full", "attention_causal", "attention_full-d256", THREE)
 
 

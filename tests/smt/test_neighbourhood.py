@@ -18,7 +18,7 @@ from twill.smt.problem import Problem
 from twill.smt.questions import Questions
 from twill.zlp.slots import slots_of
 
-QUIET = settings(deadline=None, max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def asked(costed: CostedGraph, machine: Machine, best: Assignment) -> Questions:

@@ -13,7 +13,7 @@ from twill.smt.paper import paper_search
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
-QUIET = settings(deadline=None, max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def two_steps(crossing: int) -> CostedGraph:

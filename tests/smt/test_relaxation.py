@@ -17,7 +17,7 @@ from twill.smt.relaxation import Relaxation, least_possible
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
 
-QUIET = settings(deadline=None, max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def relaxed(problem: CostedGraph, machine: Machine, low: int, high: int) -> Relaxation:

@@ -16,7 +16,7 @@ from twill.smt.backend import Z3Session
 from twill.smt.encoding import Encoding
 from twill.smt.rules import assert_rules, resident_bytes
 
-QUIET = settings(deadline=None, max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
 MACHINE = make_machine()
 ON_DEMAND = {"register limit", "register file", "cross-warp spill"}  # twill.smt.lazy
 

@@ -19,7 +19,7 @@ from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
 
 TRIVIAL = Bounds(resource=1, recurrence=1, memory=1, issue=1, witness="nothing")
-QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 def search(graph: CostedGraph, machine: Machine, bounds: Bounds, **options: object) -> Outcome:

@@ -31,7 +31,7 @@ from twill.zlp.bounds import lower_bounds
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
 
-QUIET = settings(deadline=None, max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 BASELINES: tuple[Strategy, ...] = ("heuristic", "none")
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from twill.tile.affine import Polynomial
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=50)
 SYMBOLS = (3, 5, 8)
 polynomials = st.lists(st.tuples(st.lists(st.sampled_from(SYMBOLS), max_size=3), st.integers(-6, 6)), max_size=5).map(
     lambda terms: sum(

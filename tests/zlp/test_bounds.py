@@ -22,7 +22,7 @@ from twill.zlp.resource import resource_bound
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=80, suppress_health_check=SLOW)
 @given(problems(most_instructions=3, most_cycles=4))
 def test_no_smaller_interval_than_a_bound_is_feasible(problem: tuple[CostedGraph, Machine]) -> None:
     costed_graph, machine = problem

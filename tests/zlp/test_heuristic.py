@@ -36,7 +36,7 @@ def example(name: str, spec: str, machine: Machine, split: int) -> CostedGraph:
     return cost(dependences, region, machine, chosen)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(problems())
 def test_every_schedule_breaks_no_rule(problem: tuple[CostedGraph, Machine]) -> None:
     costed, machine = problem
@@ -98,7 +98,7 @@ def test_no_schedule_is_made_up_for_a_graph_that_fits_no_memory() -> None:
     assert heuristic_schedule(with_tile, machine, 1) is None
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(problems(), st.integers(0, 60))
 def test_a_clock_that_ends_anywhere_leaves_a_valid_schedule_or_none(
     problem: tuple[CostedGraph, Machine], after: int

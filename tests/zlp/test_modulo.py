@@ -63,7 +63,7 @@ def some_rows_work(costed_graph: CostedGraph, ii: int) -> bool:
     return False
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(most_instructions=3, most_cycles=3))
 def test_the_interval_is_the_smallest_that_any_rows_allow(problem: tuple[CostedGraph, Machine]) -> None:
     costed_graph, _ = problem

@@ -37,7 +37,7 @@ def test_a_common_factor_is_divided_out_exactly() -> None:
     assert scale.worst_error < 1e-6 and scale.cycles_per_unit == pytest.approx(64)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @example([127, 328, 1707, 2914], 74)  # badly scaled programs once went past their tolerance here
 @given(st.lists(st.integers(1, 4000), min_size=1, max_size=8, unique=True), st.integers(8, 200))
 def test_units_keep_the_order_and_stay_within_one_of_the_ratio(numbers: list[int], bound: int) -> None:
@@ -49,7 +49,7 @@ def test_units_keep_the_order_and_stay_within_one_of_the_ratio(numbers: list[int
     assert all(abs(scale.units[c] - c / scale.cycles_per_unit) <= 1 + 1e-5 for c in counts)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(problems(most_cycles=50), st.integers(12, 60))
 def test_a_normalized_graph_is_a_graph(problem: tuple[CostedGraph, Machine], bound: int) -> None:
     before, _ = problem

@@ -83,19 +83,14 @@ def load_machine(name_or_path: str | Path) -> Machine:
     """
     path = machine_path(name_or_path)
     files, machine = _loaded.get(path, ((), None))
-    if machine is None or any(not _says(file, text) for file, text in files):
+    if machine is None or any(not file.is_file() or file.read_bytes() != text for file, text in files):
         tables = tuple(read_chain(path, ()))
         machine = TomlReading(tables).machine()
-        _loaded[path] = tuple((Path(table.text.file), table.text.text) for table in tables), machine
+        _loaded[path] = tuple((Path(table.text.file), table.text.text.encode()) for table in tables), machine
     return machine
 
 
-_loaded: dict[Path, tuple[tuple[tuple[Path, str], ...], Machine]] = {}  # with the files that it was read from
-
-
-def _says(file: Path, text: str) -> bool:
-    """Whether a file still has that text."""
-    return file.is_file() and file.read_bytes() == text.encode("utf-8")
+_loaded: dict[Path, tuple[tuple[tuple[Path, bytes], ...], Machine]] = {}  # with the files that it was read from
 
 
 def check_machine(path: str | Path) -> Machine:

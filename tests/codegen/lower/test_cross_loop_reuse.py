@@ -9,10 +9,9 @@ from functools import cache
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered
 from tests.places import edit, instead, places
 from twill.codegen.lower.cross_loop_reuse import position
-from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.actor import Actor
 from twill.codegen.verify.abstract_machine import run, trials, verify
 from twill.codegen.warp.program import Consumed, If, Pipeline, Skip, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
@@ -21,7 +20,7 @@ from twill.codegen.warp.program import Consumed, If, Pipeline, Skip, Stmt, TmaLo
 @cache
 def layer_norm() -> WarpProgram:
     example = Example("examples/layer_norm.py", "bf16")
-    return lower(kernel(example).program, schedule(example), machine())
+    return lowered(example)
 
 
 def ring_depth(program: WarpProgram) -> int:
@@ -93,7 +92,7 @@ def test_slots_given_back_at_the_wrong_time_are_found(keep: bool) -> None:
 
 def test_tiles_of_products_and_of_what_is_written_are_not_kept() -> None:
     example = Example("examples/gemm.py", "bf16")
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     conditions = [s for g in program.groups for s in walk(g.body) if isinstance(s, If) and not g.issuer]
     assert all(not any(isinstance(inner, TmaLoad) for inner in walk((stmt,))) for stmt in conditions)
 

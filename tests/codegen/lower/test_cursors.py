@@ -57,7 +57,7 @@ def loops(cursors: Cursors, times: Sequence[Sequence[int]]) -> list[list[Stmt]]:
     return made
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, 45), min_size=1, max_size=4, unique_by=lambda t: t % INTERVAL),

@@ -28,7 +28,7 @@ TILES = st.lists(st.tuples(SHAPES, st.sampled_from(ELEMENTS), st.integers(1, 4))
 MAP = TensorMapSpec(-1, "x", "bf16", (None,), (Number(1),), Number(0), (64,), 128)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TILES)
 def test_tiles_are_aligned_and_apart(tiles: list[tuple[tuple[int, ...], str, int]]) -> None:
     memory = SharedMemoryPlan("k.py")

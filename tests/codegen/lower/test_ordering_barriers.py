@@ -131,7 +131,7 @@ def kernels(draw: st.DrawFn) -> tuple[list[Task], int]:
     return made, interval
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(kernels(), st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(0, 9))
 def test_products_take_turns_in_any_interleaving(made: tuple[list[Task], int], trips: list[int], seed: int) -> None:
     mmas, interval = made

@@ -61,7 +61,7 @@ def name(event: StreamEvent) -> str:
     return f"{event.key[0]} {event.key[1]}"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(loops())
 def test_every_event_happens_once_in_every_iteration_in_the_order_of_the_schedule(
     made: tuple[list[StreamEvent], int],
@@ -80,7 +80,7 @@ def test_every_event_happens_once_in_every_iteration_in_the_order_of_the_schedul
             last = max(places)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(loops(), st.integers(0, 20))
 def test_any_cut_keeps_the_order(made: tuple[list[StreamEvent], int], cut: int) -> None:
     events, interval = made
@@ -120,7 +120,7 @@ class Flight:
         return {number for group in self.groups[self.complete :] for number, _ in group}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(loops())
 def test_a_wait_covers_its_product_and_leaves_younger_ones_in_flight(made: tuple[list[StreamEvent], int]) -> None:
     events, interval = made
@@ -143,7 +143,7 @@ def test_a_wait_covers_its_product_and_leaves_younger_ones_in_flight(made: tuple
 
 
 @given(loops())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_number_of_groups_does_not_depend_on_guards(made: tuple[list[StreamEvent], int]) -> None:
     events, interval = made
     stream = arrange(events, interval)
@@ -248,7 +248,7 @@ def test_a_product_that_nothing_touches_may_be_in_flight_to_save_a_stage() -> No
     assert stream.stages == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(loops())
 def test_no_cut_is_better(made: tuple[list[StreamEvent], int]) -> None:
     events, interval = made
@@ -263,7 +263,7 @@ def test_no_cut_is_better(made: tuple[list[StreamEvent], int]) -> None:
 # -- how often an event runs between two others -------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(loops(), st.data())
 def test_executions_counts_what_happens_in_between(made: tuple[list[StreamEvent], int], data: st.DataObject) -> None:
     events, interval = made
@@ -280,7 +280,7 @@ def test_executions_counts_what_happens_in_between(made: tuple[list[StreamEvent]
 # -- versions -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(2, 9), st.integers(0, 30), st.integers(1, 30), st.booleans(), st.integers(0, 20))
 def test_readers_find_older_versions(interval: int, start: int, later: int, carried: bool, other: int) -> None:
     """A value is defined again before its reader has come: copies in front of each definition keep what it was."""

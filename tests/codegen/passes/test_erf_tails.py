@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import twill
-from tests.golden_schedules import Example, kernel, machine, schedule
-from twill.codegen.lowering import lower
+from tests.golden_schedules import Example, lowered
 from twill.codegen.passes.erf_tails import with_tails
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Local, Number, less
@@ -122,7 +121,7 @@ def test_a_product_in_float32_that_is_all_there_is_stays() -> None:
 
 def test_the_example_has_it_and_is_right() -> None:
     example = Example("examples/gemm_bias_gelu.py", "bf16")
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     assert any(isinstance(s, Compute) and s.kind == "erfc" for g in program.groups for s in g.stmts)
     assert verify(program) == ()
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered
 from tests.places import edit, instead, places
-from twill.codegen.lowering import lower
 from twill.codegen.passes.exchanges import with_waits
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Local, Number, less
@@ -67,7 +66,7 @@ def test_reductions_without_scratch_are_left_alone() -> None:
 @cache
 def layer_norm() -> WarpProgram:
     example = Example("examples/layer_norm.py", "bf16")
-    return lower(kernel(example).program, schedule(example), machine())
+    return lowered(example)
 
 
 def test_two_reductions_of_a_row_have_scratch_in_turn_and_one_wait_each() -> None:

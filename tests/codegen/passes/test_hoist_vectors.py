@@ -55,7 +55,7 @@ def values(stmts: tuple[Stmt, ...]) -> dict[int, object]:
     return held
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(statements(), max_size=10))
 def test_every_value_is_what_it_was(made: list[Stmt]) -> None:
     gathered = hoist_vectors(made, LAYOUTS)
@@ -63,7 +63,7 @@ def test_every_value_is_what_it_was(made: list[Stmt]) -> None:
     assert sorted(map(repr, gathered)) == sorted(map(repr, made))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(statements(), max_size=10))
 def test_only_vectors_move(made: list[Stmt]) -> None:
     still = [s for s in made if not isinstance(s, Compute | Copy | Fill) or s.result in MATRICES]

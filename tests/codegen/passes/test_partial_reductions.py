@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, kernel, lowered, machine
 from tests.lowered import scheduled
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
@@ -118,7 +118,7 @@ def test_sums_that_are_used_between_loops_are_left_alone() -> None:
 
 def full() -> WarpProgram:
     example = Example("examples/attention.py", "full-d64")
-    return lower(kernel(example).program, schedule(example), machine())
+    return lowered(example)
 
 
 def test_the_steady_state_of_attention_has_no_meeting_of_lanes_for_its_sums() -> None:

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import gemm
@@ -26,7 +26,7 @@ from twill.codegen.warp.text import names_of
 @cache
 def gemm_in_turn() -> WarpProgram:
     example = Example("examples/gemm.py", "bf16")
-    return lower(kernel(example).program, schedule(example), machine())
+    return lowered(example)
 
 
 def computing(program: WarpProgram) -> list[WarpGroup]:
@@ -72,7 +72,7 @@ def test_the_program_is_right() -> None:
 def test_each_group_is_the_last_one_to_have_an_instance_in_some_launch(spec: str) -> None:
     """What is left over at the end is another thing for each: a turn that nobody takes, or none."""
     example = Example("examples/gemm.py", spec)
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     counts = [math.prod(launch.grid) for launch in launches(program)]
     assert {count % 2 for count in counts} == {0, 1}
 

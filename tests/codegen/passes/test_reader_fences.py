@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.golden_schedules import compiled, examples, kernel, machine, schedule
+from tests.golden_schedules import compiled, examples, kernel, lowered
 from twill.codegen.compile.nvrtc import compile_cubin
-from twill.codegen.lowering import lower
 from twill.codegen.passes import reader_fences
 from twill.codegen.verify.abstract.inputs import launches, most_iterations
 from twill.codegen.verify.abstract_machine import verify
@@ -38,7 +37,7 @@ def bare(program: WarpProgram) -> WarpProgram:
 
 
 def program() -> WarpProgram:
-    return lower(kernel(EXAMPLE).program, schedule(EXAMPLE), machine())
+    return lowered(EXAMPLE)
 
 
 def test_the_abstract_machine_finds_a_slot_that_goes_back_without_a_fence() -> None:

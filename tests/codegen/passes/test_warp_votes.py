@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, kernel, lowered, machine
 from tests.printed_programs import arguments, simple
-from twill.codegen.lowering import lower
 from twill.codegen.passes.warp_votes import with_warp_votes
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract_machine import verify
@@ -153,14 +152,14 @@ def test_every_online_softmax_votes_once_a_loop_and_no_other_example_does() -> N
         ("gemm", "bf16", 0),
     ):
         example = Example(f"examples/{file}.py", spec)
-        program = lower(kernel(example).program, schedule(example), machine())
+        program = lowered(example)
         assert print_cuda(program, machine()).text.count("if (warp_any(") == count
 
 
 def test_a_vote_about_what_is_not_multiplied_in_place_is_found() -> None:
     """The abstract machine leaves out what a warp may leave out."""
     example = Example("examples/attention.py", "full-d64")
-    right = lower(kernel(example).program, schedule(example), machine())
+    right = lowered(example)
     (group, stmt) = next(
         (g, s) for g in right.groups for s in g.stmts if isinstance(s, Compute) and WARP_VOTE in dict(s.attributes)
     )

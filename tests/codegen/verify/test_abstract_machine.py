@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.effects import effects
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered, machine
 from tests.happens import order
 from tests.lowered import scheduled
 from tests.mutations import Mutant, mutants
@@ -339,7 +339,7 @@ def test_an_acquire_that_another_one_stands_in_for_is_needed_by_warps_that_fall_
     """Bias tiles wait for the slots of the weights beside them alone, which are given back next to theirs: the data are
     ordered, but a warp that is ahead may arrive in the phase before."""
     example = Example("examples/layer_norm.py", "bf16-wide")
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     acquires = [
         place
         for place in places(program)

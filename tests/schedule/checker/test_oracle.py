@@ -39,7 +39,7 @@ def by_brute_force(graph: CostedGraph, machine: Machine, most_ii: int) -> Figure
     return None
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(problems(most_instructions=2, most_cycles=3))
 def test_optimum_is_the_best_of_all_starts(problem: tuple[CostedGraph, Machine]) -> None:
     graph, machine = problem

@@ -27,7 +27,7 @@ def found_by_check(graph: CostedGraph, machine: Machine, plan: Plan, budgets: tu
     return {item.rule for item in check(schedule, machine)} - DOCUMENT_RULES
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(problems(most_instructions=4, most_cycles=3))
 def test_optimal_schedules_are_accepted(problem: tuple[CostedGraph, Machine]) -> None:
     graph, machine = problem
@@ -36,7 +36,7 @@ def test_optimal_schedules_are_accepted(problem: tuple[CostedGraph, Machine]) ->
         assert check(assemble(graph, machine, found.plan, found.budgets), machine) == ()
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(problems(most_instructions=6, most_cycles=6), st.data())
 def test_random_plans_break_the_same_rules_as_by_formula(
     problem: tuple[CostedGraph, Machine], data: st.DataObject
@@ -54,7 +54,7 @@ def test_random_plans_break_the_same_rules_as_by_formula(
     assert found_by_check(graph, machine, plan, budgets) == broken(graph, machine, plan, budgets)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(problems(most_instructions=4, most_cycles=3), st.data())
 def test_a_fault_in_an_optimal_schedule_is_found(problem: tuple[CostedGraph, Machine], data: st.DataObject) -> None:
     graph, machine = problem
@@ -77,7 +77,7 @@ def test_a_fault_in_an_optimal_schedule_is_found(problem: tuple[CostedGraph, Mac
         assert rules
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(problems(most_instructions=3, most_cycles=3), st.data())
 def test_no_edited_number_stops_the_checker(problem: tuple[CostedGraph, Machine], data: st.DataObject) -> None:
     graph, machine = problem
@@ -90,7 +90,7 @@ def test_no_edited_number_stops_the_checker(problem: tuple[CostedGraph, Machine]
     check(load_schedule(json.dumps(document)), machine)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(problems(most_instructions=3, most_cycles=3), st.data())
 def test_every_edited_number_of_ops_and_figures_is_found(
     problem: tuple[CostedGraph, Machine], data: st.DataObject

@@ -9,7 +9,7 @@ from twill.tile.access.address import address_of_block, address_of_tile, tightes
 from twill.tile.access.value import EVERYWHERE, AffineTile, DescriptorWindow, IndexBound, Mask
 from twill.tile.affine import Polynomial
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=50)
 PID, BATCH, K, STRIDE, ROWS = range(5)
 FIXED = {STRIDE, ROWS}
 pid, batch, k, stride, rows = map(Polynomial.symbol, range(5))

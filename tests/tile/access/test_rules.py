@@ -12,7 +12,7 @@ from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, ZERO, AffineTile, 
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=50)
 N = Polynomial.symbol(0)
 number = Polynomial.constant_of
 

@@ -12,7 +12,7 @@ from twill.tile.access.scalar import Fact, SymbolicScalars
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=50)
 I32, I64 = TileType((), "i32"), TileType((), "i64")
 M, N = 0, 1
 

@@ -20,7 +20,7 @@ def test_tile_programs_compute_what_triton_does(part: int, tmp_path: Path) -> No
 
     @seed(part)
     @settings(
-        max_examples=EACH, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=EACH, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(program=programs())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, kernel, lowered
 from tests.tile_programs import Programs
-from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.data import CREEP, EVERY, free_integers, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract_machine import run
@@ -61,7 +60,7 @@ def test_kernels_that_take_maxima_tell_floats_apart(file: str, spec: str, apart:
 def test_creeping_maxima_move_a_little_in_some_warps_and_not_in_others() -> None:
     """So that what is done where they move, and what is left out where they do not, meet in the same rows."""
     example = Example("examples/attention.py", "full-d256")
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     (creeping,) = (launch for launch in launches(program) if launch.text.endswith("creeping data"))
     factors: list[float] = []
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered
 from tests.places import Place, edit, instead, places
-from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.guards import Conditions, Outline, outline, outlines
 from twill.codegen.verify.abstract_machine import trials, verify
@@ -58,7 +57,7 @@ def test_what_no_condition_needs_is_left_out() -> None:
 
 def layer_norm() -> WarpProgram:
     example = Example("examples/layer_norm.py", "bf16")
-    return lower(kernel(example).program, schedule(example), machine())
+    return lowered(example)
 
 
 def test_every_ring_is_filled_to_one_less_than_its_slots_exactly_and_to_one_more() -> None:

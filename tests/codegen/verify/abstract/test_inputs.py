@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, lowered
 from tests.tile_programs import Programs
 from tests.warp_programs import gemm
-from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.guards import said
@@ -33,7 +32,7 @@ FULL = Example("examples/attention.py", "full")
 
 
 def test_the_longest_launch_of_a_softmax_has_small_floats_and_large_ones() -> None:
-    program = lower(kernel(FULL).program, schedule(FULL), machine())
+    program = lowered(FULL)
     made = [*launches(program)]
     lengths = [most_iterations(program.program, one) for one in made]
     longest = {one.scale for one, length in zip(made, lengths, strict=True) if length == max(lengths)}
@@ -43,7 +42,7 @@ def test_the_longest_launch_of_a_softmax_has_small_floats_and_large_ones() -> No
 def test_a_window_longer_than_any_ring_ends_within_a_launch() -> None:
     """Conditions that say the same at all small sizes are asked at larger ones."""
     example = Example("examples/sliding_window_attention.py", "bf16")
-    program = lower(kernel(example).program, schedule(example), machine())
+    program = lowered(example)
     problem = sidecar_problem(program.program)
     assert problem is not None
     chosen = choose(program.program, problem, wanted(program))
