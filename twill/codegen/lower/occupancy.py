@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from twill.codegen.lower.groups import Group, warp_groups
+from twill.codegen.lower.groups import Group, is_straight, warp_groups
 from twill.codegen.targets.base import LANES
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -18,13 +18,14 @@ from twill.schedule.document import Schedule
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
-    the compiler wants besides."""
+    the compiler wants besides. Without rings nothing but registers bounds them."""
     if any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions):
         return 1
     groups, _ = warp_groups(schedule)
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
-    return max(1, min(machine.emitting.ctas.whole, machine.register_file.registers.whole // (threads * registers)))
+    held = machine.register_file.registers.whole // (threads * registers)
+    return max(1, held if is_straight(schedule) else min(machine.emitting.ctas.whole, held))
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:
