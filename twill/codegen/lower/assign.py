@@ -50,7 +50,7 @@ def assign(
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
     plan = with_straight(with_budgets(plan))
-    plan = share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
+    plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
     return replace(plan, register_operands=choose_register_operands(plan, asked)) if candidate.registers else plan

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twill import exc
-from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
-from twill.schedule.document import INSTANCES, Schedule
+from twill.schedule.document import Schedule
 
 COPIES = (
     2  # of a lone computing warp group, which take program instances alternately (`twill.codegen.passes.ping_pong`)
 )
-WORD = 4  # bytes of a register
 EVERY = 256  # steps: more than any budget has granules
 
 
@@ -31,30 +29,9 @@ class Group:
     like: int = -1
 
 
-def is_straight(schedule: Schedule) -> bool:
-    """Whether the kernel has no loop and no product. Nothing of it goes on beside anything else of the same program
-    instance, so one warp group does it all from registers: what would pass from group to group through a ring stays
-    where it is, and other CTAs of the SM fill the time in which one waits."""
-    straight = bool(schedule.loops) and all(loop.trip == INSTANCES for loop in schedule.loops)
-    return straight and not any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions)
-
-
-def straight_group(schedule: Schedule) -> Group:
-    """The warp group of a kernel without loops, with the registers of the tiles that live at once in program order. A
-    tile that is read for the last time makes room for what is made of it."""
-    most = 0
-    for loop in schedule.loops:
-        for now in range(len(loop.graph.instructions)):
-            living = (v for v in loop.graph.values if v.producer <= now < max((r.reader for r in v.reads), default=now))
-            most = max(most, sum(value.registers or -(-value.bytes // (THREADS * WORD)) for value in living))
-    return Group(0, "rows", THREADS, most, issuer=False)
-
-
 def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
     """The schedule's groups with its budgets, and which of them each group of the schedule became: load groups that
-    never work in the same loop become one, and all of a kernel without loops (`is_straight`)."""
-    if is_straight(schedule):
-        return (straight_group(schedule),), {w.id: 0 for w in schedule.warp_groups}
+    never work in the same loop become one."""
     loops_of: dict[int, set[int]] = {}
     by_threads = set()
     for op in schedule.ops:
