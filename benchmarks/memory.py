@@ -4,8 +4,8 @@
     python -m benchmarks.memory run FOLDER       on a GPU: checks and times them, at 8192 x 4096 and 4096 x 32000
 
 `run` takes the contestants of a row in turns (a window of launches each), after each result was compared with float64.
-Other kernels of a row (`NAME.suffix` in FOLDER) compete as well. Triton runs the same kernel with 4, 8 and 16 warps, and
-where the emitted kernel goes through a row by tiles also the kernel that takes the row at once; the fastest counts.
+Other kernels of a row (`NAME.suffix` in FOLDER) compete as well. Triton runs the same kernel with 4, 8 and 16 warps,
+and where the emitted kernel goes through a row by tiles also the kernel that takes the row at once; the fastest counts.
 Bytes are those that the operation has to move, each tensor once.
 """
 

@@ -19,7 +19,7 @@ from itertools import product
 from typing import TypeVar
 
 from twill import exc
-from twill.codegen.lower.direct import direct_schedule, has_products, is_straight
+from twill.codegen.lower.direct import direct_schedule, has_products, is_straight, load_cycles
 from twill.codegen.lower.groups import COPIES, warp_groups
 from twill.codegen.lower.occupancy import most_ctas
 from twill.machine.description import Machine
@@ -116,8 +116,9 @@ def candidates(
     ]
     if not has_products(schedule):
         one = direct_schedule(schedule, machine)
+        loads = load_cycles(main_loop(one), machine)
         straight = [
-            LoweringCandidate(predicted(one, ctas, False), ctas, switches=switches, room=room, direct=True)
+            LoweringCandidate(predicted(one, ctas, False, loads), ctas, switches=switches, room=room, direct=True)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
         found = straight if is_straight(schedule) else straight + found
@@ -142,14 +143,15 @@ def loops(program: TileProgram) -> int:
     return sum(isinstance(item, Loop) for item in program.body)
 
 
-def predicted(schedule: Schedule, ctas: int, ping_pong: bool) -> Cost:
+def predicted(schedule: Schedule, ctas: int, ping_pong: bool, loads: int = 0) -> Cost:
     """The cost of a candidate, from the main loop's I, its length L and what its busiest unit needs (docs/model.md).
 
     CTAs that share an SM begin an iteration every I / ctas cycles, but no sooner than the busiest unit allows. L - I
     cycles of an instance are outside of its steady state; another CTA, or the other group of a ping-pong, fills them.
+    loads: cycles that an iteration's loads take an SM, where threads make them.
     """
     loop = main_loop(schedule)
-    interval = max(loop.ii / ctas, loop.certificate.bounds.resource)
+    interval = max(loop.ii / ctas, loop.certificate.bounds.resource, loads)
     beside = ctas * (COPIES if ping_pong else 1)
     return Cost(interval, max(0, loop.length - loop.ii) / beside)
 

@@ -16,7 +16,7 @@ from twill.schedule.document import INSTANCES, LoopSchedule, Schedule, Scheduled
 
 WORD = 4  # bytes of a register
 LOADS = ("tma load", "copy load", "plain load")
-COMPUTE = "compute"
+COMPUTE, PLAIN = "compute", "plain_load"
 
 
 def has_products(schedule: Schedule) -> bool:
@@ -42,6 +42,14 @@ def direct_schedule(schedule: Schedule, machine: Machine) -> Schedule:
     main = max(loops, key=lambda loop: loop.ii)
     said = {"ops": tuple(ops), "loops": tuple(loops), "warp_groups": (group,), "buffers": ()}
     return schedule.model_copy(update={**said, "ii": main.ii, "length": main.length})
+
+
+def load_cycles(loop: LoopSchedule, machine: Machine) -> int:
+    """Cycles that the tiles of an iteration take to come to an SM where threads load them: the TMA brings more bytes a
+    cycle, and those that several loops read once."""
+    loads = {i.id for i in loop.graph.instructions if i.op in LOADS}
+    size = sum(value.bytes for value in loop.graph.values if value.producer in loads)
+    return round(size / machine.transfer(PLAIN).bytes_per_cycle.value)
 
 
 def _in_order(loop: LoopSchedule) -> tuple[LoopSchedule, dict[int, int]]:
@@ -81,7 +89,7 @@ def _registers(loop: LoopSchedule) -> int:
     """Registers of a thread for the tiles that live at once. A tile that is read for the last time makes room for what
     is made of it; tiles that are loaded ahead, or read an iteration later, live all the time."""
     graph, ahead = loop.graph, {i.id for i in _ahead(loop)}
-    always = sum(retained.registers for retained in (*graph.invariants, *graph.storages))
+    always = sum(i.registers for i in graph.invariants) + sum(s.registers for s in graph.storages)
     most = 0
     spans: list[tuple[int, int, int]] = []
     for value in graph.values:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from twill import exc
 from twill.codegen.lower.assign import assign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
-from twill.codegen.lower.direct import direct_schedule
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.group_stream import stream
 from twill.codegen.lower.multicast import sharing
@@ -28,7 +27,6 @@ def streams(
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict.
     """
     refuse_mismatch(wired, schedule, machine)
-    schedule = direct_schedule(schedule, machine) if candidate.direct else schedule
     dim = split_class(wired, schedule)
     tiles = TileLayouts(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     plan = assign(wired, tiles, schedule, machine, candidate)
