@@ -1,4 +1,4 @@
-"""Promises of `twill.codegen.lower.direct`: kernels without products may have one warp group, which loads to registers."""
+"""Promises of `twill.codegen.lower.direct`: kernels without products whose one warp group loads to its registers."""
 
 from __future__ import annotations
 
