@@ -16,6 +16,7 @@ from twill.document import Document
 from twill.graph.costed import Cooperation, CostedGraph, Normalization
 
 Verdict = Literal["optimal", "feasible", "infeasible", "bound", "unknown"]
+INSTANCES = "program instances"  # the trip count of straight-line code, which is repeated for nothing else
 Strategy = Literal["joint", "paper", "heuristic", "none"]
 
 

@@ -10,6 +10,7 @@ from twill.graph.costed import CostedGraph, Invariant, Storage
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.document import (
+    INSTANCES,
     CooperationCandidate,
     LoopSchedule,
     Objective,
@@ -182,7 +183,7 @@ def _loop(solved: Solved) -> LoopSchedule:
     return LoopSchedule(
         loop=solved.region.id,
         line=solved.region.line,
-        trip=solved.region.trip.text if solved.region.trip else "program instances",
+        trip=solved.region.trip.text if solved.region.trip else INSTANCES,
         ii=o.ii,
         length=o.length,
         copies=o.copies,

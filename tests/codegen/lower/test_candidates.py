@@ -19,6 +19,7 @@ from twill.codegen.lower.candidates import (
     main_loop,
     search,
 )
+from twill.codegen.lower.direct import direct_schedule, load_cycles
 from twill.codegen.lowering import lower
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
@@ -108,10 +109,12 @@ def test_ctas_that_share_an_sm_begin_iterations_as_often_as_the_busiest_unit_all
     example = Example("examples/layer_norm.py", "bf16")
     given = schedule(example)
     found = candidates(kernel(example).program, given, machine())
-    loop = main_loop(given)
-    for candidate in found:
-        assert candidate.cost.interval == max(loop.ii / candidate.ctas, loop.certificate.bounds.resource)
-    assert {candidate.ctas for candidate in found} == {1, 2, 3, 4}
+    for direct in (True, False):
+        loop = main_loop(direct_schedule(given, machine()) if direct else given)
+        least = max(loop.certificate.bounds.resource, load_cycles(loop, machine()) if direct else 0)
+        for candidate in (candidate for candidate in found if candidate.direct == direct):
+            assert candidate.cost.interval == max(loop.ii / candidate.ctas, least)
+    assert {candidate.ctas for candidate in found if not candidate.direct} == {1, 2, 3, 4}
     assert not any(candidate.ping_pong or candidate.switches for candidate in found)
 
 

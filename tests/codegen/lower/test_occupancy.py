@@ -22,15 +22,15 @@ from twill.tile.program import TileProgram
 
 
 def scaling(columns: int = 1024) -> TileProgram:
-    """Y = 2 X by tiles along a row: loads, a multiplication, stores."""
+    """Y = X + V + W by tiles along a row: more loads than threads should make themselves."""
     p = Programs()
-    p.argument("X", "ptr:f16")
-    p.argument("Y", "ptr:f16")
+    for name in "XVWY":
+        p.argument(name, "ptr:f16")
     trips = p.argument("trips")
     row = Polynomial.symbol(p.op("program_id", axis=0))
     with p.loop(trips, []) as k:
-        x = p.load("X", (1, columns), at=(row, k.i * columns), name="x")
-        p.store("Y", p.op("mul", x, p.constant(2.0, (1, columns), "f16"), name="y"), at=(row, k.i * columns))
+        x, v, w = (p.load(name, (1, columns), at=(row, k.i * columns), name=name.lower()) for name in "XVW")
+        p.store("Y", p.op("add", p.op("add", x, v, name="xv"), w, name="y"), at=(row, k.i * columns))
     return p.done()
 
 

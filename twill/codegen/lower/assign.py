@@ -15,6 +15,7 @@ from dataclasses import replace
 from twill import exc
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import reuse_groups
+from twill.codegen.lower.direct import direct_schedule
 from twill.codegen.lower.groups import COPIES, doubled, warp_groups, with_registers
 from twill.codegen.lower.occupancy import as_compiled
 from twill.codegen.lower.plan import LoweringPlan
@@ -39,6 +40,7 @@ def assign(
     Refused is ping-pong where loops do more than multiply tiles that load groups bring, and where there is no room for
     a second computing warp group. Raises ScheduleMismatch, UnsupportedInKernel.
     """
+    schedule = direct_schedule(schedule, machine) if candidate.direct else schedule
     groups, group_of = warp_groups(schedule)
     if candidate.ping_pong:
         made = doubled(groups, machine, COPIES)
@@ -50,7 +52,7 @@ def assign(
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
     plan = with_straight(with_budgets(plan))
-    plan = share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
+    plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
     return replace(plan, register_operands=choose_register_operands(plan, asked)) if candidate.registers else plan

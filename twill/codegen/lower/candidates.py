@@ -19,6 +19,7 @@ from itertools import product
 from typing import TypeVar
 
 from twill import exc
+from twill.codegen.lower.direct import direct_schedule, has_products, is_straight, load_cycles
 from twill.codegen.lower.groups import COPIES, warp_groups
 from twill.codegen.lower.occupancy import most_ctas
 from twill.machine.description import Machine
@@ -48,7 +49,8 @@ class LoweringCandidate:
     """One way to lower a schedule. ctas: that share an SM. ping_pong: whether two computing warp groups take program
     instances alternately. registers: whether tiles may stay in registers as operands of products, and sums in parts
     from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined. room:
-    registers of each computing thread that the schedule keeps free of tiles."""
+    registers of each computing thread that the schedule keeps free of tiles. direct: one warp group does everything,
+    and tiles go straight to its registers (`twill.codegen.lower.direct`)."""
 
     cost: Cost
     ctas: int = 1
@@ -56,10 +58,11 @@ class LoweringCandidate:
     registers: bool = True
     switches: bool = True
     room: int = 0
+    direct: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
-        words += ["ping-pong"] * self.ping_pong
+        words += ["ping-pong"] * self.ping_pong + ["one warp group, loads straight to registers"] * self.direct
         words += [f"{self.room} registers of a thread kept free"] * bool(self.room)
         return ", ".join((*words, self.asked))
 
@@ -111,6 +114,14 @@ def candidates(
             taking_turns, range(most_ctas(schedule, machine), 0, -1), switching, BOTH
         )
     ]
+    if not has_products(schedule):
+        one = direct_schedule(schedule, machine)
+        loads = load_cycles(main_loop(one), machine)
+        straight = [
+            LoweringCandidate(predicted(one, ctas, False, loads), ctas, switches=switches, room=room, direct=True)
+            for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
+        ]
+        found = straight if is_straight(schedule) else straight + found
     return tuple(sorted(found, key=lambda candidate: candidate.cost))
 
 
@@ -132,14 +143,15 @@ def loops(program: TileProgram) -> int:
     return sum(isinstance(item, Loop) for item in program.body)
 
 
-def predicted(schedule: Schedule, ctas: int, ping_pong: bool) -> Cost:
+def predicted(schedule: Schedule, ctas: int, ping_pong: bool, loads: int = 0) -> Cost:
     """The cost of a candidate, from the main loop's I, its length L and what its busiest unit needs (docs/model.md).
 
     CTAs that share an SM begin an iteration every I / ctas cycles, but no sooner than the busiest unit allows. L - I
     cycles of an instance are outside of its steady state; another CTA, or the other group of a ping-pong, fills them.
+    loads: cycles that an iteration's loads take an SM, where threads make them.
     """
     loop = main_loop(schedule)
-    interval = max(loop.ii / ctas, loop.certificate.bounds.resource)
+    interval = max(loop.ii / ctas, loop.certificate.bounds.resource, loads)
     beside = ctas * (COPIES if ping_pong else 1)
     return Cost(interval, max(0, loop.length - loop.ii) / beside)
 
@@ -189,9 +201,9 @@ def _first(
     are left out because the compiler refused what is predicted to be faster."""
     last = CandidateRefusal("there is no candidate")
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
-    full: set[tuple[int, bool]] = set()  # those of which shared memory is too small, by what decides on it
+    full: set[tuple[int, bool, bool]] = set()  # those of which shared memory is too small, by what decides on it
     for number, candidate in enumerate(every):
-        if (candidate.ctas, candidate.ping_pong) in full:
+        if (candidate.ctas, candidate.ping_pong, candidate.direct) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
         if built is not None and candidate.cost > built.cost:
@@ -210,6 +222,6 @@ def _first(
         last = made if made.error is not None else last
         built = candidate if isinstance(made.error, exc.BuildRejected) else built
         if isinstance(made.error, exc.SharedMemoryFull):
-            full.add((candidate.ctas, candidate.ping_pong))
+            full.add((candidate.ctas, candidate.ping_pong, candidate.direct))
         record(Attempt(candidate, REFUSED + made.why))
     return last

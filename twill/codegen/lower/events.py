@@ -73,7 +73,7 @@ class Events:
         uses = plan.uses.get(key, {})
         for use in uses.values():
             made += use.before()
-        if task.node.kind == "load":
+        if task.node.kind == "load" and not self.plan.candidate.direct:
             ring = self.rings.get(task.place)
             return made + (self.puts.load(task, ring, at) if ring is not None else [])
         scope = self.scope(plan, key, task, at, made)
@@ -153,6 +153,6 @@ class Events:
 
     def keep(self, task: Task) -> list[Stmt]:
         """Copies of older versions of what a task defines."""
-        if task.node.result is None or task.node.kind == "load":
+        if not self.plan.defines(task):
             return []
         return self.registers.keep(self.registers.of((task.steps[-1], task.block)))

@@ -85,7 +85,7 @@ class _LoopStreams:
         definers: dict[Made, list[EventKey]] = {}
         readings: list[Reading] = []
         for number, task in enumerate(tasks):
-            if task.node.result is not None and task.node.kind != "load":
+            if self.plan.defines(task):
                 defined_by[task.steps[-1], task.block] = ("issue", number)
             readings += [Reading(("issue", number), source) for source in self.plan.register_sources(task)]
         for number, place in enumerate(loop.received):
@@ -287,7 +287,7 @@ class _LoopStreams:
         return [
             ("issue", number)
             for number, task in enumerate(tasks)
-            if task.node.result is not None and task.node.kind != "load" and self.result_of(task) == variable
+            if self.plan.defines(task) and self.result_of(task) == variable
         ]
 
     def is_carried(self, task: Task) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from twill.codegen.lower.direct import has_products
 from twill.codegen.lower.groups import Group, warp_groups
 from twill.codegen.targets.base import LANES
 from twill.machine.description import Machine
@@ -18,13 +19,15 @@ from twill.schedule.document import Schedule
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
-    the compiler wants besides."""
-    if any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions):
+    the compiler wants besides. One warp group (`direct_schedule`) shares nothing with the others that would fill up
+    before the register file."""
+    if has_products(schedule):
         return 1
     groups, _ = warp_groups(schedule)
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
-    return max(1, min(machine.emitting.ctas.whole, machine.register_file.registers.whole // (threads * registers)))
+    held = machine.register_file.registers.whole // (threads * registers)
+    return max(1, held if len(groups) == 1 else min(machine.emitting.ctas.whole, held))
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:

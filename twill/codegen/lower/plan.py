@@ -224,7 +224,11 @@ class LoweringPlan:
             maker = self.tasks.get(self.place_of(source))
             together = maker is not None and maker.region == task.region and maker.groups == task.groups
             return not (straight and together and self.schedule.cooperation.operand_a == "register")
-        return made == "tile_load" and self.home[source.step][0] in self.loops
+        return made == "tile_load" and self.home[source.step][0] in self.loops and not self.candidate.direct
+
+    def defines(self, task: Task) -> bool:
+        """Whether a task of a loop makes a value in registers: a load does where no ring takes it."""
+        return task.node.result is not None and (task.node.kind != "load" or self.candidate.direct)
 
     def register_sources(self, task: Task) -> Iterator[Source]:
         """Sources that a task reads in registers, from other tasks or earlier iterations."""

@@ -1,0 +1,102 @@
+"""Kernels without products in one warp group: tiles go from global memory straight to registers.
+
+What several warp groups gain by passing tiles through rings in shared memory is that loads and products go on beside
+other work. Without products, other CTAs of the SM do the same, more of them fit where nobody holds a ring, and a tile
+that is read by whom it was loaded never leaves its registers. `direct_schedule` says a schedule anew for that: one
+group, each loop in the order of the program, loads an iteration ahead of their readers where nothing in the loop has to
+come before them.
+"""
+
+from __future__ import annotations
+
+from twill.codegen.warp.layout import THREADS
+from twill.graph.costed import Instruction
+from twill.machine.description import Machine
+from twill.schedule.document import INSTANCES, LoopSchedule, Schedule, ScheduledOp, ScheduledWarpGroup
+
+WORD = 4  # bytes of a register
+LOADS = ("tma load", "copy load", "plain load")
+COMPUTE, PLAIN = "compute", "plain_load"
+
+
+def has_products(schedule: Schedule) -> bool:
+    """Whether the kernel multiplies matrices."""
+    return any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions)
+
+
+def is_straight(schedule: Schedule) -> bool:
+    """Whether the kernel has no loop: nothing of it goes on beside anything else of the same program instance."""
+    return all(loop.trip == INSTANCES for loop in schedule.loops)
+
+
+def direct_schedule(schedule: Schedule, machine: Machine) -> Schedule:
+    """The same kernel in one warp group, whose registers are those of the tiles that live at once."""
+    context = machine.context(COMPUTE)
+    most = max((_registers(loop) for loop in schedule.loops), default=0)
+    group = ScheduledWarpGroup(id=0, role="rows", context=COMPUTE, registers=most, threads=context.threads)
+    loops, ops = [], []
+    for loop in schedule.loops:
+        made, starts = _in_order(loop)
+        loops.append(made)
+        ops += [_at(op, starts[op.id], made.ii) for op in schedule.ops if op.loop == loop.loop]
+    main = max(loops, key=lambda loop: loop.ii)
+    said = {"ops": tuple(ops), "loops": tuple(loops), "warp_groups": (group,), "buffers": ()}
+    return schedule.model_copy(update={**said, "ii": main.ii, "length": main.length})
+
+
+def load_cycles(loop: LoopSchedule, machine: Machine) -> int:
+    """Cycles that the tiles of an iteration take to come to an SM where threads load them: the TMA brings more bytes a
+    cycle, and those that several loops read once."""
+    loads = {i.id for i in loop.graph.instructions if i.op in LOADS}
+    size = sum(value.bytes for value in loop.graph.values if value.producer in loads)
+    return round(size / machine.transfer(PLAIN).bytes_per_cycle.value)
+
+
+def _in_order(loop: LoopSchedule) -> tuple[LoopSchedule, dict[int, int]]:
+    """The loop one instruction after the other, and when each starts. Loads that wait for nothing in the loop come
+    first, for the next iteration: their latency passes under this one."""
+    ahead = _ahead(loop)
+    others = [i for i in loop.graph.instructions if i not in ahead]
+    issued = sum(max(1, i.hold) for i in ahead)
+    interval = issued + sum(max(1, i.latency) for i in others)
+    starts: dict[int, int] = {}
+    now = 0
+    for instruction in ahead:
+        starts[instruction.id] = now
+        now += max(1, instruction.hold)
+    now += interval if ahead else 0
+    for instruction in others:
+        starts[instruction.id] = now
+        now += max(1, instruction.latency)
+    length = max((starts[i.id] + i.latency for i in loop.graph.instructions), default=interval)
+    return loop.model_copy(update={"ii": interval, "length": length}), starts
+
+
+def _ahead(loop: LoopSchedule) -> list[Instruction]:
+    """The loads of a loop for which nothing in it has to come first."""
+    if loop.trip == INSTANCES:
+        return []
+    waiting = {edge.dst for edge in loop.graph.edges}
+    return [i for i in loop.graph.instructions if i.op in LOADS and i.id not in waiting]
+
+
+def _at(op: ScheduledOp, start: int, interval: int) -> ScheduledOp:
+    when = {"start": start, "stage": start // interval, "row": start % interval}
+    return op.model_copy(update={**when, "warp_group": 0})
+
+
+def _registers(loop: LoopSchedule) -> int:
+    """Registers of a thread for the tiles that live at once. A tile that is read for the last time makes room for what
+    is made of it; tiles that are loaded ahead, or read an iteration later, live all the time."""
+    graph, ahead = loop.graph, {i.id for i in _ahead(loop)}
+    always = sum(i.registers for i in graph.invariants) + sum(s.registers for s in graph.storages)
+    most = 0
+    spans: list[tuple[int, int, int]] = []
+    for value in graph.values:
+        size = value.registers or -(-value.bytes // (THREADS * WORD))
+        if value.producer in ahead or any(read.distance for read in value.reads):
+            always += size
+        spans.append((value.producer, max((r.reader for r in value.reads), default=value.producer), size))
+    for now in range(len(graph.instructions)):
+        most = max(most, sum(size for born, last, size in spans if born <= now < last))
+    return always + most
