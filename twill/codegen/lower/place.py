@@ -90,7 +90,8 @@ class _Rings:
         known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together)
         readers = tuple(r.place for r in (*slot, *away))
         if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
-            return self.joined(task, shared[known_by], readers)
+            made = self.joined(task, shared[known_by], readers)
+            return self.deepened(made, self.depth(task)) if self.joining else made
         copied = loads and task.node.transport == "tma"
         multiplied = any(r.node.kind == "mma" for r in slot)
         alike = (copied, multiplied, shape, element, producer, consumers, task.block, together, held)
@@ -214,7 +215,8 @@ class _Rings:
         return next(issuers, self.plan.home_group(task.block))
 
     def depth(self, task: Task) -> int:
-        """Slots that the schedule gives the ring; the most of any loop for loads that share one."""
+        """Slots that the schedule gives the ring; the most of any loop for loads that share one. Where memory is short
+        only those of the loop itself, and whoever joins makes it deeper."""
         tensor = task.node.tensor
         depths = [
             b.depth
@@ -222,7 +224,7 @@ class _Rings:
             if b.block == task.block
             and b.space == "shared"
             and (b.name == task.node.name)
-            and (b.loop == task.region or (tensor and b.loop in self.plan.loops))
+            and (b.loop == task.region or (not self.joining and tensor and b.loop in self.plan.loops))
         ]
         return max([*depths, self.alive(task)]) if depths or task.node.kind == "load" else max(PAIR, self.alive(task))
 
