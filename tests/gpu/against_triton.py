@@ -73,7 +73,31 @@ def cases() -> list[Case]:
         Case("loop in a loop", FLOW, "powers", {"D": 256}, powers, ("y_ptr",),
              ("x_ptr=*fp32:16", "y_ptr=*fp32:16", "rows=i32", "times=i32")),
     ]  # fmt: skip
-    return found + gathers()
+    return found + counted() + scattered() + gathers()
+
+
+def counted() -> list[Case]:
+    """Loops that are written as `while`."""
+    return [
+        Case("while gemm", FLOW, "while_gemm", {"B": 64, "PROGRAMS": 8}, squares, ("c_ptr",),
+             ("a_ptr=*fp16:16", "b_ptr=*fp16:16", "c_ptr=*fp16:16", "tiles=i32", "K=i32:16"), exact=False,
+             wanted=lambda a: a["a_ptr"].double() @ a["b_ptr"].double()),
+        Case("while down", FLOW, "while_down", {"D": 256}, sequences, ("y_ptr",),
+             ("x_ptr=*fp32:16", "ends_ptr=*i32:16", "y_ptr=*fp32:16")),
+    ]  # fmt: skip
+
+
+def scattered() -> list[Case]:
+    """Stores and atomic operations where data says, and atomics of floats and unsigned numbers."""
+    return [
+        Case("histogram", FLOW, "histogram", {"BLOCK": 1024}, bins, ("y_ptr",),
+             ("x_ptr=*i32:16", "y_ptr=*i32:16", "n=i32")),
+        *(Case(f"extremes {kind}", FLOW, "extremes", {"BLOCK": 1024}, edges(dtype), ("most_ptr", "least_ptr"),
+               (f"x_ptr=*{kind}:16", f"most_ptr=*{kind}:16", f"least_ptr=*{kind}:16", "n=i32"))
+          for kind, dtype in (("fp32", "float32"), ("i32", "int32"), ("u32", "uint32"), ("fp64", "float64"))),
+        Case("keep positive", FLOW, "keep_positive", {"BLOCK": 256}, positive, ("y_ptr",),
+             ("x_ptr=*fp32:16", "y_ptr=*fp32:16")),
+    ]  # fmt: skip
 
 
 def gathers() -> list[Case]:
@@ -155,6 +179,35 @@ def sequences() -> tuple[Arguments, tuple[int, ...]]:
     return {"x_ptr": normal(200, 256), "ends_ptr": ends, "y_ptr": zeros(200, 256)}, (7,)
 
 
+def squares() -> tuple[Arguments, tuple[int, ...]]:
+    """21 tiles of rows times one matrix."""
+    a, b = normal(21 * 64, 256, dtype="float16"), normal(256, 64, dtype="float16")
+    return {"a_ptr": a, "b_ptr": b, "c_ptr": zeros(21 * 64, 64, dtype="float16"), "tiles": 21, "K": 256}, (8,)
+
+
+def bins() -> tuple[Arguments, tuple[int, ...]]:
+    """100,000 numbers below 1000."""
+    return {"x_ptr": below(1000, 98 * 1024), "y_ptr": zeros(64, dtype="int32"), "n": 100_000}, (98,)
+
+
+def edges(dtype: str) -> Callable[[], tuple[Arguments, tuple[int, ...]]]:
+    """100,000 numbers of both signs."""
+
+    def args() -> tuple[Arguments, tuple[int, ...]]:
+        torch = importlib.import_module("torch")
+        x = (normal(98 * 1024, dtype="float64") * 1e9).to(torch.int64)
+        x = x.to(torch.int32).view(torch.uint32) if dtype == "uint32" else x.to(getattr(torch, dtype))
+        most, least = x[:64].clone(), x[64:128].clone()
+        return {"x_ptr": x, "most_ptr": most, "least_ptr": least, "n": 100_000}, (98,)
+
+    return args
+
+
+def positive() -> tuple[Arguments, tuple[int, ...]]:
+    """20 blocks."""
+    return {"x_ptr": normal(20 * 256), "y_ptr": zeros(20 * 256)}, (20,)
+
+
 def powers() -> tuple[Arguments, tuple[int, ...]]:
     """23 rows to the fifth power."""
     return {"x_ptr": normal(23, 256), "y_ptr": zeros(256), "rows": 23, "times": 5}, (3,)
@@ -219,7 +272,8 @@ def experts(a: Arguments) -> Any:
 def folder(place: Path, case: Case) -> Path:
     """Of its emitted kernel."""
     rows = f"-{case.const['BM']}" if "BM" in case.const else ""
-    return place / f"{case.spec or case.kernel}{rows}"
+    element = f"-{case.sig[0].split('*')[1].split(':')[0]}" if case.kernel == "extremes" else ""
+    return place / f"{case.spec or case.kernel}{rows}{element}"
 
 
 def build(place: Path, chosen: Sequence[Case]) -> int:

@@ -87,3 +87,58 @@ def powers(x_ptr, y_ptr, rows, times, D: tl.constexpr):
             p = p * x
         total += p
     tl.store(y_ptr + j, total)
+
+
+@triton.jit
+def while_gemm(a_ptr, b_ptr, c_ptr, tiles, K, B: tl.constexpr, PROGRAMS: tl.constexpr):
+    """A loop over tiles and one over K, both written as `while`."""
+    t, ks = tl.program_id(0), tl.arange(0, B)
+    while t < tiles:
+        rows = t * B + tl.arange(0, B)
+        acc = tl.zeros([B, B], tl.float32)
+        k = 0
+        while k < K:
+            x = tl.load(a_ptr + rows[:, None] * K + (k + ks)[None, :])
+            y = tl.load(b_ptr + (k + ks)[:, None] * B + ks[None, :])
+            acc = tl.dot(x, y, acc)
+            k += B
+        tl.store(c_ptr + rows[:, None] * B + ks[None, :], acc.to(tl.float16))
+        t += PROGRAMS
+
+
+@triton.jit
+def while_down(x_ptr, ends_ptr, y_ptr, D: tl.constexpr):
+    """Each sequence from its end; the counter is stored."""
+    i, j = tl.program_id(0), tl.arange(0, D)
+    first, t = tl.load(ends_ptr + i), tl.load(ends_ptr + i + 1)
+    s = tl.zeros([D], tl.float32)
+    while t > first:
+        t -= 1
+        s = s * 0.5 + tl.load(x_ptr + t * D + j)
+    tl.store(y_ptr + i * D + j, s + t)
+
+
+@triton.jit
+def histogram(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    """How often each remainder comes."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    tl.atomic_add(y_ptr + (x * 3 & 63), 1, mask=(i < n) & (x > 2))
+
+
+@triton.jit
+def extremes(x_ptr, most_ptr, least_ptr, n, BLOCK: tl.constexpr):
+    """The largest and the least number of each column."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    tl.atomic_max(most_ptr + i % 64, x, mask=i < n)
+    tl.atomic_min(least_ptr + i % 64, x, mask=i < n)
+
+
+@triton.jit
+def keep_positive(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    """The positive numbers of each block, close together: stores go where a scan says."""
+    first = tl.program_id(0) * BLOCK
+    x = tl.load(x_ptr + first + tl.arange(0, BLOCK))
+    keep = x > 0
+    tl.store(y_ptr + first + tl.cumsum(keep.to(tl.int32), 0) - 1, x, mask=keep)

@@ -88,7 +88,10 @@ def solve_top(
 def _schedule(job: SolveJob, best: Solved, candidates: Sequence[CooperationCandidate]) -> Schedule:
     """The checked document of a main loop's schedule and of the loops that follow it. Raises BudgetExhausted."""
     graph, machine = job.graph, job.machine
-    solved = [best, *(_follow(job, other, best) for other in schedulable(graph) if other.id != best.region.id)]
+    solved = [best]
+    for other in schedulable(graph):
+        if other.id != best.region.id:
+            solved.append(_follow(job, other, solved))
     solved.sort(key=lambda s: s.region.id)
     schedule = assemble(
         graph,
@@ -138,11 +141,15 @@ def _refuse_unfollowed(o: SolveOptions) -> None:
             raise StrategyOption(option, o.strategy)
 
 
-def _follow(job: SolveJob, region: Region, main: Solved) -> Solved:
-    """Schedule another loop with the main loop's cooperation, and its warp groups where values pass."""
+def _follow(job: SolveJob, region: Region, before: Sequence[Solved]) -> Solved:
+    """Schedule another loop with the main loop's cooperation, and where values pass the warp groups of the loops that
+    are scheduled already, of which the main one is the first."""
+    main = before[0]
     graph = job.costed(region, main.graph.cooperation)
     bounds = lower_bounds(graph, job.machine)
-    fixed = carried_links(job.graph, main.graph, graph, main.assignment.slot)
+    fixed: dict[int, int] = {}
+    for one in before[::-1]:  # the main loop has the last word
+        fixed |= carried_links(job.graph, one.graph, graph, one.assignment.slot)
     search = job.other_search(graph, bounds, region, fixed, main.budgets())
     outcome = search.run()
     if isinstance(search, Search) and search.state == "out of budget":

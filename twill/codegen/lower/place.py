@@ -3,7 +3,9 @@
     place(plan, sharing) -> Placement
 
 First a ring for each tile that some task reads from shared memory or from another group, as deep as the schedule says;
-then what memory is left makes the rings of loads deeper, and tiles that are stored get buffers of their own.
+then what memory is left makes the rings of loads deeper, and tiles that are stored get buffers of their own. Where the
+rings of all loops do not fit beside one another, tiles of one shape that one group hands to the same others in
+different loops go through one ring: the loops run one after the other.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.lower.cross_loop_reuse import position
-from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.memory import BARRIERS, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
@@ -25,8 +27,12 @@ PAIR = 2  # slots of a loop's ring, so that one is filled while the other is rea
 def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0) -> Placement:
     """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters. reserved: bytes that
     are used otherwise."""
-    rings = _Rings(plan, SharedMemoryPlan(plan.wired.program.file), sharing, reserved)
+    file = plan.wired.program.file
+    rings = _Rings(plan, SharedMemoryPlan(file), sharing, reserved)
     rings.make()
+    if not rings.fit():
+        rings = _Rings(plan, SharedMemoryPlan(file), sharing, reserved, joining=True)
+        rings.make()
     panels = rings.deepen()
     memory = rings.memory
     return Placement(plan, sharing, rings.by_place, panels, tuple(memory.buffers), tuple(memory.arefs), memory.used())
@@ -40,7 +46,9 @@ class _Rings:
     memory: SharedMemoryPlan
     sharing: Sharing | None
     reserved: int = 0
+    joining: bool = False
     by_place: dict[Place, Ring] = field(default_factory=dict)
+    alike: dict[tuple[object, ...], list[Ring]] = field(default_factory=dict)
 
     def make(self) -> None:
         """A ring for each tile that some task reads from shared memory or from another group."""
@@ -51,6 +59,13 @@ class _Rings:
             away = self.away(task)
             if slot or away:
                 self.by_place[place] = self.ring(task, slot, away, shared)
+
+    def fit(self) -> bool:
+        """Whether the rings with their barriers, and one panel of each tile that is stored, are no more than shared
+        memory."""
+        barriers = sum(BARRIERS * ring.depth for ring in self.memory.arefs)
+        taken = self.memory.used() + barriers + staging_bytes(staged(self.plan), 1)
+        return self.reserved + taken <= self.plan.capacity
 
     def in_place(self, reader: Task, place: Place) -> bool:
         """Whether a task reads what is made at `place` from shared memory."""
@@ -75,19 +90,25 @@ class _Rings:
         known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together)
         readers = tuple(r.place for r in (*slot, *away))
         if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
-            return self.joined(task, shared[known_by], readers)
+            made = self.joined(task, shared[known_by], readers)
+            return self.deepened(made, self.depth(task)) if self.joining else made
+        copied = loads and task.node.transport == "tma"
+        multiplied = any(r.node.kind == "mma" for r in slot)
+        alike = (copied, multiplied, shape, element, producer, consumers, task.block, together, held)
+        other = next((one for one in self.alike.get(alike, ()) if self.may_join(task, one)), None)
+        if self.joining and other is not None:
+            return self.deepened(self.joined(task, other, readers), 1 if held else self.depth(task))
         name = f"{self.name(task)}{'' if task.block < 0 else f'.{task.block}'}"
         buffer = self.memory.buffer(name, shape, element, 1 if held else self.depth(task))
-        copied = loads and task.node.transport == "tma"
         full = 1 if copied else self.plan.groups[producer].threads // LANES
         warps = self.plan.tiles.target.warps
         empty = sum(1 if self.plan.groups[g].issuer else warps for g in consumers) * (CTAS if together else 1)
         transport = "tma" if copied else "registers"
         every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
         aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together)
-        multiplied = any(r.node.kind == "mma" for r in slot)
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
         shared.setdefault(known_by, made)
+        self.alike.setdefault(alike, []).append(made)
         return made
 
     def may_join(self, task: Task, ring: Ring) -> bool:
@@ -102,11 +123,20 @@ class _Rings:
 
     def joined(self, task: Task, ring: Ring, readers: tuple[Place, ...]) -> Ring:
         """The ring for the loads of another loop, at least as deep as that needs."""
-        if not ring.held:
+        if not ring.held or task.region not in self.plan.loops:
             return replace(ring, key=task.place, readers=readers)
         slots = max(ring.aref.depth, self.depth(task))
         aref, buffer = self.memory.with_depth(ring.aref, slots), replace(ring.buffer, slots=slots)
         return replace(ring, key=task.place, aref=aref, buffer=buffer, held=False, readers=readers)
+
+    def deepened(self, ring: Ring, slots: int) -> Ring:
+        """A ring that loops share, at least as deep as each of them needs."""
+        slots = max(slots, self.memory.arefs[ring.aref.id].depth)
+        aref, buffer = self.memory.with_depth(ring.aref, slots), replace(ring.buffer, slots=slots)
+        for place, member in self.by_place.items():
+            if member.aref.id == aref.id:
+                self.by_place[place] = replace(member, aref=aref, buffer=buffer)
+        return replace(ring, aref=aref, buffer=buffer)
 
     def deepen(self) -> int:
         """Shared memory that is left over makes the shallowest rings of loads deeper, all of them by one slot, again
@@ -185,7 +215,8 @@ class _Rings:
         return next(issuers, self.plan.home_group(task.block))
 
     def depth(self, task: Task) -> int:
-        """Slots that the schedule gives the ring; the most of any loop for loads that share one."""
+        """Slots that the schedule gives the ring; the most of any loop for loads that share one. Where memory is short
+        only those of the loop itself, and whoever joins makes it deeper."""
         tensor = task.node.tensor
         depths = [
             b.depth
@@ -193,7 +224,7 @@ class _Rings:
             if b.block == task.block
             and b.space == "shared"
             and (b.name == task.node.name)
-            and (b.loop == task.region or (tensor and b.loop in self.plan.loops))
+            and (b.loop == task.region or (not self.joining and tensor and b.loop in self.plan.loops))
         ]
         return max([*depths, self.alive(task)]) if depths or task.node.kind == "load" else max(PAIR, self.alive(task))
 

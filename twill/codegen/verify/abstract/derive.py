@@ -92,7 +92,8 @@ def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int 
                 low, high = (
                     edge + number * scout.number(axis.stride) for edge, number in ((low, first), (high, end - 1))
                 )
-            if low < 0 or (op.access.base not in case.shapes and high >= LARGEST):
+            before = low < 0 and not op.access.indices  # what is added to those is not known here
+            if before or (op.access.base not in case.shapes and high >= LARGEST):
                 return True
     return False
 
