@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -20,6 +21,7 @@ from .answers import FRESH, ScheduleAnswer
 from .events import last_seen, refuse_more_streams, stream
 from .queue import Note
 from .refusals import RefusedRequest, responses
+from .sample import vector_scale
 
 JSON = "application/json"
 A_WHILE = f"max-age={FRESH:.0f}"  # what is sent never changes, but an operator may delete it
@@ -31,15 +33,26 @@ Name = Annotated[str | None, Query(max_length=200)]
 Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many to list.")]
 Before = Annotated[int | None, Query(ge=1, le=2**62, description="`next` of the page before.")]
 
+EXAMPLE = {"graph": json.loads(vector_scale().canonical()), "machine": "h100", "options": {}}
 SUBMISSION = {
     "requestBody": {
         "required": True,
-        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Submission-Input"}}},
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Submission-Input"}, "example": EXAMPLE}},
     }
 }
 LOCATION = {"Location": {"description": "Where the job is.", "schema": {"type": "string"}}}
 ETAG = {"ETag": {"description": "SHA-256 of the body, in quotes.", "schema": {"type": "string"}}}
-EVENTS = {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events named `job`."}
+# A stream is described by one of its events: `data` is a Job.
+EVENT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"const": "job"},
+        "data": {"type": "string", "contentMediaType": JSON},
+        "retry": {"type": "integer"},
+    },
+}
+EVENTS = {"content": {"text/event-stream": {"schema": EVENT}}, "description": "Events named `job`."}
 
 api = APIRouter(prefix=PREFIX, responses=responses(401, 403, 429))
 operators = APIRouter()
