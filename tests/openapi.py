@@ -41,7 +41,7 @@ def requests(address: str, examples: int, seconds: int, seed: int) -> Attack:
     """Make the requests of a service that is there."""
     command = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", f"{address}/openapi.json",
-        "--checks=all", f"--max-examples={examples}", f"--max-time={seconds}", f"--seed={seed}", "--no-color",
+        f"--max-examples={examples}", f"--max-time={seconds}", f"--seed={seed}", "--no-color",
         "--continue-on-failure", "--generation-database=none", "--suppress-health-check=all", "--request-timeout=60",
         "--warnings=off",
     ]  # fmt: skip
