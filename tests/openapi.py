@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.service import body, ended, graph, running
 
 CONFIGURATION = Path(__file__).parent / "server" / "schemathesis.toml"
+ALL = "coverage,fuzzing,stateful"
 CASES = re.compile(r"Test cases:\s+([\d,]+) generated")
 
 
@@ -29,19 +30,19 @@ class Attack:
     said: str
 
 
-def attack(directory: Path, examples: int, seconds: int, seed: int) -> Attack:
+def attack(directory: Path, examples: int, seconds: int, seed: int, phases: str = ALL) -> Attack:
     """Make about `examples` requests of each operation, for `seconds` at most, against a service that solves."""
     with running(directory, workers=1, waiting=100_000) as client:
         for size in (1024, 512):
             ended(client, client.post("/v1/jobs", json=body(graph(size))).json()["id"])
-        return requests(str(client.base_url), examples, seconds, seed)
+        return requests(str(client.base_url), examples, seconds, seed, phases)
 
 
-def requests(address: str, examples: int, seconds: int, seed: int) -> Attack:
+def requests(address: str, examples: int, seconds: int, seed: int, phases: str = ALL) -> Attack:
     """Make the requests of a service that is there."""
     command = [
         sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIGURATION), "run", f"{address}/openapi.json",
-        f"--max-examples={examples}", f"--max-time={seconds}", f"--seed={seed}", "--no-color",
+        f"--phases={phases}", f"--max-examples={examples}", f"--max-time={seconds}", f"--seed={seed}", "--no-color",
         "--continue-on-failure", "--generation-database=none", "--suppress-health-check=all", "--request-timeout=60",
         "--warnings=off",
     ]  # fmt: skip
