@@ -1,7 +1,7 @@
 """The schedule service under load, under fire, and under nonsense, on this machine's loopback.
 
     python benchmarks/service.py                       # everything, as in benchmarks/README.md
-    python benchmarks/service.py --only lookups,kills  # some of: lookups, submits, kills, refusals, schemathesis
+    python benchmarks/service.py --only lookups,kills  # some of: lookups, submits, kills, refusals
 
 Results go to `benchmarks/results/service-<date>.json` (`--out` for another file). Exit code 1 if a promise is broken.
 """
@@ -15,7 +15,6 @@ import json
 import os
 import platform
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0, or 1 if a promise is broken."""
     options = parser().parse_args(arguments)
     parts: dict[str, Callable[[argparse.Namespace, Path], Found]] = {
-        "lookups": lookups, "submits": submits, "kills": kills, "refusals": refusals, "schemathesis": schemathesis,
+        "lookups": lookups, "submits": submits, "kills": kills, "refusals": refusals,
     }  # fmt: skip
     out = options.out or ROOT / "benchmarks" / "results" / f"service-{datetime.now(UTC).date()}.json"
     results: Found = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
@@ -62,14 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="benchmarks/service.py", allow_abbrev=False)
-    made.add_argument("--only", default="", help="lookups, submits, kills, refusals, schemathesis")
+    made.add_argument("--only", default="", help="lookups, submits, kills, refusals")
     made.add_argument("--clients", type=int, default=64)
     made.add_argument("--workers", type=int, default=2)
     made.add_argument("--lookups", type=int, default=10_000)
     made.add_argument("--submits", type=int, default=1000)
     made.add_argument("--distinct", type=int, default=200)
     made.add_argument("--kills", type=int, default=10)
-    made.add_argument("--cases", type=int, default=10_000)
     made.add_argument("--out", type=Path)
     return made
 
@@ -265,71 +263,6 @@ def refused(connection: Connection, body: bytes) -> tuple[int, str]:
         return answer.status, json.loads(answer.read())["kind"]
     finally:
         found.close()
-
-
-def schemathesis(options: argparse.Namespace, directory: Path) -> Found:
-    """Cases that schemathesis makes of the API's description (pip install schemathesis): of submissions, which take it
-    seconds each; of the other operations; of those with jobs, schedules and machines that exist."""
-    submissions, others = ["--include-path", "/v1/jobs"], ["--exclude-path", "/v1/jobs"]
-    parts = {
-        "submissions": (options.cases // 16, submissions),
-        "other operations": (options.cases // 10, others),
-        "other operations, of what exists": (options.cases // 25, others),
-    }
-    found: Found = {}
-    for name, (cases, words) in parts.items():
-        place = directory / name.replace(" ", "-")
-        place.mkdir()
-        found[name] = schemed(place, options.workers, name.endswith("exists"), ["-n", str(cases), *words])
-    return {
-        **found,
-        "cases": sum(one["cases"] for one in found.values()),
-        "broken": [said for one in found.values() for said in one.pop("broken")],
-    }
-
-
-def schemed(directory: Path, workers: int, existing: bool, words: list[str]) -> Found:
-    """One run over a service of its own; `cases` is how many were generated."""
-    served = Served(directory, workers, "--log-level", "warning", "--time-limit", "5")
-    served.start()
-    assert served.process is not None
-    if existing:
-        (directory / "schemathesis.toml").write_text(that_exist(served), encoding="utf-8")
-    report = directory / "report.json"
-    # A graph can have the right form and mean nothing, which the service says with 422.
-    command = [
-        str(Path(sys.executable).with_name("schemathesis")), "run", f"http://127.0.0.1:{served.port()}/openapi.json",
-        "--phases", "coverage,fuzzing", "--exclude-checks", "positive_data_acceptance", "--continue-on-failure",
-        "--suppress-health-check", "all", "--report", "json", "--report-json-path", str(report), *words,
-    ]  # fmt: skip
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    memory = megabytes(served.process.pid)
-    served.stop()
-    said = json.loads(report.read_text(encoding="utf-8"))
-    return {
-        "cases": said["test_cases"]["generated"],
-        "with_failures": said["test_cases"]["with_failures"],
-        "seconds": round(said["running_time"]),
-        "memory_mb": memory,
-        "broken": [] if done.returncode == 0 else [done.stdout[-6000:]],
-    }
-
-
-def that_exist(served: Served) -> str:
-    """What schemathesis puts in the paths: jobs that are done, their schedules, and machines."""
-    one = Connection(served.port)
-    jobs = [ended(one, submit(one, number)[1]["id"]) for number in range(3)]
-    one.close()
-    names = {
-        "/v1/jobs/{job}": ("job", [job["id"] for job in jobs]),
-        "/v1/jobs/{job}/events": ("job", [job["id"] for job in jobs]),
-        "/v1/schedules/{key}": ("key", [job["key"] for job in jobs]),
-        "/v1/machines/{name}": ("name", ["h100", "b200"]),
-    }
-    return "\n".join(
-        f'[[operations]]\ninclude-path = "{path}"\nparameters = {{ {name} = {json.dumps(values)} }}\n'
-        for path, (name, values) in names.items()
-    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 A connection *waits* while none of its requests is being answered: before its first one, between two of them, and while
 a head or a body that nobody reads any more still comes. One that waits may be closed for another one when all are
-taken, the one that waits longest first; so half-open connections keep nobody out.
+taken, the one that waits longest first, and if none does, one whose body is still on its way, the oldest first; so
+half-open connections keep nobody out, whatever they have sent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-RESERVED = 128  # descriptors that are not for connections: databases, pipes, logs
+RESERVED = 256  # descriptors that are not for connections: databases, pipes, logs
 STALLED = 60.0  # seconds after which an answer that its client does not read is given up
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 5\r\n\r\n"
 
@@ -23,7 +24,9 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length
 def guarded(most: int, seconds: float) -> type[H11Protocol]:
     """uvicorn's protocol with these limits. most: connections at once. seconds: for the head of a request to come."""
     waiting: OrderedDict[GuardedConnection, None] = OrderedDict()
-    return type("Guarded", (GuardedConnection,), {"most": most, "seconds": seconds, "waiting": waiting})
+    sending: OrderedDict[GuardedConnection, None] = OrderedDict()
+    shared = {"most": most, "seconds": seconds, "waiting": waiting, "sending": sending}
+    return type("Guarded", (GuardedConnection,), shared)
 
 
 def room() -> int:
@@ -40,6 +43,7 @@ class GuardedConnection(H11Protocol):
     most: int
     seconds: float
     waiting: OrderedDict[GuardedConnection, None]
+    sending: OrderedDict[GuardedConnection, None]
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -50,11 +54,12 @@ class GuardedConnection(H11Protocol):
         """Make room if there is none, and begin to wait."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
-            if not self.waiting:
+            gives_way = self.waiting or self.sending
+            if not gives_way:
                 transport.write(FULL)
                 transport.close()
                 return
-            oldest, _ = self.waiting.popitem(last=False)
+            oldest, _ = gives_way.popitem(last=False)
             oldest.give_up()
         self.look(begun=True)
 
@@ -71,15 +76,20 @@ class GuardedConnection(H11Protocol):
     def look(self, begun: bool) -> None:
         """Whether this connection waits now. begun: for a head of which something came, or the first one."""
         if self.transport.is_closing() or self.cycle is not None and not self.cycle.response_complete:
-            self.forget()
+            self.forget(sending=self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing())
         else:
+            self.sending.pop(self, None)
             self.waiting.setdefault(self)
             if begun and self.head is None:
                 self.head = self.loop.call_later(self.seconds, self.give_up)
 
-    def forget(self) -> None:
-        """It does not wait."""
+    def forget(self, sending: bool = False) -> None:
+        """It does not wait. sending: the body of its request is still on its way."""
         self.waiting.pop(self, None)
+        if sending:
+            self.sending.setdefault(self)
+        else:
+            self.sending.pop(self, None)
         if self.head is not None:
             self.head.cancel()
             self.head = None

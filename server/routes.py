@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -20,6 +20,7 @@ from .answers import FRESH, ScheduleAnswer
 from .events import last_seen, refuse_more_streams, stream
 from .queue import Note
 from .refusals import RefusedRequest, responses
+from .sample import vector_scale
 
 JSON = "application/json"
 A_WHILE = f"max-age={FRESH:.0f}"  # what is sent never changes, but an operator may delete it
@@ -31,17 +32,28 @@ Name = Annotated[str | None, Query(max_length=200)]
 Limit = Annotated[int, Query(ge=1, le=MOST_LISTED, description="How many to list.")]
 Before = Annotated[int | None, Query(ge=1, le=2**62, description="`next` of the page before.")]
 
+EXAMPLE = {"graph": json.loads(vector_scale().canonical()), "machine": "h100", "options": {}}
 SUBMISSION = {
     "requestBody": {
         "required": True,
-        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Submission-Input"}}},
+        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Submission-Input"}, "example": EXAMPLE}},
     }
 }
 LOCATION = {"Location": {"description": "Where the job is.", "schema": {"type": "string"}}}
 ETAG = {"ETag": {"description": "SHA-256 of the body, in quotes.", "schema": {"type": "string"}}}
-EVENTS = {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Events named `job`."}
+# A stream is described by one of its events: `data` is a Job.
+EVENT = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"const": "job"},
+        "data": {"type": "string", "contentMediaType": JSON},
+        "retry": {"type": "integer"},
+    },
+}
+EVENTS = {"content": {"text/event-stream": {"schema": EVENT}}, "description": "Events named `job`."}
 
-api = APIRouter(prefix=PREFIX, responses=responses(401, 403, 429))
+api = APIRouter(prefix=PREFIX, responses=responses(401, 403, 429, 503))
 operators = APIRouter()
 
 
@@ -79,7 +91,7 @@ async def submit(request: Request, client: Solver) -> Response:
 @api.get("/jobs", response_model=JobList, responses=responses(422, 503), tags=["jobs"])
 async def list_jobs(request: Request, client: Reader, state: State | None = None, limit: Limit = 50) -> Response:
     """The last jobs, newest first."""
-    found = await asyncio.to_thread(service_of(request).queue.recent, limit, state)
+    found = await service_of(request).waiting.run(service_of(request).queue.recent, limit, state)
     return json_of(JobList(jobs=found))
 
 
@@ -97,7 +109,7 @@ async def list_jobs(request: Request, client: Reader, state: State | None = None
 async def retry_job(request: Request, job: JobId, client: Solver) -> Response:
     """Ask once more for the solve of a job that failed or was cancelled, one's own or (scope admin) anybody's."""
     service = service_of(request)
-    submitted = await asyncio.to_thread(service.retry, job, client)
+    submitted = await service.waiting.run(service.retry, job, client)
     where = {"Location": f"{PREFIX}/jobs/{submitted.job.id}"}
     return json_of(submitted.job, 200 if submitted.solved else 202, where)
 
@@ -105,13 +117,13 @@ async def retry_job(request: Request, job: JobId, client: Solver) -> Response:
 @api.get("/jobs/{job}", response_model=Job, responses=responses(404, 422), tags=["jobs"])
 async def get_job(request: Request, job: JobId, client: Reader) -> Response:
     """A job as far as it has come."""
-    return json_of(await asyncio.to_thread(service_of(request).job, job))
+    return json_of(await service_of(request).waiting.run(service_of(request).job, job))
 
 
 @api.delete("/jobs/{job}", response_model=Job, responses=responses(404, 422), tags=["jobs"])
 async def cancel_job(request: Request, job: JobId, client: Solver) -> Response:
     """Ask for a job's end. Whoever else submitted the same loses it too, and can submit it again."""
-    return json_of(await asyncio.to_thread(service_of(request).cancel, job, client))
+    return json_of(await service_of(request).waiting.run(service_of(request).cancel, job, client))
 
 
 @api.get(
@@ -128,7 +140,7 @@ async def job_events(
     With the header Last-Event-ID only what came after that event.
     """
     service = service_of(request)
-    await asyncio.to_thread(service.job, job)
+    await service.waiting.run(service.job, job)
     refuse_more_streams(service)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream(service, job, last_seen(last_event_id)), 200, headers, "text/event-stream")
@@ -145,7 +157,9 @@ async def get_schedule(
 ) -> Response:
     """The checked schedule of a key, with what it was solved for. It never changes."""
     service = service_of(request)
-    found: ScheduleAnswer | None = service.answers.remembered(key) or await asyncio.to_thread(service.answers.read, key)
+    found: ScheduleAnswer | None = service.answers.remembered(key) or await service.waiting.run(
+        service.answers.read, key
+    )
     service.metrics.lookups.labels("found" if found else "missing").inc()
     if found is None:
         raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "POST /v1/jobs")
@@ -165,7 +179,7 @@ async def get_schedule(
 )
 async def delete_schedule(request: Request, key: Key, client: Admin) -> Response:
     """Remove a schedule and what is kept beside it. The next submission of its graph is solved again."""
-    if not await asyncio.to_thread(service_of(request).delete, key, client.name):
+    if not await service_of(request).waiting.run(service_of(request).delete, key, client.name):
         raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}")
     return Response(status_code=204)
 
@@ -196,7 +210,7 @@ async def unpin_schedule(request: Request, key: Key, client: Admin) -> Response:
 
 async def pin(request: Request, key: str, client: str, pinned: bool) -> Response:
     """Pin or unpin; raises Refused."""
-    if not await asyncio.to_thread(service_of(request).pin, key, client, pinned):
+    if not await service_of(request).waiting.run(service_of(request).pin, key, client, pinned):
         raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}")
     return Response(status_code=204)
 
@@ -211,7 +225,7 @@ class Audit(Document):
 @api.get("/audit", response_model=Audit, responses=responses(422, 503), tags=["operators"])
 async def read_audit(request: Request, client: Admin, limit: Limit = 50, before: Before = None) -> Response:
     """Who asked for what, newest first, for as long as jobs are remembered."""
-    found = await asyncio.to_thread(service_of(request).queue.notes, limit, before)
+    found = await service_of(request).waiting.run(service_of(request).queue.notes, limit, before)
     return json_of(Audit(notes=found, next=found[-1].number if len(found) == limit else None))
 
 
@@ -225,8 +239,8 @@ async def find_schedules(
     before: Before = None,
 ) -> Response:
     """Schedules of a kernel and a machine (exact names), newest first."""
-    store = service_of(request).store
-    found = await asyncio.to_thread(store.find, kernel, machine, limit, before)
+    service = service_of(request)
+    found = await service.waiting.run(service.store.find, kernel, machine, limit, before)
     return json_of(ScheduleList(schedules=found, next=found[-1].number if len(found) == limit else None))
 
 
@@ -262,7 +276,7 @@ async def health() -> Response:
 @operators.get("/readyz", response_model=Health, responses=responses(503), tags=["operators"])
 async def readiness(request: Request) -> Response:
     """Queue, store and workers do, too."""
-    trouble = await asyncio.to_thread(service_of(request).ready)
+    trouble = await service_of(request).watching.run(service_of(request).ready)
     if trouble:
         raise RefusedRequest(503, "NotReady", trouble, headers={"Retry-After": "5"})
     return json_of(Health(status="ready"))
@@ -276,7 +290,7 @@ async def readiness(request: Request) -> Response:
 )
 async def metrics(request: Request, client: Reader) -> Response:
     """Counters for Prometheus."""
-    text = await asyncio.to_thread(service_of(request).metrics.text)
+    text = await service_of(request).watching.run(service_of(request).metrics.text)
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

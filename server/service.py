@@ -33,11 +33,14 @@ from .rate import RateLimit
 from .refusals import RefusedRequest
 from .settings import Settings
 from .tokens import Caller, Tokens
+from .waiting import Waiting
 
 BUSY = 5  # seconds after which a client that found the queue full may come again
 TIDY = 3600.0  # seconds between two looks for jobs to forget
 REQUEUE = 10.0  # seconds between two looks for jobs whose leases ran out
 MOST_SUBMITTING = 64  # submissions that are being read, or wait for that
+MOST_WAITING = 32  # other requests that wait for the database or the disk at a time
+MOST_WATCHING = 8  # the same of readiness and metrics, which are answered when all others wait
 LOOK_AGAIN = 1.0  # seconds for which readiness is believed: anybody may ask, and it writes to the disk
 GRACE = 10.0  # seconds that a solve may take beyond its own budget before its process is killed
 
@@ -70,6 +73,8 @@ class Service:
             settings.admitters, self.machines, settings.input, self.longest_budget(), settings.admission_seconds
         )
         self.submitters = ThreadPoolExecutor(settings.admitters + 2, "submit")
+        self.waiting = Waiting(MOST_WAITING, "request")
+        self.watching = Waiting(MOST_WATCHING, "watch")
         self.submitting = 0  # submissions that are being read or wait for that; only the event loop counts them
         self.streams = 0  # event streams that are open; only the event loop counts them
         self.news = News()
@@ -91,6 +96,8 @@ class Service:
         self.stopping.set()
         self.admitters.stop()
         self.submitters.shutdown(cancel_futures=True)
+        self.waiting.stop()
+        self.watching.stop()
         self.pool.stop()
         self.tidier.join()
         self.queue.close()

@@ -16,17 +16,19 @@ import httpx
 from server.pool import SolveLimits
 from server.queue_sqlite import SqliteQueue
 from server.run import Server, configuration
+from server.sample import vector_scale
 from server.service import Service
 from server.settings import Settings
 from tests.kernels import H100
 from twill.cli.serve import listen
-from twill.graph.dependence import Count, DependenceGraph, Dim, Edge, Node, Region, Tile
+from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.schedule.key import KeyOptions
 from twill.store.interface import Entry, Summary, summary_of
-from twill.tile.trip import Trip
+
+graph = vector_scale
 
 
 class MemoryStore:
@@ -99,38 +101,6 @@ class MemoryStore:
 
     def close(self) -> None:
         pass
-
-
-def graph(size: int = 1024, kernel: str = "scale") -> DependenceGraph:
-    """A loop that loads a vector, scales it and stores it; solved in a moment. Another size is another problem."""
-    tile = Tile(shape=(size,), dims=(0,), dtype="f32")
-
-    def node(number: int, kind: Any, name: str, **more: Any) -> Node:
-        return Node(id=number, kind=kind, name=name, line=10 + number, operations=(), dims=(0,), **more)
-
-    return DependenceGraph(
-        kernel=kernel,
-        spec="default",
-        file="scale.py",
-        dims=(Dim(id=0, name="n", size=size, parallel=True, fusable=False),),
-        regions=(
-            Region(
-                id=0,
-                kind="loop",
-                line=9,
-                trip=Trip(text="n // SIZE", constant=None, varies_with_grid=False),
-                nodes=(
-                    node(0, "load", "x", result=tile, bytes=4 * size, transport="tma", tensor="x_ptr"),
-                    node(1, "elementwise", "y", result=tile, counts=(Count(operation="mul.f32", elements=size),)),
-                    node(2, "store", "", result=None, bytes=4 * size, transport="tma", tensor="y_ptr"),
-                ),
-                edges=(
-                    Edge(src=0, dst=1, distance=0, kind="value"),
-                    Edge(src=1, dst=2, distance=0, kind="value", operand="data"),
-                ),
-            ),
-        ),
-    )
 
 
 def body(of: DependenceGraph | None = None, machine: Any = "h100", **options: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from twill.schedule.document import Schedule
 from twill.show import html as drawn
 from twill.show.html_timeline import timeline
-from twill.show.markup import element, row, text
+from twill.show.markup import element, row, scrolling, text
 from twill.show.view import views
 from twill.show.words import cooperation_words, verdict
 from twill.store.interface import Summary
@@ -27,11 +27,9 @@ def compare_page(first: Schedule, second: Schedule) -> str:
         else row((element("b", text(name)), element("b", text(one)), element("b", text(two))))
         for name, one, two in paired(figures(first), figures(second))
     )
-    head = row(
-        ("", link(f"/schedules/{first.key}", first.key[:SHORT]), link(f"/schedules/{second.key}", second.key[:SHORT])),
-        "th",
-    )
-    table = element("div", element("table", element("thead", head) + element("tbody", rows)), {"class": "scroll"})
+    columns = (link(f"/schedules/{one.key}", one.key[:SHORT]) for one in (first, second))
+    head = row(("figure", *columns), "th")
+    table = scrolling(element("table", element("thead", head) + element("tbody", rows)))
     title = element("h1", text(first.kernel if first.kernel == second.kernel else f"{first.kernel}, {second.kernel}"))
     note = element("p", "What differs is in bold.")
     return title + drawn.section("Figures", note + table) + "".join(pictures(first, second))
@@ -64,7 +62,7 @@ def pictures(first: Schedule, second: Schedule) -> Iterator[str]:
         sides = []
         for side, view in (("first", one), ("second", two)):
             content = (
-                element("h4", text(f"{side}: {view.title}")) + timeline(view) if view else element("p", "No such loop.")
+                element("h3", text(f"{side}: {view.title}")) + timeline(view) if view else element("p", "No such loop.")
             )
             sides.append(element("div", content))
         yield drawn.section("Timelines", element("div", "".join(sides), {"class": "beside"}))

@@ -81,7 +81,7 @@ async def queue(request: Request) -> Response:
     """The queue and the recent jobs."""
     visitor(request, "read")
     service = service_of(request)
-    counts, jobs = await asyncio.to_thread(lambda: (service.queue.counts(), service.queue.recent(RECENT)))
+    counts, jobs = await service.waiting.run(lambda: (service.queue.counts(), service.queue.recent(RECENT)))
     return page("Queue", views.queue_page(counts, jobs, service.machines))
 
 
@@ -117,8 +117,8 @@ async def job_page(request: Request, job: str) -> Response:
     """One job, live while it is at work."""
     client = visitor(request, "read")
     service = service_of(request)
-    found = await asyncio.to_thread(service.job, job)
-    asked = await asyncio.to_thread(service.queue.request, job)
+    found = await service.waiting.run(service.job, job)
+    asked = await service.waiting.run(service.queue.request, job)
     may_cancel = client.may("admin") or (client.may("solve") and asked is not None and asked.client == client.name)
     live = found.state not in ENDED
     content = views.job_page(found, asked, may_cancel)
@@ -129,7 +129,7 @@ async def job_page(request: Request, job: str) -> Response:
 async def cancel(request: Request, job: str) -> Response:
     """Cancel, and show the job."""
     client = visitor(request, "solve")
-    await asyncio.to_thread(service_of(request).cancel, job, client)
+    await service_of(request).waiting.run(service_of(request).cancel, job, client)
     return RedirectResponse(f"/jobs/{job}", 303)
 
 
@@ -138,7 +138,7 @@ async def search(request: Request, kernel: Words = "", machine: Words = "", befo
     """Schedules by kernel and machine."""
     visitor(request, "read")
     service = service_of(request)
-    found = await asyncio.to_thread(service.store.find, kernel.strip() or None, machine or None, LISTED, before)
+    found = await service.waiting.run(service.store.find, kernel.strip() or None, machine or None, LISTED, before)
     following = found[-1].number if len(found) == LISTED else None
     return page("Schedules", views.search_page(found, kernel, machine, service.machines, following))
 
@@ -147,10 +147,10 @@ async def search(request: Request, kernel: Words = "", machine: Words = "", befo
 async def schedule(request: Request, key: str) -> Response:
     """One schedule, drawn."""
     visitor(request, "read")
-    entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
+    entry = await service_of(request).waiting.run(service_of(request).store.get, key, graph=False)
     if entry is None:
         raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
-    others = await asyncio.to_thread(service_of(request).store.find, entry.kernel, None, LISTED)
+    others = await service_of(request).waiting.run(service_of(request).store.find, entry.kernel, None, LISTED)
     try:
         content, tail = await asyncio.to_thread(views.schedule_page, entry.schedule)
     except InvalidSchedule as error:
@@ -165,7 +165,7 @@ async def compare(request: Request, first: Words = "", second: Words = "") -> Re
     visitor(request, "read")
     found = []
     for key in (first, second):
-        entry = await asyncio.to_thread(service_of(request).store.get, key, graph=False)
+        entry = await service_of(request).waiting.run(service_of(request).store.get, key, graph=False)
         if entry is None:
             raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
         found.append(entry.schedule)

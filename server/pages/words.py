@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from twill.show.markup import element, row, text
+from twill.show.markup import element, row, scrolling, text
 from twill.show.words import cycles
 from twill.store.api import Job, JobBounds, State
 from twill.store.interface import Summary
@@ -41,7 +41,7 @@ def grid(head: Iterable[str], rows: Iterable[Iterable[str]], numbers: frozenset[
     """A table whose cells are markup."""
     top = row((text(name) for name in head), "th", numbers)
     body = "".join(row(cells, numbers=numbers) for cells in rows)
-    return element("div", element("table", element("thead", top) + element("tbody", body)), {"class": "scroll"})
+    return scrolling(element("table", element("thead", top) + element("tbody", body)))
 
 
 def job_rows(jobs: Iterable[Job]) -> Iterator[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.browser import Browser, browsing
 from tests.kernels import example
 from tests.service import Client, body, ended, graph, running
 
+FINDINGS = """axe.run().then(found => found.violations.map(
+    one => `${one.impact} ${one.id}, ${one.help}: ${one.nodes.map(node => node.html).join(" ")}`))"""
 PICTURES = os.environ.get("TWILL_SCREENSHOTS")  # a directory, for people who want to look
 
 
@@ -42,6 +45,19 @@ def graph_file(tmp_path: Path) -> Path:
     path = tmp_path / "graph.json"
     path.write_text(graph(4096).canonical(), encoding="utf-8")
     return path
+
+
+def complaints(page: Browser, address: str) -> list[str]:
+    """What axe-core finds on a page, in both colour schemes."""
+    script = (importlib.resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+    found = []
+    for scheme in ("light", "dark"):
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        page.open(address)
+        page.run(f"{script};0")
+        said = page.call("Runtime.evaluate", expression=FINDINGS, awaitPromise=True, returnByValue=True)
+        found += [f"{address}, {scheme}: {one}" for one in said["result"]["value"]]
+    return found
 
 
 def picture(page: Browser, name: str) -> None:
@@ -148,3 +164,37 @@ def test_a_token_is_asked_for_and_remembered(page: Browser, tmp_path: Path) -> N
         page.open(f"{client.base_url}/jobs/{job}")
         page.click("form button")
         page.until("document.getElementById('state').textContent === 'cancelled'")
+
+
+def test_no_page_is_closed_to_anybody(page: Browser, client: Client) -> None:
+    """For who works with the keyboard, or listens: axe-core has no complaint, however small."""
+    keys = []
+    for strategy in ("joint", "heuristic"):
+        job = client.post("/v1/jobs", json=body(example("layer_norm", None), strategy=strategy)).json()
+        assert ended(client, job["id"])["state"] == "done"
+        keys.append(job["key"])
+    bad = client.post("/v1/jobs", json=body(graph(96), ii=1)).json()["id"]
+    assert ended(client, bad)["state"] == "failed"
+    paths = [
+        "/", "/submit", "/schedules", "/login", f"/schedules/{keys[0]}", f"/jobs/{job['id']}", f"/jobs/{bad}",
+        f"/compare?first={keys[0]}&second={keys[1]}", f"/schedules/{'0' * 64}", "/nowhere",
+    ]  # fmt: skip
+    found = [one for path in paths for one in complaints(page, f"{client.base_url}{path}")]
+    page.call("Emulation.setEmulatedMedia", features=[])
+    page.trouble[:] = [one for one in page.trouble if "404" not in one]  # two of them are not there
+    assert found == []
+
+
+def test_two_schedules_are_compared_from_the_page_of_one(page: Browser, client: Client) -> None:
+    keys = []
+    for strategy in ("joint", "heuristic"):
+        job = client.post("/v1/jobs", json=body(graph(768), strategy=strategy)).json()
+        assert ended(client, job["id"])["state"] == "done"
+        keys.append(job["key"])
+    page.open(f"{client.base_url}/schedules/{keys[0]}")
+    page.run(f"document.querySelector('select[name=second]').value = '{keys[1]}'")
+    page.click("form[action='/compare'] button")
+    page.until("location.pathname === '/compare'")
+    picture(page, "compare")
+    assert page.run("document.querySelectorAll('.beside svg').length") == 2
+    assert "What differs is in bold" in page.text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Iterator
+from typing import Literal
 
 from twill.schedule.document import Schedule
 from twill.show import html_graph, html_liveness, html_tables
@@ -50,21 +51,25 @@ def script_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
+Level = Literal["h2", "h3"]
+
+
 def sections(schedule: Schedule, drawn: tuple[LoopView, ...]) -> Iterator[str]:
     """The page from top to bottom."""
     yield header(schedule)
+    level: Level = "h3" if len(drawn) > 1 else "h2"
     for view in drawn:
         if len(drawn) > 1:
             yield element("h2", text(view.title[0].upper() + view.title[1:]), {"class": "loop"})
             yield tiles(loop_figures(view))
         else:
             yield element("p", text(view.title[0].upper() + view.title[1:] + "."), {"class": "where"})
-        yield section("Timeline", element("p", HINT) + timeline(view))
-        yield section("Dependences", html_graph.dependences(view))
-        yield section("Registers over one initiation interval", html_liveness.registers(view))
-        yield section("Memory over one initiation interval", html_liveness.memories(view, schedule.buffers))
-        yield section("Certificate", html_tables.certificate(view.loop))
-        yield section("Ops", html_tables.ops(view))
+        yield section("Timeline", element("p", HINT) + timeline(view), level)
+        yield section("Dependences", html_graph.dependences(view), level)
+        yield section("Registers over one initiation interval", html_liveness.registers(view), level)
+        yield section("Memory over one initiation interval", html_liveness.memories(view, schedule.buffers), level)
+        yield section("Certificate", html_tables.certificate(view.loop), level)
+        yield section("Ops", html_tables.ops(view), level)
     yield section("Warp groups", html_tables.groups(schedule, drawn))
     if schedule.buffers:
         yield section("Buffers", html_tables.buffers(schedule))
@@ -73,9 +78,9 @@ def sections(schedule: Schedule, drawn: tuple[LoopView, ...]) -> Iterator[str]:
     yield element("footer", text(f"{schedule.schema_version}, key {schedule.key}"))
 
 
-def section(title: str, content: str) -> str:
-    """A titled part of the page."""
-    return element("section", element("h3", text(title)) + content)
+def section(title: str, content: str, level: Level = "h2") -> str:
+    """A titled part of the page, under its title or (`h3`) under that of a loop."""
+    return element("section", element(level, text(title)) + content)
 
 
 def header(schedule: Schedule) -> str:

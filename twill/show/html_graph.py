@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from twill.graph.costed import CostedEdge
 from twill.graph.networks import ranks
 from twill.show.html_liveness import hue_of
-from twill.show.markup import element, rect, svg, text, words_at
+from twill.show.markup import element, rect, scrolling, svg, text, words_at
 from twill.show.view import LoopView, ShownOp
 
 WIDTH, HEIGHT, ACROSS, DOWN, MARGIN = 130, 36, 22, 40, 60  # pixels: a box, the room between boxes, and around all
@@ -31,9 +31,7 @@ def dependences(view: LoopView) -> str:
     lines = [line_of(edge, at) for edge in view.loop.graph.edges]
     boxes = [box(items[number], *where, hues.get(items[number].name, 0)) for number, where in at.items()]
     words = f"dependences of the {view.title}: {len(items)} instructions"
-    return element("p", text(HINT)) + element(
-        "div", svg(right, below, lines + boxes, words, "net"), {"class": "scroll"}
-    )
+    return element("p", text(HINT)) + scrolling(svg(right, below, lines + boxes, words, "net"))
 
 
 def places(view: LoopView) -> Places:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from twill.schedule.document import ScheduledBuffer, ScheduledWarpGroup
 from twill.show.live import Layer, RingUse, Steps, level_at, register_layers, rings, total
-from twill.show.markup import Attribute, element, line, rect, svg, text, words_at
+from twill.show.markup import Attribute, element, line, rect, scrolling, svg, text, words_at
 from twill.show.view import LoopView
 from twill.show.words import cycles, label, size
 
@@ -60,7 +60,7 @@ class _Registers:
         )
         drawing = svg(WIDTH, HEIGHT + 22, self.parts(), title, "live")
         caption = element("figcaption", text(title))
-        return element("figure", caption + element("div", drawing, {"class": "scroll"}))
+        return element("figure", caption + scrolling(drawing))
 
     def parts(self) -> Iterator[str]:
         """Stacked areas, the budget, the scale."""
@@ -153,7 +153,7 @@ def space_figure(space: str, found: Sequence[RingUse], view: LoopView, hues: dic
     height = len(found) * (RING + GAP_BETWEEN) + 20
     title = f"slots in use, {space} memory"
     drawing = svg(WIDTH, height, ring_parts(found, view, hues, height - 20), title, "live")
-    body = element("div", names, {"class": "names"}) + element("div", drawing, {"class": "scroll"})
+    body = element("div", names, {"class": "names"}) + scrolling(drawing)
     return element("figure", caption + element("div", body, {"class": "figure"}))
 
 

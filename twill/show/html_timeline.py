@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twill.show.markup import Attribute, element, line, rect, svg, text, words_at
+from twill.show.markup import Attribute, element, line, rect, scrolling, svg, text, words_at
 from twill.show.view import Bar, LoopView, TimelineRow
 from twill.show.words import cycles
 
@@ -43,7 +43,7 @@ class TimelineDrawing:
         name = f"Timeline of {self.count} iterations, {self.view.title}"
         drawing = svg(self.width, self.height, self.parts(), name, "timeline")
         names = element("div", "".join(self.names()), {"class": "names"})
-        return element("div", names + element("div", drawing, {"class": "scroll"}), {"class": "figure"})
+        return element("div", names + scrolling(drawing), {"class": "figure"})
 
     def names(self) -> Iterator[str]:
         """Names of the rows, with how busy one iteration keeps them."""

@@ -59,4 +59,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], numbers: Iterab
     right = frozenset(numbers)
     body = "".join(row((text(cell) for cell in cells), numbers=right) for cells in rows)
     top = row((text(name) for name in head), "th", right)
-    return element("div", element("table", element("thead", top) + element("tbody", body)), {"class": "scroll"})
+    return scrolling(element("table", element("thead", top) + element("tbody", body)))
+
+
+def scrolling(content: str) -> str:
+    """What may be wider than the page, and scrolls by itself; by the keyboard too, so it takes the focus."""
+    return element("div", content, {"class": "scroll", "tabindex": 0})
