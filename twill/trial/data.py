@@ -93,7 +93,8 @@ class Data:
 
     def _argument(self, argument: CallArgument, blocks: Blocks) -> Any:
         if argument.kind == "number":
-            return self.case.scalars[argument.name]
+            value = self.case.scalars[argument.name]
+            return float(value) if argument.type.startswith(("fp", "bf")) else value
         tensor = self.tensor(argument.name)
         return tensor if argument.kind == "pointer" else descriptor(tensor, blocks.get(argument.name, argument.block))
 
