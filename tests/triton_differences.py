@@ -117,7 +117,7 @@ DIFFERENCES = (
     ),
     Difference(
         "tl.argmax, tl.argmin, tl.max and tl.min with return_indices=True, of NaN and of zeros",
-        "NumPy's: the first NaN",
+        "NaN is no element; an error if all are",
         "depends on the order of the elements in registers: a NaN is kept or dropped; of two zeros the one with the "
         "smaller index",
         "setp.gt.f32, setp.eq.f32, selp.b32, ...",

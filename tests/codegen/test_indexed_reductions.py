@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from tests.generated.kernels import held
+from tests.generated.kernels import by_twill, held
 from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.translate.translate import tile_program
 from twill.trial.execute import checked
 
 KERNELS = """
@@ -54,6 +57,13 @@ def accumulators(x, y, z, n):
     tl.store(y + rows, tl.max(acc, 1))
     tl.store(z + rows, tl.argmax(acc, 1, tie_break_left=False))
     tl.store(z + 64 + columns, tl.argmin(acc, 0))
+
+
+@triton.jit
+def row(x, y, z, n):
+    most, where = tl.max(tl.load(x + tl.arange(0, 16)), 0, return_indices=True)
+    tl.store(y, most)
+    tl.store(z, where)
 """
 SIGNATURE = ["x=*fp16:16", "y=*fp32:16", "z=*i32:16", "n=i32"]
 
@@ -70,3 +80,23 @@ def test_the_first_of_equal_elements_is_tritons(kernel_file: Callable[..., str],
     spec = resolve(f"{kernel_file(KERNELS)}::{name}", sig=SIGNATURE)
     for one in held(spec, Case({}, (1,), {"x": (512,), "y": (512,), "z": (512,)}, {"n": 1})):
         assert one.furthest < 64, one
+
+
+@pytest.mark.parametrize(
+    ("numbers", "most", "where"),
+    [
+        ({3: 2.0, 5: 2.0, 1: np.nan}, 2.0, 3),
+        ({at: -np.inf for at in range(16)}, -np.inf, 0),
+        ({at: np.nan for at in range(16)}, np.nan, 0),
+        ({**{at: np.nan for at in range(16)}, 7: -np.inf}, -np.inf, 7),
+    ],
+)
+def test_the_index_is_that_of_an_element_and_nan_is_none(
+    kernel_file: Callable[..., str], numbers: dict[int, float], most: float, where: int
+) -> None:
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(KERNELS)}::row", sig=SIGNATURE)))
+    x = np.zeros(16, np.float32)
+    x[[*numbers]] = [*numbers.values()]
+    data = {"x": x, "y": np.zeros(1, np.float32), "z": np.zeros(1, np.int32)}
+    made = by_twill(program, Case({}, (1,), {name: array.shape for name, array in data.items()}, {"n": 1}), data)
+    np.testing.assert_array_equal((made["y"][0], made["z"][0]), (most, where))

@@ -307,8 +307,10 @@ REFUSED = [
     ),
     ((LOAD, "x = tl.gather(x, offs, 0)", STORE), UnsupportedOperation, 7, "tl.gather", "affine"),
     ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),
-    ((LOAD, "x, y = tl.reduce((x, x), 0, crossed)", "tl.store(out, x + y)"), UnsupportedOperation, 7, "each of its tiles",
-     "tl.argmax"),
+    (
+        (LOAD, "x, y = tl.reduce((x, x), 0, crossed)", "tl.store(out, x + y)"),
+        UnsupportedOperation, 7, "each of its tiles", "tl.argmax",
+    ),
     (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
     (("tl.atomic_xchg(out, 1.0)",), UnsupportedOperation, 6, "tl.atomic_xchg", "tl.store"),
     (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
