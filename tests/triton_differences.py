@@ -116,6 +116,14 @@ DIFFERENCES = (
         "max.f32, min.f32, max.NaN.f32, ...",
     ),
     Difference(
+        "tl.argmax, tl.argmin, tl.max and tl.min with return_indices=True, of NaN and of zeros",
+        "NaN is no element; an error if all are",
+        "depends on the order of the elements in registers: a NaN is kept or dropped; of two zeros the one with the "
+        "smaller index",
+        "setp.gt.f32, setp.eq.f32, selp.b32, ...",
+        "NaN is no element, as for tl.max, and index 0 if all are; of two zeros 0 with the smaller index",
+    ),
+    Difference(
         "tl.clamp with propagate_nan=ALL",
         "a NaN bound counts",
         "NaN if x is NaN; a NaN bound counts too",

@@ -72,6 +72,17 @@ def cases() -> list[Case]:
              ("x_ptr=*fp32:16", "ends_ptr=*i32:16", "y_ptr=*fp32:16")),
         Case("loop in a loop", FLOW, "powers", {"D": 256}, powers, ("y_ptr",),
              ("x_ptr=*fp32:16", "y_ptr=*fp32:16", "rows=i32", "times=i32")),
+        Case("first of the largest", FLOW, "largest", {"R": 16, "C": 64}, ties, ("most_ptr", "where_ptr", "least_ptr"),
+             ("x_ptr=*fp32:16", "most_ptr=*fp32:16", "where_ptr=*i32:16", "least_ptr=*i32:16")),
+    ]  # fmt: skip
+    scaled = (
+        "a_ptr=*fp8e4nv:16", "b_ptr=*fp8e4nv:16", "as_ptr=*fp32:16", "bs_ptr=*fp32:16", "c_ptr=*bf16:16", "M=i32:16",
+        "N=i32:16", "K=i32:16",
+    )  # fmt: skip
+    found += [
+        Case(f"block_scaled {'x'.join(map(str, size))}", FLOW, "block_scaled", {"BM": 128, "BN": 128, "BK": 128},
+             scales(*size), ("c_ptr",), scaled, exact=False, wanted=scaled_product, timed=size[0] >= 4096)
+        for size in ((272, 400, 528), (4096, 4096, 7168))
     ]  # fmt: skip
     return found + counted() + scattered() + gathers()
 
@@ -211,6 +222,38 @@ def positive() -> tuple[Arguments, tuple[int, ...]]:
 def powers() -> tuple[Arguments, tuple[int, ...]]:
     """23 rows to the fifth power."""
     return {"x_ptr": normal(23, 256), "y_ptr": zeros(256), "rows": 23, "times": 5}, (3,)
+
+
+def ties() -> tuple[Arguments, tuple[int, ...]]:
+    """40 tiles of numbers of which many are the same."""
+    x = normal(40 * 16, 64).mul(2).round()
+    return {
+        "x_ptr": x, "most_ptr": zeros(640), "where_ptr": zeros(640, dtype="int32"),
+        "least_ptr": zeros(2560, dtype="int32"),
+    }, (40,)  # fmt: skip
+
+
+def scales(m: int, n: int, k: int) -> Callable[[], tuple[Arguments, tuple[int, ...]]]:
+    """Of a product of fp8 with a scale for each 128 of K."""
+
+    def args() -> tuple[Arguments, tuple[int, ...]]:
+        steps = -(-k // 128)
+        given = {
+            "a_ptr": normal(m, k, dtype="float8_e4m3fn"), "b_ptr": normal(n, k, dtype="float8_e4m3fn", seed=1),
+            "as_ptr": normal(m, steps, seed=2).exp(), "bs_ptr": normal(-(-n // 128), steps, seed=3).exp(),
+            "c_ptr": zeros(m, n, dtype="bfloat16"), "M": m, "N": n, "K": k,
+        }  # fmt: skip
+        return given, (-(-m // 128), -(-n // 128))
+
+    return args
+
+
+def scaled_product(a: Arguments) -> Any:
+    """In float64."""
+    m, n, k = a["M"], a["N"], a["K"]
+    rows = a["as_ptr"].double().repeat_interleave(128, 1)[:, :k]
+    columns = a["bs_ptr"].double().repeat_interleave(128, 1)[:, :k].repeat_interleave(128, 0)[:n]
+    return (a["a_ptr"].double()[:m] * rows) @ (a["b_ptr"].double() * columns).T
 
 
 def gather(dtype: str, index: str, d: int, block: int) -> Callable[[], tuple[Arguments, tuple[int, ...]]]:

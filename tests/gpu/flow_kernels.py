@@ -142,3 +142,35 @@ def keep_positive(x_ptr, y_ptr, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + first + tl.arange(0, BLOCK))
     keep = x > 0
     tl.store(y_ptr + first + tl.cumsum(keep.to(tl.int32), 0) - 1, x, mask=keep)
+
+
+@triton.jit
+def largest(x_ptr, most_ptr, where_ptr, least_ptr, R: tl.constexpr, C: tl.constexpr):
+    """The first of the largest of each row, and of the least of each column."""
+    i, j = tl.arange(0, R), tl.arange(0, C)
+    x = tl.load(x_ptr + tl.program_id(0) * R * C + i[:, None] * C + j[None, :])
+    most, where = tl.max(x, 1, return_indices=True)
+    row, column = tl.program_id(0) * R + i, tl.program_id(0) * C + j
+    tl.store(most_ptr + row, most)
+    tl.store(where_ptr + row, where)
+    tl.store(least_ptr + column, tl.argmin(x, 0))
+
+
+@triton.jit
+def block_scaled(
+    a_ptr, b_ptr, as_ptr, bs_ptr, c_ptr, M, N, K,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Products of fp8 with a scale for each row of A and each 128 columns of B, per BK of K. B is N x K."""
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    steps = tl.cdiv(K, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for step in range(steps):
+        ks = step * BK + k
+        a = tl.load(a_ptr + m[:, None] * K + ks[None, :], mask=(m < M)[:, None] & (ks < K)[None, :], other=0.0)
+        b = tl.load(b_ptr + n[None, :] * K + ks[:, None], mask=(n < N)[None, :] & (ks < K)[:, None], other=0.0)
+        rows = tl.load(as_ptr + m * steps + step, mask=m < M, other=0.0)
+        columns = tl.load(bs_ptr + n // 128 * steps + step, mask=n < N, other=0.0)
+        acc += tl.dot(a, b) * rows[:, None] * columns[None, :]
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc.to(tl.bfloat16), mask=(m < M)[:, None] & (n < N)[None, :])

@@ -307,7 +307,10 @@ REFUSED = [
     ),
     ((LOAD, "x = tl.gather(x, offs, 0)", STORE), UnsupportedOperation, 7, "tl.gather", "affine"),
     ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),
-    ((LOAD, "x = tl.argmax(x, 0)", "tl.store(out, x)"), UnsupportedOperation, 7, "tl.argmax", "tl.max"),
+    (
+        (LOAD, "x, y = tl.reduce((x, x), 0, crossed)", "tl.store(out, x + y)"),
+        UnsupportedOperation, 7, "each of its tiles", "tl.argmax",
+    ),
     (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
     (("tl.atomic_xchg(out, 1.0)",), UnsupportedOperation, 6, "tl.atomic_xchg", "tl.store"),
     (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
@@ -333,11 +336,14 @@ REFUSED = [
 ]  # fmt: skip
 
 
+CROSSED = "@triton.jit\ndef crossed(a, b, c, d):\n    return a + d, b + c\n"
+
+
 @pytest.mark.parametrize(("lines", "error", "line", "what", "hint"), REFUSED)
 def test_fail_names_the_line_what_and_what_to_write_instead(
     kernel_file: Callable[..., str], lines: tuple[str, ...], error: type[TwillError], line: int, what: str, hint: str
 ) -> None:
-    file = kernel_file(kernel(*lines))
+    file = kernel_file(kernel(*lines) + CROSSED)
     with pytest.raises(error) as raised:
         translate(file)
     assert (raised.value.file, raised.value.line) == (f"{file}", line)

@@ -13,6 +13,7 @@ from twill.tile.translate.branches import choose
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise, emit
 from twill.tile.translate.libdevice import libdevice, multiply_high
+from twill.tile.translate.reductions import reduce, scan
 
 
 def view(kind: str, *names: str) -> Rule:
@@ -118,47 +119,6 @@ def clamp(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 # Elements that a pointer may be cast between: what is in memory is what is in registers.
 SAME_BITS = (frozenset({"i1", "i8"}), frozenset({"i32", "f32"}), frozenset({"i64", "f64"}))
-
-# The operation of a combiner region -> (combine, attributes).
-COMBINERS: dict[str, tuple[str, dict[str, Attribute]]] = {
-    "arith.addf": ("add", {}), "arith.addi": ("add", {}), "arith.mulf": ("mul", {}), "arith.muli": ("mul", {}),
-    "arith.maxnumf": ("max", {}), "arith.maximumf": ("max", {"propagate_nan": 1}),
-    "arith.minnumf": ("min", {}), "arith.minimumf": ("min", {"propagate_nan": 1}),
-    "arith.maxsi": ("max", {"signed": 1}), "arith.maxui": ("max", {"signed": 0}),
-    "arith.minsi": ("min", {"signed": 1}), "arith.minui": ("min", {"signed": 0}),
-    "arith.andi": ("and", {}), "arith.ori": ("or", {}), "arith.xori": ("xor", {}),
-}  # fmt: skip
-
-
-def combiner(op: RawOp) -> tuple[str, dict[str, Attribute]] | None:
-    """What a reduction's or scan's region does to a pair of elements, if it is one operation."""
-    block = op.regions[0][0]
-    if len(op.operands) != 1 or len(block.operations) != 2:
-        return None
-    combine, leave = block.operations
-    arguments = {argument.id for argument in block.arguments}
-    if set(combine.operands) != arguments or leave.operands != (combine.results[0].id,):
-        return None
-    return COMBINERS.get(combine.name)
-
-
-def reduce(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.reduce`: axis, combine."""
-    found = combiner(op)
-    if found is None:
-        return None
-    return emit(op, emitter, "reduce", {"axis": op.attributes["axis"], "combine": found[0], **found[1]})
-
-
-def scan(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.scan`: axis, combine, reverse."""
-    found = combiner(op)
-    if found is None:
-        return None
-    reverse = int(op.attributes["reverse"])
-    return emit(op, emitter, "scan", {"axis": op.attributes["axis"], "combine": found[0], "reverse": reverse,
-                                       **found[1]})  # fmt: skip
-
 
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 

@@ -55,7 +55,10 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.make_tensor_ptr": ("tl.make_block_ptr", "a tensor descriptor (tl.make_tensor_descriptor)"),
 }  # fmt: skip
 
-REDUCTION = "tl.sum, tl.max, tl.min, tl.xor_sum, or tl.reduce with one of +, *, max, min, &, |, ^ as its function"
+REDUCTION = (
+    "tl.sum, tl.max, tl.min, tl.xor_sum, tl.argmax, tl.argmin, or tl.reduce with one of +, *, max, min, &, |, ^ as its "
+    "function, or with one of them for each of several tiles"
+)
 
 
 def refuse(file: str, op: RawOp) -> NoReturn:
@@ -66,7 +69,7 @@ def refuse(file: str, op: RawOp) -> NoReturn:
     if op.name in ("tt.reduce", "tt.scan"):
         word = "reduction" if op.name == "tt.reduce" else "scan"
         raise UnsupportedOperation(
-            f"unsupported {word}: it combines several tiles (tl.argmax), or not by one simple operation",
+            f"unsupported {word}: its function is not one simple operation for each of its tiles",
             file=file,
             line=op.line,
             hint=REDUCTION,
