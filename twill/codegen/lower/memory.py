@@ -10,7 +10,7 @@ from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMapSpec
 from twill.graph.work import BITS
 
 PANEL = 128  # bytes: the widest swizzle
-BARRIERS = 16  # bytes of the two mbarriers of a slot
+BARRIER_BYTES = 16  # bytes of the two mbarriers of a slot
 WIDEST = 8  # bytes of the widest element of a tensor map
 
 
@@ -98,7 +98,7 @@ class SharedMemoryPlan:
         """Buffers with offsets, and the bytes of everything. order: bytes that the order of program instances needs.
         Raises SharedMemoryFull."""
         offsets, end = self._layout()
-        total = end + BARRIERS * sum(a.depth for a in self.arefs) + order
+        total = end + BARRIER_BYTES * sum(a.depth for a in self.arefs) + order
         if total > capacity:
             held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers)
             raise exc.SharedMemoryFull(

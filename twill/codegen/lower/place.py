@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.lower.cross_loop_reuse import position
-from twill.codegen.lower.memory import BARRIERS, SharedMemoryPlan
+from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
@@ -63,7 +63,7 @@ class _Rings:
     def fit(self) -> bool:
         """Whether the rings with their barriers, and one panel of each tile that is stored, are no more than shared
         memory."""
-        barriers = sum(BARRIERS * ring.depth for ring in self.memory.arefs)
+        barriers = sum(BARRIER_BYTES * ring.depth for ring in self.memory.arefs)
         taken = self.memory.used() + barriers + staging_bytes(staged(self.plan), 1)
         return self.reserved + taken <= self.plan.capacity
 
