@@ -35,7 +35,7 @@ FULL, DEEP, CAUSAL, BACK = "attention_full", "attention_full-d64", "attention_ca
 ANY, WINDOW = "attention_any_length_causal-d64", "sliding_window_attention_bf16"
 NORM, LINEAR = "layer_norm_bf16", "linear_attention_bf16"
 N64, N32, K64, K32 = "across_swizzle-64", "across_swizzle-32", "along_swizzle-64", "along_swizzle-32"
-COLUMNS, INTEGERS, DUAL = "columns_bf16", "integers_i32", "dual_gemm_bf16"
+COLUMNS, INTEGERS, DUAL, ROWS = "columns_bf16", "integers_i32", "dual_gemm_bf16", "columns_rows-64"
 
 _NOTHING = 'asm volatile("" ::: "memory");'
 

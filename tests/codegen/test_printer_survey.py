@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests import printer_survey
 from tests.printer_edits import mutated, printed, source
-from tests.printer_mutations import MUTATIONS, N32, Mutation
+from tests.printer_mutations import FULL, INTEGERS, K64, MUTATIONS, N32, N64, ROWS, Mutation
 from tests.printer_survey import FOUND, MISSED, Line, case, ended_after, rest, table, tried
 from twill.codegen.print.cuda.printer import print_cuda
 
+NOTHING = "fence or wait that does nothing"
 CHOSEN = (
-    ("swizzle", "32 bytes"),
-    ("descriptor", "modes of 64 and 32 bytes exchanged"),
-    ("fence or wait that does nothing", "mbarrier"),
-    ("parity", "longer ring"),
-    ("bytes and arrivals", "half of the bytes"),
-    ("who does it", "all but the elected"),
-    ("coordinates of boxes", "two exchanged"),
-    ("halves and order of registers", "pair of bf16"),
-    ("row or column of a fragment", "columns of lanes"),
-    ("rounding", "bf16 towards zero"),
-    ("guards", "an iteration less"),
-    ("tile scheduler", "columns of a band"),
-)
+    ("swizzle", "128 bytes", K64),
+    ("swizzle", "64 bytes", N64),
+    ("swizzle", "32 bytes", N32),
+    ("descriptor", "strides exchanged", N64),
+    ("descriptor", "modes of 64 and 32 bytes exchanged", N32),
+    *((NOTHING, name, N64) for name in ("wgmma fence", "wgmma commit", "wgmma wait", "proxy fence", "bulk commit",
+                                        "bulk wait", "bulk wait for reads", "mbarrier")),
+    ("parity", "ring of two slots", FULL),
+    ("parity", "longer ring", N32),
+    ("bytes and arrivals", "half of the bytes", N32),
+    ("who does it", "all but the elected", N32),
+    ("coordinates of boxes", "two exchanged", N32),
+    ("halves and order of registers", "pair of bf16", N32),
+    ("row or column of a fragment", "columns of lanes", N32),
+    ("reduction", "register of a row", ROWS),
+    ("reduction", "every second register", ROWS),
+    ("constants", "log2(e)", K64),
+    ("rounding", "bf16 towards zero", N32),
+    ("signs and comparisons", "unsigned comparison as signed", INTEGERS),
+    ("signs and comparisons", "unsigned shift as signed", INTEGERS),
+    ("guards", "an iteration less", N32),
+    ("tile scheduler", "columns of a band", N32),
+)  # fmt: skip
 
 
 def chosen() -> list[Mutation]:
-    """Of the kinds of CHOSEN, in the smallest of all programs."""
+    """Those of CHOSEN, each in the smallest program that shows it."""
     of = {(m.kind, m.name): m for m in MUTATIONS}
-    return [Mutation(m.name, m.kind, m.file, m.old, m.new, (N32,)) for m in (of[key] for key in CHOSEN)]
+    return [replace(of[kind, name], programs=(program,)) for kind, name, program in CHOSEN]
 
 
 @pytest.mark.parametrize("mutation", chosen(), ids=lambda m: f"{m.kind}-{m.name}")

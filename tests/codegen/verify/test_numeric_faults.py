@@ -14,6 +14,8 @@ from tests.golden_schedules import Example, kernel, machine, schedule
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.mutations import Mutant, mutants
+from tests.printer_mutations import INTEGERS
+from tests.printer_survey import lowered as heuristic
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import Trial, trials, verify
@@ -58,6 +60,18 @@ def test_every_fault_of_a_class_is_found(file: str, spec: str, kind: str, least:
     assert len(made) >= least
     for mutant in made:
         assert verify(mutant.program, given=given, enough=1), mutant.place
+
+
+def test_wrong_signedness_is_found_where_numbers_have_the_upper_bit() -> None:
+    """Of `tests/printer_kernels.py::integers`: a remainder, a shift, a comparison, two conversions. The other
+    faults of the class are none: a quotient that is taken where x >= 0, what is masked to 3 bits or cut to 8 anyway."""
+    program = heuristic(INTEGERS)
+    given = trials(program)
+    made = [mutant for mutant in mutants(program) if mutant.kind == "wrong signedness"]
+    found = [mutant for mutant in made if verify(mutant.program, given=given, enough=1)]
+    kinds = [one.place.stmt.kind for one in found if one.place is not None and isinstance(one.place.stmt, Compute)]
+    assert sorted(kinds) == ["cast", "cast", "compare", "rem", "shr"]
+    assert len(made) == 9
 
 
 def test_faults_in_blocks_without_a_mask_are_found_where_a_window_has_masks_at_both_ends() -> None:

@@ -10,13 +10,14 @@ import pytest
 import triton
 
 from tests.conftest import GOLDEN, ROOT
-from twill.exc import DataDependentControlFlow, NestedLoop, TwillError, UnsupportedOperation
+from twill.exc import DataDependentControlFlow, KernelDoesNotCompile, NestedLoop, TwillError, UnsupportedOperation
 from twill.kernel.specialization import list_specializations, resolve
 from twill.kernel.ttir import ttir
 from twill.tile import odd_sizes
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.text import program_text
+from twill.tile.translate import operations
 from twill.tile.translate.translate import from_mlir, tile_program
 from twill.tile.vocabulary import ELEMENTWISE, MMA, RAW_ACCESS, REDUCE, SCAN, SOURCES, VIEWS
 
@@ -322,6 +323,8 @@ REFUSED = [
      UnsupportedOperation, 6, "a pointer of one type", "bitcast=True"),
     ((LOAD, "x = x.to(tl.float8e4nv, fp_downcast_rounding='rtz').to(tl.float32)", STORE),
      UnsupportedOperation, 7, "rtz", "rtne"),
+    ((LOAD, "x = x.to(tl.float8e5, fp_downcast_rounding='rtz').to(tl.float32)", STORE),
+     UnsupportedOperation, 7, "rtz", '"rtne", which saturates'),
     ((LOAD, "x = tl.extra.cuda.libdevice.j0(x)", STORE), UnsupportedOperation, 7, "__nv_j0", "tl.math"),
     (
         (LOAD, "x = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)",
@@ -350,6 +353,30 @@ def test_fail_names_the_line_what_and_what_to_write_instead(
     assert what in raised.value.message
     assert hint in raised.value.hint
     assert raised.value.exit_code == 2
+
+
+SQUARES = ("i = tl.arange(0, 64)", "ij = i[:, None] * 64 + i[None, :]", "x = tl.load(out + ij)")
+
+
+def test_fail_a_precision_that_triton_knows_and_the_table_of_precisions_does_not(
+    kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "PRECISIONS", operations.PRECISIONS[:-1])
+    product = "x = tl.dot(x, x, input_precision='bf16x6')"
+    with pytest.raises(UnsupportedOperation, match="another precision than tf32") as raised:
+        translate(kernel_file(kernel(*SQUARES, product, "tl.store(out + ij, x)")))
+    assert raised.value.line == 9
+    assert "with one of these precisions" in raised.value.hint
+
+
+@pytest.mark.parametrize(("left", "right"), [("int8", "bfloat16"), ("float16", "bfloat16"), ("int8", "uint8")])
+def test_fail_products_of_types_that_no_mma_has(kernel_file: Callable[..., str], left: str, right: str) -> None:
+    product = f"x = tl.dot(x.to(tl.{left}), x.to(tl.{right}))"
+    file = kernel_file(kernel(*SQUARES, product, "tl.store(out + ij, x)"))
+    with pytest.raises(KernelDoesNotCompile, match="Both operands must be same dtype") as raised:
+        translate(file)
+    assert (raised.value.file, raised.value.line) == (file, 9)
+    assert raised.value.hint
 
 
 def test_fail_functions_that_are_not_inlined(kernel_file: Callable[..., str]) -> None:

@@ -44,6 +44,15 @@ def test_every_layout_compiles_bounded_or_not(element: str) -> None:
         compile_cubin(printed.text, lines=printed.lines)
 
 
+@pytest.mark.parametrize("element", ["f8e4m3", "f8e5m2"])
+def test_eight_bytes_of_fp8_under_a_bound_compile(element: str) -> None:
+    layout = Blocked((1024,), 8)
+    body = (LoadGlobal(window(element, (1024,), LIMIT), 0), StoreGlobal(window(element, (1024,), LIMIT), Reg(0)))
+    printed = print_cuda(program(layout, element, *body))
+    assert "Vector<u8, 8> held = Vector<u8, 8>{{" in printed.text
+    compile_cubin(printed.text, lines=printed.lines)
+
+
 def test_without_bounds_nothing_is_compared() -> None:
     made = print_cuda(program(MATRIX, "f32", LoadGlobal(window("f32", (64, 48)), 0))).text
     assert "bound(" not in made and " ? " not in made

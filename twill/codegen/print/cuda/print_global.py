@@ -247,7 +247,10 @@ def _load_vector(access: _Access, result: int, width: int, parted: bool) -> None
     if not conditions:
         out.line(f"const {kind} held = {whole};")
     else:
-        out.line(f"{kind} held = {vector_in_memory(element, [pad] * width)[1]};")
+        made, padding = vector_in_memory(element, [pad] * width)
+        if made != kind:  # fp8: stored by words, loaded by bytes
+            padding = f"{kind}{{{{{', '.join([to_memory(element, pad)] * width)}}}}}"
+        out.line(f"{kind} held = {padding};")
         out.line(f"if ({' && '.join(conditions)}) held = {whole};")
     if parted:
         elements = f"(({access.type}*)&held)"
