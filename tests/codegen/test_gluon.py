@@ -15,10 +15,12 @@ import pytest
 from tests.conftest import GOLDEN, ROOT
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
+from twill.cli import codes
+from twill.cli.entry import main
 from twill.codegen.emission import Extracted, extract
 from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon, lower_for_gluon
 from twill.codegen.print.gluon.module import print_gluon
-from twill.exc import ExecutionDiffers, NotInGluon
+from twill.exc import ExecutionDiffers, GluonSpills, NotInGluon
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -91,7 +93,7 @@ def test_an_edit_that_makes_the_module_wrong_is_found(edit: str, tmp_path: Path)
     module = replace(right.module, text=right.module.text.replace(before, after))
     path = tmp_path / right.name
     path.write_text(module.text, encoding="utf-8")
-    compiled = compile_module(path, module.entry, right.signature, H100, kernel)
+    compiled = compile_module(path, module.entry, right.signature, right.asked)
     with pytest.raises(ExecutionDiffers):
         checked(replace(right, module=module, compiled=compiled), kernel.specialization)
 
@@ -115,3 +117,67 @@ def test_a_module_is_as_ruff_formats_it(name: str, tmp_path: Path, monkeypatch: 
     for asked in (("format", "--diff"), ("check", "--select", "E,F,I")):
         done = subprocess.run((*ruff, *asked, *options), capture_output=True, text=True)
         assert not done.returncode, done.stdout + done.stderr
+
+
+STATIC = {
+    "a parity": ("gemm", *EDITS["a parity"], "mbarrier.wait"),
+    "a slot": ("gemm", "mbarrier.arrive(b_empty.index(a_b_done % B_STAGES)",
+               "mbarrier.arrive(b_empty.index(a_b_count % 4)", "mbarrier.arrive"),
+    "arrivals": ("gemm", *EDITS["arrivals of readers"], "mbarrier.init: 1 arrivals"),
+    "expected bytes": ("gemm", *EDITS["expected bytes"], "mbarrier.expect: 16384 bytes"),
+    "a wait that is gone": ("gemm", *EDITS["a wait"], "warpgroup_mma_wait: 0 products"),
+    "a depth of waiting": ("attention", "num_outstanding=1", "num_outstanding=0", "warpgroup_mma_wait: 1 products"),
+    "the number of a barrier": ("gemm", "staging_1, 1, 8, 9", "staging_1, 1, 8, 10", "named barrier: sync 9, 256"),
+    "threads of a barrier": ("gemm", "named_barrier_sync(OWN_TURN, 256)  # the turn of",
+                             "named_barrier_sync(OWN_TURN, 128)  # the turn of", "named barrier: sync 8, 256"),
+    "a budget": ("gemm", "[232, 40],", "[224, 40],",
+                 "warp_specialize: registers of the partitions behind the first: 232, 40"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", STATIC)
+def test_an_edit_is_found_in_its_line_by_reading_the_ptx_back(
+    edit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, before, after, expected = STATIC[edit]
+    path = _written(name, tmp_path)
+    text = path.read_text(encoding="utf-8")
+    place = text[: text.index(before)].count("\n") + 1
+    path.write_text(text.replace(before, after, 1), encoding="utf-8")
+    assert main(["check", "--gluon", str(path)]) == codes.NOT_GOOD
+    said = capsys.readouterr().out
+    assert f"expected {expected}" in said
+    first = said.splitlines()[0]
+    line = int(first.removeprefix(f"{path}:").partition(":")[0])
+    assert edit in ("a wait that is gone", "the number of a barrier") or line == place
+
+
+def test_a_module_with_other_names_and_comments_is_still_what_its_schedule_asks_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _written("gemm", tmp_path)
+    text = path.read_text(encoding="utf-8").replace("first_m", "first_row").replace("import math", "import math\n")
+    path.write_text(text, encoding="utf-8")
+    assert main(["check", "--gluon", str(path)]) == codes.SOLVED
+    assert "edited, and what the schedule of gemm asks for" in capsys.readouterr().out
+
+
+def test_a_module_without_what_was_emitted_with_it_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _written("gemm", tmp_path)
+    (tmp_path / "gluon.json").unlink()
+    assert main(["check", "--gluon", str(path)]) == codes.BAD_INPUT
+    assert "gluon.json" in capsys.readouterr().err
+
+
+def _written(name: str, folder: Path) -> Path:
+    for file, content in emitted(name).files().items():
+        (folder / file).write_text(content, encoding="utf-8")
+    return folder / emitted(name).name
+
+
+def test_a_module_whose_budgets_make_triton_spill_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.codegen.print.gluon.module._registers", lambda budget: 240 if budget < 100 else 24)
+    with pytest.raises(GluonSpills, match="bytes a thread in local memory"):
+        emit_gluon(extracted(*MODULES["attention"]), H100, solved)

@@ -9,10 +9,15 @@ from twill.cli import codes
 
 
 def check(arguments: Namespace) -> int:
-    """Hold the document to every rule; raises InvalidSchedule with all that it breaks."""
+    """Hold the document to every rule; raises InvalidSchedule with all that it breaks. Or hold a module to its own."""
+    from twill import exc
     from twill.machine.file import load_machine
     from twill.schedule.checker.check import check_or_raise, load_schedule
 
+    if (arguments.schedule is None) == (arguments.gluon is None):
+        raise exc.NothingToCheck()
+    if arguments.gluon is not None:
+        return check_module(arguments.gluon)
     schedule = load_schedule(Path(arguments.schedule))
     machine = load_machine(arguments.machine or schedule.machine)
     check_or_raise(schedule, machine, file=arguments.schedule)
@@ -33,6 +38,21 @@ def check(arguments: Namespace) -> int:
             why = "the document lacks their graphs"
             print(f"  claimed only, because {why}: none of {others} other cooperations is better")
         print("  " + ", ".join(f"{count[standing]} {standing}" for standing in ("proven", "agreed", "claimed")))
+    return codes.SOLVED
+
+
+def check_module(file: str) -> int:
+    """Say where a module of Gluon differs from the schedule that it was emitted with; NOT_GOOD if it does."""
+    from twill.trial.gluon_edits import compared
+
+    found = compared(Path(file))
+    for difference in found.differences:
+        print(difference.describe(file))
+    if found.differences:
+        print(f"{file}: no longer what the schedule of {found.kernel} asks for")
+        return codes.NOT_GOOD
+    edited = "edited" if found.edited else "as emitted"
+    print(f"{file}: {edited}, and what the schedule of {found.kernel} asks for ({found.facts} facts compared)")
     return codes.SOLVED
 
 

@@ -112,7 +112,10 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     print(
         f"{kernel.program.kernel} ({emission.schedule.spec}) for {machine.name}, I = {emission.schedule.ii}, as Gluon"
     )
-    print(f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it")
+    print(
+        f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it"
+        f" that says the same, {emission.compiled.local} bytes a thread in local memory"
+    )
     return codes.SOLVED
 
 

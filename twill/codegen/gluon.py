@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twill import exc
+from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.compile.gluon.triton import CompiledModule, compile_kernel, descriptor_type, load, scalar_type
 from twill.codegen.emission import Extracted, OnStep, refuse_foreign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
@@ -36,8 +37,19 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
 SCHEMA = "twill.gluon/1"
-MODULE = "{}_gluon.py"
+MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
+FEW_BYTES = 64  # of local memory that a thread may have: values that are read once for a program instance
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What Triton is asked for. multiples: what parameters are multiples of. fused: whether a product and a sum may be
+    one operation."""
+
+    capability: int
+    multiples: dict[str, int]
+    fused: bool
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class GluonEmission:
     program: WarpProgram
     module: GluonModule
     signature: tuple[tuple[str, str], ...]
+    asked: Asked
     compiled: CompiledModule
 
     @property
@@ -61,7 +74,7 @@ class GluonEmission:
             self.name: self.module.text,
             "schedule.json": self.schedule.canonical() + "\n",
             "program.txt": text(self.program),
-            "gluon.json": self.manifest(),
+            MANIFEST: self.manifest(),
         }
 
     def manifest(self) -> str:
@@ -76,7 +89,12 @@ class GluonEmission:
             "entry": self.module.entry,
             "signature": [list(one) for one in self.signature],
             "workers": [list(one) for one in self.module.workers],
+            "capability": self.asked.capability,
+            "multiples": self.asked.multiples,
+            "fused": self.asked.fused,
+            "facts": [[fact.line, fact.said, fact.kernel] for fact in self.module.facts],
             "shared": self.compiled.shared,
+            "local": self.compiled.local,
             "triton": self.compiled.version,
         }
         return json.dumps(said, indent=1) + "\n"
@@ -90,7 +108,8 @@ def emit_gluon(
 ) -> GluonEmission:
     """The kernel as a module of Gluon. kernel: extracted without conditional rescaling, which warps vote on.
 
-    Errors: NotInGluon; NoGluon, GluonRejected; NoTarget, UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
+    Errors: NotInGluon; NoGluon, GluonRejected, GluonSpills, GluonDiffers; NoTarget,
+    UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
     """
     target_of(machine).refuse(kernel.graph)
     if machine.architecture not in ARCHITECTURES:
@@ -114,8 +133,15 @@ def emit_gluon(
         path = Path(folder) / MODULE.format(program.program.kernel)
         path.write_text(module.text, encoding="utf-8")
         signature = signature_of(module, program, path)
-        compiled = compile_module(path, module.entry, signature, machine, kernel)
-    return GluonEmission(schedule, program, module, signature, compiled)
+        asked = asked_of(machine, kernel)
+        compiled = compile_module(path, module.entry, signature, asked)
+    if compiled.local > FEW_BYTES:
+        raise exc.GluonSpills(compiled.version, compiled.local)
+    notify("reading back what Triton made of it")
+    if found := differences(module.text, compiled.ptx, module.facts):
+        said = [one.describe(MODULE.format(program.program.kernel)) for one in found]
+        raise exc.GluonDiffers(compiled.version, said, file=program.program.file, line=found[0].kernel)
+    return GluonEmission(schedule, program, module, signature, asked, compiled)
 
 
 def lower_for_gluon(wired: Wired, schedule: Schedule, machine: Machine) -> WarpProgram:
@@ -161,11 +187,14 @@ def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple
     return tuple(made)
 
 
-def compile_module(
-    path: Path, entry: str, signature: Sequence[tuple[str, str]], machine: Machine, kernel: Extracted
-) -> CompiledModule:
-    """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
+def asked_of(machine: Machine, kernel: Extracted) -> Asked:
+    """How the module of a kernel is compiled for a machine."""
     multiples = {a.name: a.divisibility for a in kernel.program.arguments if a.divisibility > 1}
     fused = kernel.program.fp_fusion and not kernel.program.strict
+    return Asked(ARCHITECTURES[machine.architecture], multiples, fused)
+
+
+def compile_module(path: Path, entry: str, signature: Sequence[tuple[str, str]], asked: Asked) -> CompiledModule:
+    """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
     function = getattr(load(path), entry)
-    return compile_kernel(function, dict(signature), multiples, ARCHITECTURES[machine.architecture], fused)
+    return compile_kernel(function, dict(signature), asked.multiples, asked.capability, asked.fused)

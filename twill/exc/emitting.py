@@ -197,3 +197,33 @@ class GluonRejected(TwillError):
 
     def __init__(self, version: str, why: str) -> None:
         super().__init__(f"Triton {version} refuses the Gluon module: {why}", hint="report it with the module")
+
+
+class GluonDiffers(TwillError):
+    """What Triton made of an emitted module says something else than its warp program."""
+
+    def __init__(self, version: str, found: Sequence[str], *, file: str = "", line: int = 0) -> None:
+        said = "".join(f"\n  {one}" for one in found)
+        message = f"what Triton {version} makes of the Gluon module differs from the warp program:{said}"
+        super().__init__(message, file=file, line=line, hint="the CUDA form (`--as cuda`); report it with the kernel")
+
+
+class GluonSpills(TwillError):
+    """Triton's compiler puts registers of a module into local memory."""
+
+    def __init__(self, version: str, local: int) -> None:
+        super().__init__(
+            f"what Triton {version} makes of the Gluon module keeps {local} bytes a thread in local memory",
+            hint="smaller tiles, or the CUDA form (`--as cuda`)",
+        )
+
+
+class ModuleNotReadable(TwillError):
+    """`twill check --gluon`: there is no module, or nothing beside it that says what was emitted."""
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(
+            f"can't be held to its schedule: {why}",
+            file=file,
+            hint="a module in the directory that `twill emit --as gluon --out DIR` wrote, with gluon.json beside it",
+        )

@@ -7,6 +7,7 @@ Triton 3.6 to 3.9 have the same ones; the names that a module itself uses are se
 from __future__ import annotations
 
 import importlib.util
+import struct
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,11 +29,14 @@ _NAMES = (
 )
 _ELEMENTS = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 LANES = 32
+_WITH_LENGTH = 0x04
+_FRAME_SIZE = (_WITH_LENGTH, 0x11)
 
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """What Triton made of a kernel. shared: bytes. warps: of a CTA, all partitions together. version: Triton's."""
+    """What Triton made of a kernel. shared: bytes. warps: of a CTA, all partitions together. version: Triton's. local:
+    bytes a thread in local memory, where registers are spilled to."""
 
     ptx: str
     cubin: bytes
@@ -40,6 +44,7 @@ class CompiledModule:
     shared: int
     warps: int
     version: str
+    local: int
 
 
 def gluon() -> dict[str, Any]:
@@ -105,4 +110,25 @@ def compile_kernel(
         raise exc.GluonRejected(_version(), f"{type(error).__name__}: {error}") from error
     metadata = made.metadata
     warps = getattr(metadata, "num_warps", 4)
-    return CompiledModule(made.asm["ptx"], made.asm["cubin"], metadata.name, metadata.shared, warps, _version())
+    cubin: bytes = made.asm["cubin"]
+    return CompiledModule(made.asm["ptx"], cubin, metadata.name, metadata.shared, warps, _version(), local_bytes(cubin))
+
+
+def local_bytes(cubin: bytes) -> int:
+    """The largest stack frame of a cubin's functions, in bytes a thread: section `.nv.info` of the ELF file, whose
+    entries of kind FRAME_SIZE have the function's symbol and the bytes."""
+    (headers,) = struct.unpack_from("<Q", cubin, 0x28)
+    count, names = struct.unpack_from("<HH", cubin, 0x3C)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, headers + 64 * number) for number in range(count)]
+    frames = [0]
+    for name, _, _, _, at, size in sections:
+        begin = sections[names][4] + name
+        if cubin[begin : cubin.index(b"\0", begin)] != b".nv.info":
+            continue
+        end = at + size
+        while at < end:
+            form, kind, length = struct.unpack_from("<BBH", cubin, at)
+            if (form, kind) == _FRAME_SIZE:
+                frames.append(struct.unpack_from("<I", cubin, at + 8)[0])
+            at += 4 + (length if form == _WITH_LENGTH else 0)
+    return max(frames)

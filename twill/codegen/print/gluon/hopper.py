@@ -28,6 +28,11 @@ def product_layout(columns: int, element_bits: int) -> str:
     return f"gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[{WARPS}, 1], instr_shape={shape})"
 
 
+def instruction(columns: int, element_bits: int) -> str:
+    """The shape of a product as PTX writes it."""
+    return f"m{ROWS}n{columns}k{DEPTH_BITS // element_bits}"
+
+
 def operand_layout(parent: str, element_bits: int) -> str:
     """The registers of operand A of such a product."""
     return f"gl.DotOperandLayout(operand_index=0, parent={parent}, k_width={PAIR // element_bits})"

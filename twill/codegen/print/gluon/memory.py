@@ -30,6 +30,7 @@ def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
     arguments = [name, f"[{at}]", role.barrier(first.cursor, "full"), role.place(_whole(first.target))]
     role.features.add("load")
+    role.out.fact("copy into shared memory", first.line)
     role.out.call("tma_load", arguments, kernel=first.line)
 
 
@@ -42,6 +43,7 @@ def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
     role.features.add("store")
+    role.out.fact("copy out of shared memory", first.line)
     role.out.call("tma_store", [name, f"[{at}]", role.place(_whole(first.source))], kernel=first.line)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.facts import BUDGETS, Fact
 from twill.codegen.print.gluon.host import print_launcher
 from twill.codegen.print.gluon.instances import (
     count_instances,
@@ -19,7 +20,7 @@ from twill.codegen.print.gluon.instances import (
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout, definition
 from twill.codegen.print.gluon.preface import docstring, imports, named_barriers
 from twill.codegen.print.gluon.role import Role, identifier, role_of
-from twill.codegen.print.gluon.scalars import TYPES
+from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.statements import print_block
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import sections
@@ -28,8 +29,6 @@ from twill.codegen.warp.program import Aref, Multiply, WarpProgram
 if TYPE_CHECKING:
     from twill.kernel.specialization import Specialization
     from twill.schedule.document import Schedule
-
-_BITS = {"bf16": 16, "f16": 16, "f8e4m3": 8, "f8e5m2": 8, "f32": 32, "i32": 32}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,8 @@ class DescriptorParameter:
 @dataclass(frozen=True)
 class GluonModule:
     """text: the module. entry: the kernel's name in it; parameters: of the kernel, in order. lines: line of the text ->
-    line of the Triton kernel. workers: warps and registers of each partition but the default one."""
+    line of the Triton kernel. workers: warps and registers of each partition but the default one. facts: what the warp
+    program decides in which line."""
 
     text: str
     entry: str
@@ -54,6 +54,7 @@ class GluonModule:
     descriptors: tuple[DescriptorParameter, ...]
     lines: dict[int, int]
     workers: tuple[tuple[int, int], ...]
+    facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,9 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
     _print_kernel(printing, out)
     print_launcher(printing.entry, printing.parameters, descriptors, program, specialization, out)
     workers = tuple((_warps(program, g), _registers(program.groups[g].registers)) for g in _order(roles)[1:])
-    return GluonModule("\n".join(out.text) + "\n", printing.entry, printing.parameters, descriptors, out.lines, workers)
+    text = "\n".join(out.text) + "\n"
+    facts = tuple(sorted(out.facts))
+    return GluonModule(text, printing.entry, printing.parameters, descriptors, out.lines, workers, facts)
 
 
 def _order(roles: tuple[Role, ...]) -> list[int]:
@@ -201,7 +204,7 @@ def _parameters(
 
 def _shared(swizzle: int, element: str, rank: int) -> tuple[str, str]:
     """Name and definition of a layout of tiles in shared memory."""
-    bits = _BITS[element]
+    bits = BITS[element]
     name = f"SWIZZLED_{swizzle}" if bits == 16 else f"SWIZZLED_{swizzle}_OF_{bits}_BITS"
     return name, hopper.shared_layout(swizzle, bits, rank)
 
@@ -222,7 +225,7 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
         out.line(f"{name} = gl.constexpr({depth})")
     columns: dict[Layout, int] = {}
     for role in printing.roles:
-        bits = {s.accumulator: _BITS[s.operand] for s in role.stream.stmts if isinstance(s, Multiply)}
+        bits = {s.accumulator: BITS[s.operand] for s in role.stream.stmts if isinstance(s, Multiply)}
         width = next(iter(bits.values()), 16)
         for shape in role.shapes:
             columns[Products(shape.columns)] = width
@@ -299,17 +302,19 @@ def _print_barriers(aref: Aref, printing: Printing, out: PythonWriter) -> None:
     full = aref.full_count if aref.transport == "tma" else aref.full_count // hopper.WARPS
     name = identifier(aref.name)
     slot = "0" if aref.depth == 1 else "slot"
-    lines = (
-        f"mbarrier.init({name}_full.index({slot}), count={full})",
-        f"mbarrier.init({name}_empty.index({slot}), count={aref.empty_count // hopper.WARPS})",
-    )
+    counts = (("full", full), ("empty", aref.empty_count // hopper.WARPS))
+    lines = [(count, f"mbarrier.init({name}_{kind}.index({slot}), count={count})") for kind, count in counts]
     if aref.depth == 1:
-        for line in lines:
-            out.line(line)
+        _print_counts(lines, 1, out)
         return
     with out.block(f"for slot in gl.static_range({_depth(printing, aref)})"):
-        for line in lines:
-            out.line(line)
+        _print_counts(lines, aref.depth, out)
+
+
+def _print_counts(lines: list[tuple[int, str]], slots: int, out: PythonWriter) -> None:
+    for count, line in lines:
+        out.fact(f"mbarrier.init: {count} arrivals, {slots} slots")
+        out.line(line)
 
 
 def _print_partitions(printing: Printing, out: PythonWriter) -> None:
@@ -326,6 +331,7 @@ def _print_partitions(printing: Printing, out: PythonWriter) -> None:
             f"[{', '.join(str(_warps(program, g)) for g in workers)}],  # warps of the partitions behind the first"
         )
         budgets = ", ".join(str(_registers(program.groups[g].registers)) for g in workers)
+        out.fact(BUDGETS + budgets)
         out.line(f"[{budgets}],  # registers of their threads; the first, the default one, has what is left")
     out.line(")  # fmt: skip")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.counters import merged
+from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
 from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
@@ -39,6 +40,7 @@ class Role:
     values that are printed where they are read, and the fragments in them. reading: fragments in the values that the
     statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
+    among: places in the section of the groups that do what is printed now.
     """
 
     program: WarpProgram
@@ -62,6 +64,10 @@ class Role:
     flying: set[int] = field(default_factory=set)
     shapes: set[Layout] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
+    among: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.among = tuple(range(len(self.section.groups)))
 
     # ------------------------------------------------------------ scalars
     def scalar(self, expr: Expr) -> Text:
@@ -119,6 +125,11 @@ class Role:
         name = f"{self.ring(self.aref(cursor))}_{kind}"
         self.used.add(name)
         return f"{name}.index({self.slot(cursor)})"
+
+    def note(self, use: str, kind: str, cursor: int, line: int) -> None:
+        """That the next line uses a barrier of the slot at a cursor. use: "wait", "arrive", "expect"."""
+        aref = self.aref(cursor)
+        self.out.fact(ring_use(use, f"{self.ring(aref)}_{kind}", aref.depth, kind == "empty"), line)
 
     def buffer(self, number: int) -> str:
         """What a buffer is called in this role."""

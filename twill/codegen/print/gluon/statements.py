@@ -13,8 +13,8 @@ from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, Sliced
 from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.print.gluon.scalars import ATOM, SUM, TYPES, Text, number
-from twill.codegen.warp.expression import Number
+from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
+from twill.codegen.warp.expression import Number, PerGroup
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
     Acquire,
@@ -211,6 +211,9 @@ def print_multiply(stmt: Multiply, role: Role) -> None:
         right = _viewed(right, stmt.b, stmt.line, role)
     role.tokens.add(stmt.accumulator)
     role.flying |= {stmt.accumulator, *([stmt.a] if isinstance(stmt.a, int) else [])}
+    source = "registers" if isinstance(stmt.a, int) else "shared memory"
+    shape = hopper.instruction(layout.columns, BITS[stmt.operand])
+    role.out.fact(f"warpgroup_mma: {shape} of {stmt.operand}, A from {source}", stmt.line)
     role.out.call(head, [left, right, before, "is_async=True"], kernel=stmt.line)
 
 
@@ -238,6 +241,7 @@ def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
     role.flying &= found.unfinished
     names = [role.name(number) for number in sorted(ready)]
     comma = "," if len(names) == 1 else ""
+    role.out.fact(f"warpgroup_mma_wait: {found.outstanding} products unfinished", stmt.line)
     deps = f"deps=({', '.join(names)}{comma})"
     role.out.call(
         f"{', '.join(names)} = {hopper.MMA_WAIT}", [f"num_outstanding={found.outstanding}", deps], kernel=stmt.line
@@ -249,26 +253,32 @@ def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
 def print_acquire(stmt: Acquire, role: Role) -> None:
     """The producer waits for a slot that is empty; a fresh one is."""
     empty = role.barrier(stmt.cursor, "empty")
+    role.note("wait", "empty", stmt.cursor, stmt.line)
     role.out.call("mbarrier.wait", [empty, f"({role.parity(stmt.cursor)}) ^ 1"], kernel=stmt.line)
 
 
 def print_get(stmt: Get, role: Role) -> None:
     """A consumer waits for a slot that is full."""
+    role.note("wait", "full", stmt.cursor, stmt.line)
     role.out.call("mbarrier.wait", [role.barrier(stmt.cursor, "full"), role.parity(stmt.cursor)], kernel=stmt.line)
 
 
 def print_expect(stmt: Expect, role: Role) -> None:
     """The bytes of a slot are announced."""
+    role.note("expect", "full", stmt.cursor, stmt.line)
+    role.out.fact(f"mbarrier.expect: {stmt.bytes} bytes", stmt.line)
     role.out.line(f"mbarrier.expect({role.barrier(stmt.cursor, 'full')}, {stmt.bytes})", stmt.line)
 
 
 def print_consumed(stmt: Consumed, role: Role) -> None:
     """A slot is given back."""
+    role.note("arrive", "empty", stmt.cursor, stmt.line)
     role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'empty')}, count=1)", stmt.line)
 
 
 def print_publish(stmt: Publish, role: Role) -> None:
     """A slot is full."""
+    role.note("arrive", "full", stmt.cursor, stmt.line)
     role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'full')}, count=1)", stmt.line)
 
 
@@ -301,8 +311,11 @@ def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
     numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
     called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"
     text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, called)
+    threads, kind = role.program.barriers[barrier].threads, function.removeprefix("named_barrier_")
+    for one in sorted({numbers[place] for place in role.among} if len(numbers) > 1 else set(numbers)):
+        role.out.fact(f"named barrier: {kind} {one}, {threads}", stmt.line)
     note = f"  # {stmt.note}" if stmt.note else ""
-    role.out.line(f"{function}({text}, {role.program.barriers[barrier].threads}){note}", stmt.line)
+    role.out.line(f"{function}({text}, {threads}){note}", stmt.line)
 
 
 # ---------------------------------------------------------------- memory
@@ -345,8 +358,12 @@ def print_let(stmt: Let, role: Role) -> None:
 
 def print_if(stmt: If, role: Role) -> None:
     """A branch that all threads of the partition take."""
+    among = role.among
+    if isinstance(stmt.condition, PerGroup):
+        role.among = tuple(place for place in among if stmt.condition.values[place])
     with role.out.block(f"if {role.scalar(stmt.condition).text}", stmt.line):
         print_block(stmt.body, role)
+    role.among = among
     if stmt.otherwise:
         with role.out.block("else"):
             print_block(stmt.otherwise, role)

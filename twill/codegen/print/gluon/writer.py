@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from textwrap import wrap
+
+from twill.codegen.print.gluon.facts import Fact
 
 WIDTH = 120
 STEP = 4
 
 
 class PythonWriter:
-    """lines: line of the text (from 1) -> line of the kernel."""
+    """lines: line of the text (from 1) -> line of the kernel. facts: what the warp program decides in which line."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.lines: dict[int, int] = {}
+        self.facts: list[Fact] = []
         self._depth = 0
 
     def line(self, text: str = "", kernel: int = 0) -> None:
@@ -23,6 +27,10 @@ class PythonWriter:
         self.text.append(" " * STEP * self._depth + text if text else "")
         if kernel:
             self.lines[len(self.text)] = kernel
+
+    def fact(self, said: str, kernel: int = 0) -> None:
+        """What the next line says, for who reads it back."""
+        self.facts.append(Fact(len(self.text) + 1, said, kernel))
 
     def call(self, head: str, arguments: Sequence[str], tail: str = ")", kernel: int = 0) -> None:
         """`head(arguments)`: on one line, or the arguments on the next, as ruff breaks it; more of them fill lines."""
@@ -76,6 +84,7 @@ class PythonWriter:
     def take(self, other: PythonWriter) -> None:
         """The lines of another text, here."""
         begin = len(self.text)
+        self.facts += [replace(fact, line=begin + fact.line) for fact in other.facts]
         for text in other.text:
             self.line(text)
         self.lines |= {begin + line: kernel for line, kernel in other.lines.items()}

@@ -1,0 +1,198 @@
+"""What Triton made of a module, read back from its PTX and held to what the warp program asks for.
+
+A `Fact` is a thing that the warp program decides: how many arrivals a barrier counts, how many bytes a slot expects,
+how many products may be unfinished behind a wait, which named barrier is passed, how many registers a partition has.
+The printer notes each one with the line that says it. Here they are read from the PTX, whose `.loc` lines name the line
+of the module, so an edited module is read as Triton understands it. Slots and parities, which are computed in
+registers, are read from the expressions of the module instead, for the first 16 values of their counter.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, Fact, barrier_use
+
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:, function_name \S+, inlined_at (\d+) (\d+))?")
+_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[^}]*\}, *(\{|%)")
+_READERS = (
+    (re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)"), "mbarrier.init: {} arrivals"),
+    (re.compile(r"mbarrier\.arrive\.expect_tx\.\S+ \S+ \[\S+\], (\d+)"), "mbarrier.expect: {} bytes"),
+    (re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)"), "warpgroup_mma_wait: {} products unfinished"),
+    (re.compile(r"\bbar\.(sync|arrive)\s+((?:[89]|1[0-5]), \d+)"), "named barrier: {} {}"),
+)
+_COPIES = (
+    (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::cta\.global"), "copy into shared memory"),
+    (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
+)
+_BUDGET = re.compile(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
+_USES = ("wait", "arrive", "expect")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a module says something else than its warp program. line: of the module. kernel: line of the Triton kernel
+    that asks for it, or 0."""
+
+    line: int
+    expected: str
+    found: str
+    kernel: int
+
+    def describe(self, file: str) -> str:
+        """One line for people."""
+        asked = f" (line {self.kernel} of the kernel)" if self.kernel else ""
+        return f"{file}:{self.line}: expected {self.expected or 'nothing'}{asked}, found {self.found or 'nothing'}"
+
+
+def differences(text: str, ptx: str, expected: Sequence[Fact]) -> list[Difference]:
+    """All of them, in the order of the module's lines. text: the module. Raises SyntaxError if it is no Python."""
+    tree = ast.parse(text)
+    found = sorted([*_from_ptx(ptx, _helpers(tree)), *_from_text(tree), *_budgets(tree, ptx, expected)])
+    wanted = sorted(expected)
+    made: list[Difference] = []
+    matcher = SequenceMatcher(None, [one.said for one in wanted], [one.said for one in found], autojunk=False)
+    for kind, a, b, c, d in matcher.get_opcodes():
+        if kind != "equal":
+            made += _unequal(wanted[a:b], found[c:d], found[max(c - 1, 0)].line if found else 1)
+    return made
+
+
+def _unequal(wanted: Sequence[Fact], found: Sequence[Fact], before: int) -> Iterator[Difference]:
+    """Facts that stand in one another's place. before: line of the fact in front of them."""
+    for place in range(max(len(wanted), len(found))):
+        want = wanted[place] if place < len(wanted) else None
+        have = found[place] if place < len(found) else None
+        line = have.line if have is not None else before
+        yield Difference(
+            line,
+            want.said if want is not None else "",
+            have.said if have is not None else "",
+            want.kernel if want is not None else 0,
+        )
+
+
+# ---------------------------------------------------------------- PTX
+def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[Fact]:
+    """What instructions say, once for each line of the module."""
+    said: dict[int, set[str]] = defaultdict(set)
+    slots: dict[int, int] = defaultdict(int)
+    line, inside = 0, False
+    for text in ptx.splitlines():
+        if "inline asm" in text:
+            inside = "begin" in text
+        elif not inside and (at := _LOC.match(text)):
+            line = _line_of(at, helpers) or line
+        elif one := _read(text):
+            said[line].add(one)
+            slots[line] += one.startswith("mbarrier.init")
+    for line, found in said.items():
+        for one in sorted(found):
+            yield Fact(line, f"{one}, {slots[line]} slots" if slots[line] else one)
+
+
+def _line_of(at: re.Match[str], helpers: dict[int, int]) -> int:
+    """The line of the module that an instruction stands for: of the call, if it is in a helper. 0: none is known."""
+    file, line, outer_file, outer = at.groups()
+    if file == "1" and not (outer_file == "1" and int(line) in helpers):
+        return int(line)
+    return int(outer) if outer_file == "1" else 0
+
+
+def _helpers(tree: ast.Module) -> dict[int, int]:
+    """Lines of the functions that say one instruction in PTX."""
+    made: dict[int, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("named_barrier_"):
+            made |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.lineno)
+    return made
+
+
+def _read(text: str) -> str:
+    """What an instruction says, or nothing."""
+    if product := _MMA.search(text):
+        shape, element, a = product.groups()
+        return f"warpgroup_mma: {shape} of {element}, A from {'registers' if a == '{' else 'shared memory'}"
+    for pattern, form in _READERS:
+        if found := pattern.search(text):
+            return form.format(*found.groups())
+    return next((name for pattern, name in _COPIES if pattern.search(text)), "")
+
+
+def _budgets(tree: ast.Module, ptx: str, expected: Sequence[Fact]) -> Iterator[Fact]:
+    """The registers of partitions: each budget that is asked for, if some partition has it; else those that are set."""
+    started = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("warp_specialize"))
+    line = next((call.args[-1].lineno for call in started if call.args), 1)
+    has = set(_BUDGET.findall(ptx))
+    asked = next((one.said for one in expected if one.said.startswith(BUDGETS)), "")
+    wanted = asked.removeprefix(BUDGETS).split(", ")
+    if asked:
+        ordered = wanted if has >= set(wanted) else sorted(has, key=int)
+        yield Fact(line, BUDGETS + ", ".join(ordered))
+
+
+# ---------------------------------------------------------------- expressions
+def _from_text(tree: ast.Module) -> Iterator[Fact]:
+    """Which slots, at which parity, barriers are waited for, arrived at and told of bytes."""
+    constants = _constants(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="mbarrier"), attr=use), args=[_, *_]) if use in _USES:
+                yield Fact(node.lineno, _use(node, constants))
+
+
+def _use(call: ast.Call, constants: dict[str, int]) -> str:
+    assert isinstance(call.func, ast.Attribute)
+    use, barrier = call.func.attr, call.args[0]
+    if not (isinstance(barrier, ast.Call) and isinstance(barrier.func, ast.Attribute) and barrier.func.attr == "index"):
+        return f"mbarrier.{use}: a barrier that can't be read"
+    slots = _values(barrier.args[0], constants)
+    parity = _values(call.args[1], constants) if use == "wait" and len(call.args) > 1 else None
+    if slots is None or (use == "wait" and parity is None):
+        return f"mbarrier.{use}: a slot or parity that can't be read"
+    return barrier_use(use, ast.unparse(barrier.func.value), slots, parity or ())
+
+
+def _constants(tree: ast.Module) -> dict[str, int]:
+    """Numbers that the module gives names to."""
+    made: dict[str, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
+            given = node.value.args
+            if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
+                made[node.targets[0].id] = given[0].value
+    return made
+
+
+def _values(node: ast.expr, constants: dict[str, int]) -> tuple[int, ...] | None:
+    """An expression of one counter, for its first values; None for any other."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - constants.keys()
+    if len(names) > 1:
+        return None
+    try:
+        return tuple(_value(node, constants | dict.fromkeys(names, count)) for count in range(COUNTS))
+    except (KeyError, ZeroDivisionError):
+        return None
+
+
+_OPERATORS = {
+    ast.Add: int.__add__, ast.Sub: int.__sub__, ast.Mult: int.__mul__, ast.Mod: int.__mod__,
+    ast.FloorDiv: int.__floordiv__, ast.BitAnd: int.__and__, ast.BitXor: int.__xor__, ast.BitOr: int.__or__,
+}  # fmt: skip
+
+
+def _value(node: ast.expr, names: dict[str, int]) -> int:
+    """Raises KeyError for what is no arithmetic of integers."""
+    match node:
+        case ast.Constant(value=int() as value):
+            return int(value)
+        case ast.Name(id=name):
+            return names[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](_value(left, names), _value(right, names))
+    raise KeyError(ast.unparse(node))

@@ -1,0 +1,57 @@
+"""A module of Gluon that somebody may have edited, held to the schedule that it was emitted with.
+
+`gluon.json` beside the module has what the warp program asks for. The module is compiled by the installed Triton, and
+what Triton made of it is read back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twill import exc
+from twill.codegen.compile.gluon.read_back import Difference, differences
+from twill.codegen.compile.gluon.triton import compile_kernel, load
+from twill.codegen.gluon import MANIFEST, SCHEMA
+from twill.codegen.print.gluon.facts import Fact
+from twill.manifest.document import sha256
+
+
+@dataclass(frozen=True)
+class Edited:
+    """edited: whether the file is another than was emitted. facts: how many were compared."""
+
+    kernel: str
+    schedule: str
+    edited: bool
+    facts: int
+    differences: tuple[Difference, ...]
+
+
+def compared(path: Path) -> Edited:
+    """What is left of the schedule in a module. Errors: ModuleNotReadable (no module, no manifest beside it, no
+    Python), NoGluon, GluonRejected."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        said: dict[str, Any] = json.loads((path.parent / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise exc.ModuleNotReadable(str(path), str(error)) from None
+    if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+        raise exc.ModuleNotReadable(str(path), f"{MANIFEST} is not of {SCHEMA}")
+    facts = [Fact(line, fact, kernel) for line, fact, kernel in said["facts"]]
+    try:
+        compile(text, str(path), "exec")
+    except SyntaxError as error:
+        raise exc.ModuleNotReadable(str(path), f"line {error.lineno}: {error.msg}") from None
+    try:
+        function = getattr(load(path), said["entry"])
+    except exc.TwillError:
+        raise
+    except Exception as error:
+        raise exc.ModuleNotReadable(str(path), f"{type(error).__name__}: {error}") from None
+    made = compile_kernel(function, dict(said["signature"]), said["multiples"], said["capability"], said["fused"])
+    edited = sha256(text.encode()) != said["module"]
+    found = tuple(differences(text, made.ptx, facts))
+    return Edited(said["kernel"], said["schedule"], edited, len(facts), found)
