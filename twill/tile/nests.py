@@ -11,8 +11,10 @@
                                           what i's loop carries: changed in the last iteration of a row
 
 Its pipeline is not drained between the rows. What stands before and behind the inner loop is computed in every
-iteration, to the same numbers. It is done where there is one inner loop whose bounds are the same in every row, and
-nothing that stands before it loads what the nest stores. Other nests are refused.
+iteration, to the same numbers. It is done where there is one inner loop, and nothing that stands before it loads what
+the nest stores. Where the inner loop's end differs from row to row (`min(BLOCK, n - i)`) every row has as many
+iterations as any of them can have, and those behind its end touch and change nothing: an end that nothing bounds is
+refused, and so is a beginning or a step that differs.
 """
 
 from __future__ import annotations
@@ -100,14 +102,16 @@ class _NestFlattener:
         """What its bounds are made of, and the one loop."""
         outer, inner, write = self.outer, self.inner, self.write
         bounds = (outer.lower, outer.upper, outer.step, inner.lower, inner.upper, inner.step)
-        if self.inside.intersection(bounds[3:]):
+        varies = inner.upper in self.inside
+        if self.inside.intersection((inner.lower, inner.step)) or (varies and not self.is_bounded(inner.upper)):
             self.refuse(inner, "a loop inside a loop whose bounds change from one to the next")
         if any(self.program.type_of(value) != I32 for value in bounds):
             self.refuse(inner, "a loop inside a loop that counts in 64 bits")
         self.refuse_reloads()
         write.made = []
         zero, one = (self.scalar("constant", value=number) for number in (0, 1))
-        rows, trips = self.trips(outer, zero, one), self.trips(inner, zero, one)
+        longest = replace(inner, upper=self.most(inner.upper)) if varies else inner
+        rows, trips = self.trips(outer, zero, one), self.trips(longest, zero, one)
         row = self.scalar("max", trips, one, signed=1)
         total, last_of_row = self.scalar("mul", rows, row), self.scalar("sub", row, one)
         runs = self.compare("gt", trips, zero)
@@ -123,6 +127,9 @@ class _NestFlattener:
         for op in self.before:
             self.copy(op, stores=first)
         carried = [self.begin(carry, first) for carry in inner.carried]
+        if varies:
+            runs = self.compare("lt", inner.induction, inner.upper)
+            carried = [replace(now, yielded=was.result) for now, was in zip(carried, inner.carried, strict=True)]
         for op in walk(inner.body):
             self.copy(op, stores=runs, loads=runs)
         for carry in inner.carried:
@@ -136,6 +143,43 @@ class _NestFlattener:
         body = tuple(write.made)
         loop = Loop(outer.id, counter, zero, total, one, tuple(carried), body, outer.line)
         return (*outside, *self.zeros, loop)
+
+    def is_bounded(self, value: int) -> bool:
+        """Whether a number that is the same in every row is never less."""
+        if value not in self.inside or value == self.outer.induction:
+            return True
+        op = next((op for op in self.before if value in op.results), None)
+        if op is None or self.program.type_of(value) != I32:
+            return False
+        bounded = [self.is_bounded(operand) for operand in op.operands]
+        match op.kind:
+            case "min":
+                return bool(dict(op.attributes).get("signed", 1)) and any(bounded)
+            case "max" | "add":
+                return bool(dict(op.attributes).get("signed", 1)) and all(bounded)
+            case "sub" | "div" | "mul":
+                fixed = op.operands[1] not in self.inside
+                return fixed and bounded[0] and (op.kind == "sub" or self.divides(op))
+        return False
+
+    def divides(self, op: Op) -> bool:
+        """Whether a number is multiplied with, or divided by, a positive constant."""
+        maker = next((one for one in self.program.ops() if op.operands[1] in one.results), None)
+        known = maker.attribute("value") if maker is not None and maker.kind == "constant" else 0
+        return isinstance(known, int) and known > 0 and bool(dict(op.attributes).get("signed", 1))
+
+    def most(self, value: int) -> int:
+        """The number that a value is never more than, made before the loop."""
+        if value not in self.inside:
+            return value
+        if value == self.outer.induction:
+            return self.outer.upper
+        op = next(op for op in self.before if value in op.results)
+        taken = [operand for operand in op.operands if self.is_bounded(operand)]
+        operands = [self.most(operand) for operand in taken]
+        if len(operands) < len(op.operands):
+            return operands[0]
+        return self.write.op(op.kind, tuple(operands), I32, op.line, "", **dict(op.attributes))
 
     def refuse_reloads(self) -> None:
         """What stands before the inner loop is done again in each of its iterations: it must give the same."""

@@ -119,6 +119,35 @@ LONG = {
         s = s * 0.5 + 1
 """,
 }
+VARYING = {
+    "a triangle": """
+    for i in range(n):
+        for j in range(i):
+            s = s * 0.5 + tl.load(x + (i + j) * 32 + at)
+""",
+    "rows of what is left": """
+    for i in range(0, n, 2):
+        t = s * 0
+        for j in range(0, tl.cdiv(min(m, n - i) * 4, 3)):
+            t = t * 0.5 + tl.load(x + (i + j) * 32 + at) + 1
+        tl.store(y + 32 + i * 32 + at, t)
+        s += t
+""",
+    "a scalar that only iterations that run change": """
+    c = 1
+    for i in range(n):
+        for j in range(1, min(i + 1, m)):
+            c = c * 3 + j
+            tl.store(y + 32 + (i * 8 + j) * 32 + at, s + c)
+        s += c
+""",
+    "as many as a table says, and no more than three": """
+    for i in range(n):
+        for j in range(min(tl.load(x + i).to(tl.int32), 3)):
+            s = s * 0.5 + tl.load(x + (i + j) * 32 + at)
+""",
+}
+LONG |= VARYING
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -138,7 +167,7 @@ def test_nests_of_any_length_are_one_loop_that_computes_what_triton_does(
 REFUSED = {
     "a loop inside a loop whose bounds change": """
     for i in range(n):
-        for j in range(i):
+        for j in range(tl.load(x + i).to(tl.int32)):
             s += tl.load(x + (i + j) * 32 + at)
 """,
     "a second loop inside a loop": """

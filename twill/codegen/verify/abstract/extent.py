@@ -8,6 +8,8 @@ from typing import Any
 from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.program import Axis, Loop, Op, TileProgram
 
+FEW = 256  # iterations of a loop that are all visited
+
 
 class ZeroStep(Exception):  # noqa: N818, it ends no program: such sizes are left out
     """A loop's step is 0 at some sizes."""
@@ -34,10 +36,17 @@ def trips_at(
     return found
 
 
+def was_nest(program: TileProgram) -> bool:
+    """Whether a loop of the program is made of a loop in a loop."""
+    written = program.original or program
+    return any(isinstance(inner, Loop) for item in written.body if isinstance(item, Loop) for inner in item.body)
+
+
 class ScalarInstance(Instance):
     """An instance that computes scalars only and enters no loop.
 
-    within: visits the first and the last iteration of loops too. ranges: (access, axis) -> the indices that tiles
+    within: visits the first and the last iteration of loops too, and all of a loop that was a nest, whose rows may end
+    before its last iteration. ranges: (access, axis) -> the indices that tiles
     reach, [first, end); constants: access -> its least and largest constant.
     """
 
@@ -65,7 +74,8 @@ class ScalarInstance(Instance):
         self.trips[loop.id] = len(counts)
         if not self.within:
             return
-        for index in {*counts[:1], *counts[-1:]}:
+        every = was_nest(self.program) and len(counts) <= FEW
+        for index in counts if every else {*counts[:1], *counts[-1:]}:
             self.values[loop.induction] = index
             self.block(loop.body)
 
