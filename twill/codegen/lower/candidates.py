@@ -206,7 +206,8 @@ def _first(
         if (candidate.ctas, candidate.ping_pong, candidate.direct) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
-        if built is not None and candidate.cost > built.cost:
+        fewer = built is not None and built.direct and candidate.direct  # CTAs: more registers for each, as it is
+        if built is not None and candidate.cost > built.cost and not fewer:
             slower.append(candidate)
             record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))
             continue
