@@ -116,7 +116,7 @@ def candidates(
     ]
     if not has_products(schedule):
         one = direct_schedule(schedule, machine)
-        loads = load_cycles(main_loop(one), machine)
+        loads = load_cycles(one, machine)
         straight = [
             LoweringCandidate(predicted(one, ctas, False, loads), ctas, switches=switches, room=room, direct=True)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
