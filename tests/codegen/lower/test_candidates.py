@@ -72,6 +72,13 @@ def test_what_the_compiler_refuses_is_tried_with_less_and_at_last_with_what_is_p
     assert verdicts(seen) == ["refused", "refused", "not tried", "taken"]
 
 
+def test_one_warp_group_that_spills_is_tried_with_fewer_ctas_before_anything_is_solved_again() -> None:
+    many, few = (LoweringCandidate(Cost(512, 1000 / ctas), ctas, direct=True) for ctas in (8, 4))
+    play, seen = Player(spills(), "made"), list[Attempt]()
+    assert search((many, few, OTHER), play, seen.append, roomier=lambda rejected: (FIRST,)) == "made"
+    assert play.tried == [many, few]
+
+
 def test_what_exceeds_shared_memory_is_not_tried_with_fewer_registers() -> None:
     play, seen = Player(full(), "made"), list[Attempt]()
     assert search((FIRST, LEAN, OTHER), play, seen.append) == "made"
@@ -111,7 +118,7 @@ def test_ctas_that_share_an_sm_begin_iterations_as_often_as_the_busiest_unit_all
     found = candidates(kernel(example).program, given, machine())
     for direct in (True, False):
         loop = main_loop(direct_schedule(given, machine()) if direct else given)
-        least = max(loop.certificate.bounds.resource, load_cycles(loop, machine()) if direct else 0)
+        least = max(loop.certificate.bounds.resource, load_cycles(given, machine()) if direct else 0)
         for candidate in (candidate for candidate in found if candidate.direct == direct):
             assert candidate.cost.interval == max(loop.ii / candidate.ctas, least)
     assert {candidate.ctas for candidate in found if not candidate.direct} == {1, 2, 3, 4}

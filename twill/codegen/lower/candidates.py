@@ -116,7 +116,7 @@ def candidates(
     ]
     if not has_products(schedule):
         one = direct_schedule(schedule, machine)
-        loads = load_cycles(main_loop(one), machine)
+        loads = load_cycles(one, machine)
         straight = [
             LoweringCandidate(predicted(one, ctas, False, loads), ctas, switches=switches, room=room, direct=True)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
@@ -206,7 +206,8 @@ def _first(
         if (candidate.ctas, candidate.ping_pong, candidate.direct) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
-        if built is not None and candidate.cost > built.cost:
+        fewer = built is not None and built.direct and candidate.direct  # CTAs: more registers for each, as it is
+        if built is not None and candidate.cost > built.cost and not fewer:
             slower.append(candidate)
             record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))
             continue

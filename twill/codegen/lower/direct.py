@@ -44,11 +44,13 @@ def direct_schedule(schedule: Schedule, machine: Machine) -> Schedule:
     return schedule.model_copy(update={**said, "ii": main.ii, "length": main.length})
 
 
-def load_cycles(loop: LoopSchedule, machine: Machine) -> int:
-    """Cycles that the tiles of an iteration take to come to an SM where threads load them: the TMA brings more bytes a
-    cycle, and those that several loops read once."""
-    loads = {i.id for i in loop.graph.instructions if i.op in LOADS}
-    size = sum(value.bytes for value in loop.graph.values if value.producer in loads)
+def load_cycles(schedule: Schedule, machine: Machine) -> int:
+    """Cycles that the tiles of an iteration of every loop take to come to an SM where threads load them. The TMA brings
+    more bytes a cycle, and what several loops read once (`twill.codegen.lower.cross_loop_reuse`)."""
+    size = 0
+    for loop in schedule.loops:
+        loads = {i.id for i in loop.graph.instructions if i.op in LOADS}
+        size += sum(value.bytes for value in loop.graph.values if value.producer in loads)
     return round(size / machine.transfer(PLAIN).bytes_per_cycle.value)
 
 
