@@ -17,7 +17,11 @@ from ..refusals import RefusedRequest
 MULTIPART = "multipart/form-data"
 ENCODED = "application/x-www-form-urlencoded"
 MOST_FIELDS = 20
-NUMBERS = {"budget": float, "normalize": int, "blocks": int}  # options of a submission, by their form's names
+NUMBERS: dict[str, type[int] | type[float]] = {
+    "budget": float,
+    "normalize": int,
+    "blocks": int,
+}  # options of a submission, by their form's names
 
 
 def refuse_other_sites(request: Request) -> None:
@@ -71,12 +75,7 @@ async def submission_of(form: Mapping[str, UploadFile | str]) -> bytes:
     for name, kind in NUMBERS.items():
         text = words(form, name)
         if text:
-            try:
-                options[name] = kind(text)
-            except ValueError:
-                raise RefusedRequest(
-                    422, "BadSubmission", f"{name}: {text!r} is not a number", "a number, or nothing"
-                ) from None
+            options[name] = number(name, text, kind)
     rest = json.dumps({"machine": words(form, "machine"), "options": options})
     return b'{"graph":' + graph + b"," + rest[1:].encode()
 

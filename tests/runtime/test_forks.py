@@ -15,9 +15,11 @@ import pytest
 from tests.jit_kernels import World, emitted
 from tests.manifests import CODE, KERNEL
 from twill.exc import KernelNotReady
+from twill.runtime import library
 from twill.runtime.artifact import NAME, artifact
 from twill.runtime.helper import Helper
 from twill.runtime.library import Library
+from twill.runtime.policy import JitSettings
 from twill.runtime.request import Prepared, PrepareRequest
 from twill.store.sqlite import SqliteStore
 
@@ -152,3 +154,15 @@ def test_a_kernel_that_is_not_there_is_an_error_in_the_child(world: World) -> No
         return world.call(fast)
 
     assert forked(child).startswith("KernelNotReady: ")
+
+
+def test_a_child_that_was_forked_while_another_thread_asked_for_the_library_gets_one(tmp_path: Path) -> None:
+    settings = JitSettings(store=str(tmp_path / "s"))
+    parents = library.library(settings)
+
+    def ask() -> object:
+        return library.library(settings).process == os.getpid()
+
+    with library._lock:  # whoever held it is not there to let go of it
+        assert forked(ask) == "True"
+    assert library.library(settings) is parents
