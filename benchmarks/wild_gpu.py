@@ -31,7 +31,10 @@ from twill.trial.data import Data, emitted, make_data, original
 
 LAUNCHES, PACKAGES = "launches.json", "packages"
 AGAIN = 20  # launches that must leave equal bits
-NEAR = {2: 2e-2, 1: 1e-1}  # bytes of an element -> how far an output may be from Triton's; others:
+NEAR = {
+    2: 2e-2,
+    1: 1e-1,
+}  # bytes of the narrowest float among the tensors -> how far an output may be from Triton's; others:
 CLOSE = 2e-3
 SCALARS = ("i1", "i8", "i16", "i32", "i64", "u32", "fp16", "bf16", "fp32", "fp64")
 
@@ -173,6 +176,8 @@ def wrong(kernel: EmittedKernel, function: Any, made: Case, integers: dict[str, 
     data, theirs = filled(kernel, made, integers), filled(kernel, made, integers)
     emitted(kernel, data)()
     original(function, theirs, num_warps=4)()
+    floats = [held.tensor for held in data.held.values() if held.tensor.is_floating_point()]
+    narrowest = min((one.element_size() for one in floats), default=4)
     for name, tensor in data.outputs.items():
         other = theirs.tensor(name)
         if torch.equal(tensor.view(torch.uint8), other.view(torch.uint8)):
@@ -180,7 +185,7 @@ def wrong(kernel: EmittedKernel, function: Any, made: Case, integers: dict[str, 
         both = torch.isnan(tensor.float()) & torch.isnan(other.float())
         ours, wanted = (torch.where(both, 0.0, one.double()) for one in (tensor, other))
         far = relative(ours, wanted)
-        if not far <= NEAR.get(tensor.element_size(), CLOSE):
+        if not far <= NEAR.get(narrowest, CLOSE):
             yield f"{name} is {far:.2e} from Triton's"
     yield from (f"bytes beside {name} were written" for name in data.outside())
     if set(kernel.manifest.stores) & set(kernel.manifest.loads):
