@@ -31,10 +31,7 @@ from twill.trial.data import Data, emitted, make_data, original
 
 LAUNCHES, PACKAGES = "launches.json", "packages"
 AGAIN = 20  # launches that must leave equal bits
-NEAR = {
-    2: 2e-2,
-    1: 1e-1,
-}  # bytes of the narrowest float among the tensors -> how far an output may be from Triton's; others:
+NEAR = {2: 2e-2, 1: 1e-1}  # bytes of the tensors' narrowest float -> how far an output may be from Triton's; others:
 CLOSE = 2e-3
 SCALARS = ("i1", "i8", "i16", "i32", "i64", "u32", "fp16", "bf16", "fp32", "fp64")
 
