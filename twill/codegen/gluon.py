@@ -38,12 +38,11 @@ from twill.schedule.document import Schedule
 
 SCHEMA = "twill.gluon/1"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
-FEW_BYTES = 64  # of local memory that a thread may have: values that are read once for a program instance
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModuleOptions:
     """What Triton is asked for. multiples: what parameters are multiples of. fused: whether a product and a sum may be
     one operation."""
 
@@ -60,7 +59,7 @@ class GluonEmission:
     program: WarpProgram
     module: GluonModule
     signature: tuple[tuple[str, str], ...]
-    asked: Asked
+    asked: ModuleOptions
     compiled: CompiledModule
 
     @property
@@ -108,7 +107,7 @@ def emit_gluon(
 ) -> GluonEmission:
     """The kernel as a module of Gluon. kernel: extracted without conditional rescaling, which warps vote on.
 
-    Errors: NotInGluon; NoGluon, GluonRejected, GluonSpills, GluonDiffers; NoTarget,
+    Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers; NoTarget,
     UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
     """
     target_of(machine).refuse(kernel.graph)
@@ -135,8 +134,6 @@ def emit_gluon(
         signature = signature_of(module, program, path)
         asked = asked_of(machine, kernel)
         compiled = compile_module(path, module.entry, signature, asked)
-    if compiled.local > FEW_BYTES:
-        raise exc.GluonSpills(compiled.version, compiled.local)
     notify("reading back what Triton made of it")
     if found := differences(module.text, compiled.ptx, module.facts):
         said = [one.describe(MODULE.format(program.program.kernel)) for one in found]
@@ -187,14 +184,16 @@ def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple
     return tuple(made)
 
 
-def asked_of(machine: Machine, kernel: Extracted) -> Asked:
+def asked_of(machine: Machine, kernel: Extracted) -> ModuleOptions:
     """How the module of a kernel is compiled for a machine."""
     multiples = {a.name: a.divisibility for a in kernel.program.arguments if a.divisibility > 1}
     fused = kernel.program.fp_fusion and not kernel.program.strict
-    return Asked(ARCHITECTURES[machine.architecture], multiples, fused)
+    return ModuleOptions(ARCHITECTURES[machine.architecture], multiples, fused)
 
 
-def compile_module(path: Path, entry: str, signature: Sequence[tuple[str, str]], asked: Asked) -> CompiledModule:
+def compile_module(
+    path: Path, entry: str, signature: Sequence[tuple[str, str]], asked: ModuleOptions
+) -> CompiledModule:
     """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
     function = getattr(load(path), entry)
     return compile_kernel(function, dict(signature), asked.multiples, asked.capability, asked.fused)

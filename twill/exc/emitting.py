@@ -208,16 +208,6 @@ class GluonDiffers(TwillError):
         super().__init__(message, file=file, line=line, hint="the CUDA form (`--as cuda`); report it with the kernel")
 
 
-class GluonSpills(TwillError):
-    """Triton's compiler puts registers of a module into local memory."""
-
-    def __init__(self, version: str, local: int) -> None:
-        super().__init__(
-            f"what Triton {version} makes of the Gluon module keeps {local} bytes a thread in local memory",
-            hint="smaller tiles, or the CUDA form (`--as cuda`)",
-        )
-
-
 class ModuleNotReadable(TwillError):
     """`twill check --gluon`: there is no module, or nothing beside it that says what was emitted."""
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from twill import exc
-from twill.codegen.compile.gluon.read_back import Difference, differences
+from twill.codegen.compile.gluon.read_back import ModuleDifference, differences
 from twill.codegen.compile.gluon.triton import compile_kernel, load
 from twill.codegen.gluon import MANIFEST, SCHEMA
-from twill.codegen.print.gluon.facts import Fact
+from twill.codegen.print.gluon.facts import ModuleFact
 from twill.manifest.document import sha256
 
 
@@ -27,7 +27,7 @@ class Edited:
     schedule: str
     edited: bool
     facts: int
-    differences: tuple[Difference, ...]
+    differences: tuple[ModuleDifference, ...]
 
 
 def compared(path: Path) -> Edited:
@@ -40,7 +40,7 @@ def compared(path: Path) -> Edited:
         raise exc.ModuleNotReadable(str(path), str(error)) from None
     if not isinstance(said, dict) or said.get("schema") != SCHEMA:
         raise exc.ModuleNotReadable(str(path), f"{MANIFEST} is not of {SCHEMA}")
-    facts = [Fact(line, fact, kernel) for line, fact, kernel in said["facts"]]
+    facts = [ModuleFact(line, fact, kernel) for line, fact, kernel in said["facts"]]
     try:
         compile(text, str(path), "exec")
     except SyntaxError as error:

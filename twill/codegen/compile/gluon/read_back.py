@@ -1,10 +1,10 @@
 """What Triton made of a module, read back from its PTX and held to what the warp program asks for.
 
-A `Fact` is a thing that the warp program decides: how many arrivals a barrier counts, how many bytes a slot expects,
-how many products may be unfinished behind a wait, which named barrier is passed, how many registers a partition has.
-The printer notes each one with the line that says it. Here they are read from the PTX, whose `.loc` lines name the line
-of the module, so an edited module is read as Triton understands it. Slots and parities, which are computed in
-registers, are read from the expressions of the module instead, for the first 16 values of their counter.
+A `ModuleFact` is a thing that the warp program decides: how many arrivals a barrier counts, how many bytes a slot
+expects, how many products may be unfinished behind a wait, which named barrier is passed, how many registers a
+partition has. The printer notes each one with the line that says it. Here they are read from the PTX, whose `.loc`
+lines name the line of the module, so an edited module is read as Triton understands it. Slots and parities, which are
+computed in registers, are read from the expressions of the module instead, for the first 16 values of their counter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, Fact, barrier_use
+from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use
 
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:, function_name \S+, inlined_at (\d+) (\d+))?")
 _MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[^}]*\}, *(\{|%)")
@@ -35,7 +35,7 @@ _USES = ("wait", "arrive", "expect")
 
 
 @dataclass(frozen=True)
-class Difference:
+class ModuleDifference:
     """Where a module says something else than its warp program. line: of the module. kernel: line of the Triton kernel
     that asks for it, or 0."""
 
@@ -50,12 +50,12 @@ class Difference:
         return f"{file}:{self.line}: expected {self.expected or 'nothing'}{asked}, found {self.found or 'nothing'}"
 
 
-def differences(text: str, ptx: str, expected: Sequence[Fact]) -> list[Difference]:
+def differences(text: str, ptx: str, expected: Sequence[ModuleFact]) -> list[ModuleDifference]:
     """All of them, in the order of the module's lines. text: the module. Raises SyntaxError if it is no Python."""
     tree = ast.parse(text)
     found = sorted([*_from_ptx(ptx, _helpers(tree)), *_from_text(tree), *_budgets(tree, ptx, expected)])
     wanted = sorted(expected)
-    made: list[Difference] = []
+    made: list[ModuleDifference] = []
     matcher = SequenceMatcher(None, [one.said for one in wanted], [one.said for one in found], autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind != "equal":
@@ -63,13 +63,13 @@ def differences(text: str, ptx: str, expected: Sequence[Fact]) -> list[Differenc
     return made
 
 
-def _unequal(wanted: Sequence[Fact], found: Sequence[Fact], before: int) -> Iterator[Difference]:
+def _unequal(wanted: Sequence[ModuleFact], found: Sequence[ModuleFact], before: int) -> Iterator[ModuleDifference]:
     """Facts that stand in one another's place. before: line of the fact in front of them."""
     for place in range(max(len(wanted), len(found))):
         want = wanted[place] if place < len(wanted) else None
         have = found[place] if place < len(found) else None
         line = have.line if have is not None else before
-        yield Difference(
+        yield ModuleDifference(
             line,
             want.said if want is not None else "",
             have.said if have is not None else "",
@@ -78,7 +78,7 @@ def _unequal(wanted: Sequence[Fact], found: Sequence[Fact], before: int) -> Iter
 
 
 # ---------------------------------------------------------------- PTX
-def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[Fact]:
+def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
     """What instructions say, once for each line of the module."""
     said: dict[int, set[str]] = defaultdict(set)
     slots: dict[int, int] = defaultdict(int)
@@ -93,7 +93,7 @@ def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[Fact]:
             slots[line] += one.startswith("mbarrier.init")
     for line, found in said.items():
         for one in sorted(found):
-            yield Fact(line, f"{one}, {slots[line]} slots" if slots[line] else one)
+            yield ModuleFact(line, f"{one}, {slots[line]} slots" if slots[line] else one)
 
 
 def _line_of(at: re.Match[str], helpers: dict[int, int]) -> int:
@@ -124,7 +124,7 @@ def _read(text: str) -> str:
     return next((name for pattern, name in _COPIES if pattern.search(text)), "")
 
 
-def _budgets(tree: ast.Module, ptx: str, expected: Sequence[Fact]) -> Iterator[Fact]:
+def _budgets(tree: ast.Module, ptx: str, expected: Sequence[ModuleFact]) -> Iterator[ModuleFact]:
     """The registers of partitions: each budget that is asked for, if some partition has it; else those that are set."""
     started = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("warp_specialize"))
     line = next((call.args[-1].lineno for call in started if call.args), 1)
@@ -133,17 +133,17 @@ def _budgets(tree: ast.Module, ptx: str, expected: Sequence[Fact]) -> Iterator[F
     wanted = asked.removeprefix(BUDGETS).split(", ")
     if asked:
         ordered = wanted if has >= set(wanted) else sorted(has, key=int)
-        yield Fact(line, BUDGETS + ", ".join(ordered))
+        yield ModuleFact(line, BUDGETS + ", ".join(ordered))
 
 
 # ---------------------------------------------------------------- expressions
-def _from_text(tree: ast.Module) -> Iterator[Fact]:
+def _from_text(tree: ast.Module) -> Iterator[ModuleFact]:
     """Which slots, at which parity, barriers are waited for, arrived at and told of bytes."""
     constants = _constants(tree)
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="mbarrier"), attr=use), args=[_, *_]) if use in _USES:
-                yield Fact(node.lineno, _use(node, constants))
+                yield ModuleFact(node.lineno, _use(node, constants))
 
 
 def _use(call: ast.Call, constants: dict[str, int]) -> str:

@@ -10,7 +10,7 @@ BUDGETS = "warp_specialize: registers of the partitions behind the first: "
 
 
 @dataclass(frozen=True, order=True)
-class Fact:
+class ModuleFact:
     """line: of the module. said: e.g. "mbarrier.expect: 16384 bytes". kernel: line of the Triton kernel, or 0."""
 
     line: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import hopper
-from twill.codegen.print.gluon.facts import BUDGETS, Fact
+from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
 from twill.codegen.print.gluon.host import print_launcher
 from twill.codegen.print.gluon.instances import (
     count_instances,
@@ -54,7 +54,7 @@ class GluonModule:
     descriptors: tuple[DescriptorParameter, ...]
     lines: dict[int, int]
     workers: tuple[tuple[int, int], ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[ModuleFact, ...]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from textwrap import wrap
 
-from twill.codegen.print.gluon.facts import Fact
+from twill.codegen.print.gluon.facts import ModuleFact
 
 WIDTH = 120
 STEP = 4
@@ -19,7 +19,7 @@ class PythonWriter:
     def __init__(self) -> None:
         self.text: list[str] = []
         self.lines: dict[int, int] = {}
-        self.facts: list[Fact] = []
+        self.facts: list[ModuleFact] = []
         self._depth = 0
 
     def line(self, text: str = "", kernel: int = 0) -> None:
@@ -30,7 +30,7 @@ class PythonWriter:
 
     def fact(self, said: str, kernel: int = 0) -> None:
         """What the next line says, for who reads it back."""
-        self.facts.append(Fact(len(self.text) + 1, said, kernel))
+        self.facts.append(ModuleFact(len(self.text) + 1, said, kernel))
 
     def call(self, head: str, arguments: Sequence[str], tail: str = ")", kernel: int = 0) -> None:
         """`head(arguments)`: on one line, or the arguments on the next, as ruff breaks it; more of them fill lines."""
