@@ -33,7 +33,7 @@ from .rate import RateLimit
 from .refusals import RefusedRequest
 from .settings import Settings
 from .tokens import Caller, Tokens
-from .waiting import Waiting
+from .waiting import WaitingRoom
 
 BUSY = 5  # seconds after which a client that found the queue full may come again
 TIDY = 3600.0  # seconds between two looks for jobs to forget
@@ -73,8 +73,8 @@ class Service:
             settings.admitters, self.machines, settings.input, self.longest_budget(), settings.admission_seconds
         )
         self.submitters = ThreadPoolExecutor(settings.admitters + 2, "submit")
-        self.waiting = Waiting(MOST_WAITING, "request")
-        self.watching = Waiting(MOST_WATCHING, "watch")
+        self.waiting = WaitingRoom(MOST_WAITING, "request")
+        self.watching = WaitingRoom(MOST_WATCHING, "watch")
         self.submitting = 0  # submissions that are being read or wait for that; only the event loop counts them
         self.streams = 0  # event streams that are open; only the event loop counts them
         self.news = News()

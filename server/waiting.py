@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Waiting:
+class WaitingRoom:
     """At most `most` calls at a time, each in a thread of its own."""
 
     def __init__(self, most: int, name: str) -> None:

@@ -36,7 +36,7 @@ from twill.manifest.document import sha256
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
-SCHEMA = "twill.gluon/1"
+SCHEMA = "twill.gluon/2"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
 

@@ -159,6 +159,6 @@ def indexed(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
         (none,) = emitter.emit(op, "compare", (spread, spread), (truth,), (("predicate", "ne"),))
         (here,) = emitter.emit(op, "or", (here, none), (truth,))
     beyond = emitter.constant(Literal(2 ** (int(index_kind.element[1:]) - 1) - 1, index_kind))
-    (kept,) = emitter.emit(op, "select", (here, indices, beyond), (index_kind,))
+    (counted,) = emitter.emit(op, "select", (here, indices, beyond), (index_kind,))
     least = (*along, ("combine", "min"), ("signed", 1))
-    return best, *emitter.emit(op, "reduce", (kept,), (chosen_kind,), least)
+    return best, *emitter.emit(op, "reduce", (counted,), (chosen_kind,), least)

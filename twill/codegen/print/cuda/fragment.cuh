@@ -36,9 +36,8 @@ TWILL_MATRIX(_trans, ".trans")
 DEV u32 pack_bf16(float lo, float hi) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
 DEV u32 pack_f16(float lo, float hi) { u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
 DEV u32 pack_e4m3(float lo, float hi) { u16 r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
-DEV u32 pack_e5m2(float lo, float hi) { u16 r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
+DEV u32 saturate_e5m2(float lo, float hi) { u16 r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(hi), "f"(lo)); return r; }
 DEV u32 pack_e4m3x4(float a, float b, float c, float d) { return pack_e4m3(a, b) | pack_e4m3(c, d) << 16; }
-DEV u32 pack_e5m2x4(float a, float b, float c, float d) { return pack_e5m2(a, b) | pack_e5m2(c, d) << 16; }
 // "cvt": one half of a packed pair to float. A bf16 is the upper half of its float.
 DEV float low_bf16(u32 v) { return __uint_as_float(v << 16); }
 DEV float high_bf16(u32 v) { return __uint_as_float(v & 0xffff0000u); }
@@ -51,6 +50,9 @@ DEV u32 e5m2_to_f16(u32 v) { u32 r; asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) 
 DEV u32 round_tf32(float v) { u32 r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(v)); return r; }
 // "prmt": four bytes picked from the eight of a and b.
 DEV u32 byte_permute(u32 a, u32 b, u32 selector) { u32 r; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector)); return r; }
+// Of numbers that the type can hold, infinities too: they are those of f16 whose low byte is 0.
+DEV u32 pack_e5m2x4(float a, float b, float c, float d) { return byte_permute(pack_f16(a, b), pack_f16(c, d), 0x7531); }
+DEV u32 pack_e5m2(float lo, float hi) { return pack_e5m2x4(lo, hi, 0.f, 0.f); }
 
 // "selp": registers of a fragment picked by a lane, never by an address (arrays that a lane indexes leave the registers).
 DEV float pick(bool first, float a, float b) {

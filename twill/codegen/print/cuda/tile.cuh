@@ -42,7 +42,7 @@ DEV float from_bits_e5m2(u32 bits) { return low_f16(e5m2_to_f16(bits & 0xff)); }
 DEV float round_bf16(float x) { return from_bits_bf16(bits_bf16(x)); }
 DEV float round_f16(float x) { return from_bits_f16(bits_f16(x)); }
 DEV float round_e4m3(float x) { return from_bits_e4m3(bits_e4m3(x)); }
-DEV float round_e5m2(float x) { return from_bits_e5m2(bits_e5m2(x)); }
+DEV float round_e5m2(float x) { return from_bits_e5m2(saturate_e5m2(x, 0.f) & 0xff); }
 // Rounded towards zero.
 DEV float truncate_bf16(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
 // 1 - erf(x) with an absolute error under 2.1e-7, for results that are rounded to 16 bits: 2^(-x q(x)), and 2 minus that
