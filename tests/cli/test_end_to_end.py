@@ -81,10 +81,10 @@ n = "i32:16"
 B = 128
 """
 
-PLACE = HEAD + "    tl.store(y, tl.argmax(tl.load(x + i), 0).to(tl.float32))\n"
+GATHER = HEAD + "    v = tl.load(x + i)\n    tl.store(y + i, tl.gather(v, v.to(tl.int32), 0))\n"
 WHILE = HEAD + "    t = 0.0\n    while t < 3.0:\n        t += tl.load(x)\n    tl.store(y, t)\n"
 NESTED = HEAD + (
-    "    s = tl.zeros([B], tl.float32)\n    for j in range(n):\n        for k in range(j):\n"
+    "    s = tl.zeros([B], tl.float32)\n    for j in range(n):\n        for k in range(j * j):\n"
     "            s += tl.load(x + (j * n + k) * B + i)\n    tl.store(y + i, s)\n"
 )
 UNSUPPORTED = HEAD + "    tl.store(y + i, tl.histogram(tl.load(x + i).to(tl.int32), 128))\n"
@@ -106,7 +106,7 @@ def kernel(x, y, n, B: tl.constexpr):
 @pytest.mark.parametrize(
     ("source", "line"),
     [
-        (PLACE, 6),
+        (GATHER, 7),
         (WHILE, 7),
         (NESTED, 8),
         (UNSUPPORTED, 6),
@@ -114,7 +114,7 @@ def kernel(x, y, n, B: tl.constexpr):
         (NO_SYNTAX, 6),
         (NO_KERNEL, 0),
     ],
-    ids=["argmax", "while", "nested", "unsupported", "undefined", "syntax", "no kernel"],
+    ids=["gather", "while", "nested", "unsupported", "undefined", "syntax", "no kernel"],
 )
 def test_a_kernel_that_cannot_be_extracted_exits_with_2(
     kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str, line: int

@@ -119,7 +119,8 @@ def local_bytes(cubin: bytes) -> int:
     entries of kind FRAME_SIZE have the function's symbol and the bytes."""
     (headers,) = struct.unpack_from("<Q", cubin, 0x28)
     count, names = struct.unpack_from("<HH", cubin, 0x3C)
-    sections = [struct.unpack_from("<IIQQQQ", cubin, headers + 64 * number) for number in range(count)]
+    each = struct.calcsize("<IIQQQQIIQQ")
+    sections = [struct.unpack_from("<IIQQQQ", cubin, headers + each * number) for number in range(count)]
     frames = [0]
     for name, _, _, _, at, size in sections:
         begin = sections[names][4] + name
