@@ -75,6 +75,15 @@ def test_ctas_that_share_an_sm_are_launched_together(driver: FakeDriver) -> None
     assert driver.launches[1].grid == (200, 1, 1)
 
 
+def test_ctas_that_work_on_one_instance_at_a_time_are_as_many_as_there_are_instances(driver: FakeDriver) -> None:
+    each = EmittedKernel(replace(KERNEL, ctas=3, persistent=False), CODE)
+    each[(1000,)](descriptor(), vector(), 1000, 512)
+    assert driver.launches[0].grid == (1000, 1, 1)
+    many = (1 << 30) + 1  # the next instance of the last CTA could not be counted in 32 bits
+    each[(many,)](descriptor(), vector(), 1000, 512)
+    assert driver.launches[1].grid == (3 * 132, 1, 1)
+
+
 def test_clusters_are_whole_and_work_on_pairs(driver: FakeDriver) -> None:
     pairs = EmittedKernel(replace(KERNEL, cluster=2, cluster_axis=1), CODE)
     for grid, ctas in (((3, 5), 2 * 9), ((1, 1), 2), ((100, 100), 132), ((5, 0), 0)):

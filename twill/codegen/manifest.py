@@ -68,7 +68,14 @@ def make_manifest(
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
         tiles=program.program.tiles,
+        persistent=_overlaps(program),
     )
+
+
+def _overlaps(program: WarpProgram) -> bool:
+    """Whether a CTA works on two program instances at once: what comes next is loaded, or the last results are stored,
+    meanwhile. One warp group alone does not; the GPU hands out its instances more evenly than a fixed order."""
+    return len(program.groups) > 1 or program.instance_ring is not None or program.cluster is not None
 
 
 def call_arguments(specialization: Specialization) -> tuple[CallArgument, ...]:

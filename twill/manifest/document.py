@@ -108,7 +108,7 @@ class Manifest:
     of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid. apart:
     (written, loaded) arguments that must not share memory. changes: every change of numbers. strict: emitted with
     --strict-math. fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has
-    around its work."""
+    around its work. persistent: whether CTAs go on with further program instances; else each has one."""
 
     schema: str
     kernel: str
@@ -138,6 +138,7 @@ class Manifest:
     cluster: int = 1
     cluster_axis: int = 0
     tiles: TileLoop | None = None
+    persistent: bool = True
     digest: str = ""
 
     def text(self) -> str:

@@ -230,14 +230,15 @@ def grid_of_instances(manifest: Manifest, grid: Grid, bound: BoundArguments) -> 
 
 
 def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
-    """Persistent CTAs: as many as the SMs hold in whole clusters, or fewer if there are fewer instances. Errors:
-    LaunchTooLarge."""
+    """Persistent CTAs: as many as the SMs hold in whole clusters, or fewer if there are fewer instances; others: as
+    many as there are instances. Errors: LaunchTooLarge."""
     programs = math.prod(grid)
     if programs > MAX_PROGRAMS:
         raise exc.LaunchTooLarge(manifest.kernel, "program instances", programs, MAX_PROGRAMS)
     size, axis = manifest.cluster, manifest.cluster_axis
     together = math.prod(-(-extent // size) if a == axis else extent for a, extent in enumerate(grid))
-    ctas = min(gpu.sms * manifest.ctas // size, together) * size
+    each = not manifest.persistent and programs <= MAX_PROGRAMS // 2  # a CTA looks as far as all of them beyond its own
+    ctas = together * size if each else min(gpu.sms * manifest.ctas // size, together) * size
     return LaunchShape((ctas, 1, 1), (manifest.threads, 1, 1), manifest.shared, (size, 1, 1))
 
 
