@@ -97,7 +97,7 @@ extern "C" __global__ void fragments(u32* out, float x, float y) {
   ldmatrix_x4_trans(at, a, b, c, d), sum += a ^ b ^ c ^ d;
   stmatrix_x1(at, a), stmatrix_x2(at, a, b), stmatrix_x4(at, a, b, c, d);
   stmatrix_x1_trans(at, a), stmatrix_x2_trans(at, a, b), stmatrix_x4_trans(at, a, b, c, d);
-  sum += pack_bf16(x, y) ^ pack_f16(x, y) ^ pack_e4m3(x, y) ^ pack_e5m2(x, y) ^ pack_e4m3x4(x, y, x, y) ^ pack_e5m2x4(x, y, x, y);
+  sum += pack_bf16(x, y) ^ pack_f16(x, y) ^ pack_e4m3(x, y) ^ pack_e5m2(x, y) ^ saturate_e5m2(x, y) ^ pack_e4m3x4(x, y, x, y) ^ pack_e5m2x4(x, y, x, y);
   sum += e4m3_to_f16(sum) ^ e5m2_to_f16(sum) ^ round_tf32(x) ^ byte_permute(a, b, 0x5410);
   x = low_bf16(sum) + high_bf16(sum) + low_f16(sum) + high_f16(sum);
   x += ex2(x) + lg2(x) + rcp(x) + rsqrt_fast(x) + sqrt_fast(x) + sin_fast(x) + cos_fast(x) + tanh_fast(x);

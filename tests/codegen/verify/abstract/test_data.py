@@ -16,11 +16,12 @@ from twill.tile.interpret.arithmetic import rounded
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f8e5m2", "f64"])
 def test_awkward_floats_are_among_a_tensor_s_numbers(element: str) -> None:
     made = tensor(np.random.default_rng(1), 4 * EVERY, element, 1, "awkward", free=False)
-    np.testing.assert_array_equal(made, rounded(made, element))
+    finite = made[~np.isinf(made)]  # rounding to 8 bits saturates
+    np.testing.assert_array_equal(finite, rounded(finite, element))
     assert np.isnan(made).sum() in range(1, 9)
     assert (np.signbit(made) & (made == 0)).any()
+    assert (made == np.inf).any() and (made == -np.inf).any()
     if element in ("f32", "f16", "bf16", "f64"):
-        assert (made == np.inf).any() and (made == -np.inf).any()
         normal = {"f32": 2.0**-126, "bf16": 2.0**-126, "f16": 2.0**-14, "f64": 2.0**-1022}[element]
         assert ((made != 0) & (np.abs(made) < normal)).any()
 
