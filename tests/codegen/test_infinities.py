@@ -1,4 +1,4 @@
-"""Promises of infinities of 8 bits: what a kernel only moves stays as it is, what it converts saturates."""
+"""Promises of infinities of 8 bits: moved, they stay; converted, they saturate, but not where digits are cut off."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ import triton.language as tl
 
 
 @triton.jit
-def chosen(x, z, y, w, BLOCK: tl.constexpr):
+def chosen(x, z, y, w, v, u, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     a = tl.load(x + i)
     tl.store(y + i, tl.where(i % 2 == 0, a, tl.load(z + i)))
     tl.store(w + i, a.to(tl.float32).to(tl.float8e5))
+    tl.store(u + i, tl.load(v + i).to(tl.float8e5, fp_downcast_rounding="rtz"))
 """
-SIG = ("x=*fp8e5:16", "z=*fp8e5:16", "y=*fp8e5:16", "w=*fp8e5:16")
+SIG = ("x=*fp8e5:16", "z=*fp8e5:16", "y=*fp8e5:16", "w=*fp8e5:16", "v=*fp32:16", "u=*fp8e5:16")
+CUT = {1.2: 1.0, -1.99: -1.75, 65504.0: 57344.0, 1e30: 57344.0, np.inf: np.inf, -np.inf: -np.inf, 2.0**-16: 2.0**-16,
+       1e-7: 0.0}  # fmt: skip
 CONST = ("BLOCK=1024",)
 
 
@@ -42,10 +45,12 @@ def test_an_infinity_of_e5m2_that_is_only_moved_stays_one_and_a_converted_one_sa
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     for name in ("x", "z"):
         arrays[name][:8] = [np.inf, -np.inf, np.inf, 1.0, -np.inf, 57344.0, 0.0, np.inf]
+    arrays["v"][: len(CUT)] = list(CUT)
     found = execute.verified(made.build.ptx, made.manifest, made.program, replace(launch, arrays=arrays))
     assert not found.said()
     assert found.arrays["y"][:3].tolist() == [np.inf, -np.inf, np.inf]
     assert found.arrays["w"][:3].tolist() == [57344.0, -57344.0, 57344.0]
+    assert found.arrays["u"][: len(CUT)].tolist() == list(CUT.values())
 
 
 def test_awkward_data_of_e5m2_has_infinities() -> None:

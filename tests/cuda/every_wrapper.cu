@@ -148,7 +148,7 @@ extern "C" __global__ void tiles(u32* out, float x, i32 n) {
   pin(part<32>(d, 32));
   pin(counts);
   x += get_bf16(pairs, n) + get_f16(pairs, n) + d[33] + counts[1];
-  x = round_bf16(x) + round_f16(x) + round_e4m3(x) + round_e5m2(x) + truncate_bf16(x);
+  x = round_bf16(x) + round_f16(x) + round_e4m3(x) + round_e5m2(x) + truncate_bf16(x) + truncate_e5m2(x);
   x += from_bits_bf16(bits_bf16(x)) + from_bits_f16(bits_f16(x)) + from_bits_e4m3(bits_e4m3(x)) + from_bits_e5m2(bits_e5m2(x));
   x = x == infinity() ? not_a_number() : x;
   out[threadIdx.x] = __float_as_uint(x) + wrap_add(wrap_mul(n, n), wrap_sub(n, bound((i64)n - 1)));

@@ -197,7 +197,7 @@ def conversion(draw: Draw, writer: Writer) -> Tile | None:
     if tile is None:
         return None
     dtype = draw.choice([one for one in DTYPES if one != tile.dtype and convertible(tile.dtype, one)])
-    if (tile.dtype, dtype) in (("fp32", "bf16"), ("fp32", "fp16")) and draw.random() < 0.5:
+    if (tile.dtype, dtype) in (("fp32", "bf16"), ("fp32", "fp16"), ("fp32", "fp8e5")) and draw.random() < 0.5:
         text = f'{tile.name}.to({LANGUAGE[dtype]}, fp_downcast_rounding="rtz")'
         return writer.let(text, dtype, tile.shape, f"cast rtz from {tile.dtype}")
     return writer.let(cast(tile, dtype), dtype, tile.shape, f"cast from {tile.dtype}")

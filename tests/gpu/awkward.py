@@ -145,7 +145,7 @@ def casts(name: str) -> Iterator[tuple[str, str, str]]:
         if wanted == name or (both & set(FP8) and not both - set(FP8) <= {"fp16", "bf16", "fp32"}) or both <= set(FP8):
             continue
         yield f"cast {wanted}", f"a.to({LANGUAGE[wanted]})", wanted
-        if name == "fp32" and wanted in ("fp16", "bf16"):
+        if name == "fp32" and wanted in ("fp16", "bf16", "fp8e5"):
             yield f"cast {wanted} rtz", f'a.to({LANGUAGE[wanted]}, fp_downcast_rounding="rtz")', wanted
 
 

@@ -45,7 +45,9 @@ def _rounded(values: Array, element: str, towards_zero: bool) -> Array:
         case "f8e4m3":
             return _small_float(_single(values), mantissa=3, least=-6, largest=448.0)
         case "f8e5m2":
-            return _small_float(_single(values), mantissa=2, least=-14, largest=57344.0)
+            return _f8e5m2_towards_zero(values) if towards_zero else (
+                _small_float(_single(values), mantissa=2, least=-14, largest=57344.0)
+            )  # fmt: skip
     return np.asarray(values).astype(HELD[element], copy=False)
 
 
@@ -105,6 +107,13 @@ def _small_float(exact: Array, mantissa: int, least: int, largest: float) -> Arr
     grain = np.exp2((np.maximum(exponent - 1, least) - mantissa).astype(np.float32))
     near = np.rint(exact / grain) * grain
     return np.where(np.isnan(exact), exact, np.clip(near, -largest, largest)).astype(np.float32)
+
+
+def _f8e5m2_towards_zero(values: Array) -> Array:
+    """The upper half of the f16 that is cut off (`cvt.rz.f16.f32`): infinity stays infinity."""
+    half = _f16(_single(values), towards_zero=True).astype(np.float16)
+    bits = np.ascontiguousarray(half).view(np.uint16).reshape(half.shape) & np.uint16(0xFF00)
+    return np.where(np.isnan(half), np.float32(np.nan), bits.view(np.float16).astype(np.float32))
 
 
 def cast(values: Array, element: str, attributes: Mapping[str, Any], source: str) -> Array:

@@ -98,8 +98,8 @@ def float_cast(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     return elementwise("cast", rounding="rtz")(op, emitter)
 
 
-# What Triton compiles to one instruction. (Its f8e5m2 keeps infinity, which no packed conversion to fp8 does.)
-TOWARDS_ZERO = frozenset({("f32", "bf16"), ("f32", "f16")})
+# What Triton compiles to one instruction (and f8e5m2 to two).
+TOWARDS_ZERO = frozenset({("f32", "bf16"), ("f32", "f16"), ("f32", "f8e5m2")})
 
 
 def bitcast(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:

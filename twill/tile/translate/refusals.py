@@ -49,7 +49,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "a load and then .to(dtype, bitcast=True)",
     ),
     "tt.fp_to_fp": (
-        'fp_downcast_rounding="rtz" other than from float32 to bfloat16 or float16',
+        'fp_downcast_rounding="rtz" other than from float32 to bfloat16, float16 or float8e5',
         'a conversion to float32 before it, or "rtne", which saturates in fp8',
     ),
     "tt.make_tensor_ptr": ("tl.make_block_ptr", "a tensor descriptor (tl.make_tensor_descriptor)"),

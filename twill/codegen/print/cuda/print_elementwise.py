@@ -250,8 +250,8 @@ def _cast(op: ElementwiseOperation) -> str:
     (x,), (source,), result = op.operands, op.elements, op.result
     if source == result:
         return x
-    if op.attributes.get("rounding") == "rtz" and result in ("bf16", "f16"):
-        return f"truncate_{result}({x})"
+    if op.attributes.get("rounding") == "rtz" and result in ("bf16", "f16", "f8e5m2"):
+        return f"truncate_{SMALL[result]}({x})"
     if op.attributes.get("rounding") == "rtz" and result in SMALL:
         raise exc.UnsupportedInKernel(f"no CUDA for a conversion to {result} that rounds towards zero")
     if is_float(source):

@@ -45,6 +45,8 @@ DEV float round_e4m3(float x) { return from_bits_e4m3(bits_e4m3(x)); }
 DEV float round_e5m2(float x) { return from_bits_e5m2(saturate_e5m2(x, 0.f) & 0xff); }
 // Rounded towards zero.
 DEV float truncate_bf16(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
+// Of an f16 the bits of its upper byte: infinity stays infinity.
+DEV float truncate_e5m2(float x) { return from_bits_e5m2(bits_e5m2(truncate_f16(x))); }
 // 1 - erf(x) with an absolute error under 2.1e-7, for results that are rounded to 16 bits: 2^(-x q(x)), and 2 minus that
 // of -x where x < 0. q is fitted to -log2(erfc(x)) / x on [0, 4.1]; where erfc(x) > 1e-4 the relative error is under
 // 2.5e-4, and behind 4.1 the result is below 1e-8 as it should be.
