@@ -7,6 +7,9 @@ descriptors as Triton spells them) and "access" (after `twill.tile.access.resolv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 SOURCES = ("constant", "program_id", "num_programs", "range", "splat")
 # constant: attribute value. program_id, num_programs: attribute axis. range: start, end.
 # splat: scalar -> tile (a view of one element).
@@ -77,6 +80,13 @@ ACCESS = (
 )
 # mask: what the bounds of the access do not say; elements where it is false are not touched either. A scalar i1 is the
 # same for all of them: of a store, whether it is one.
+
+
+def combining(attributes: Mapping[str, Any]) -> str:
+    """How an access combines, from its attributes: "add", "max", "umax" of unsigned integers, ..."""
+    name = str(attributes.get("combine", "add"))
+    return f"u{name}" if name in ("max", "min") and not attributes.get("signed", 1) else name
+
 
 # Operation classes on the transcendental units; every other class is arithmetic.
 TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf", "div", "pow", "function"})

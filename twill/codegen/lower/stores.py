@@ -26,7 +26,7 @@ from twill.codegen.warp.program import (
     TmaStore,
 )
 from twill.tile.flat import UNIFORM, Step
-from twill.tile.interpret.sequential import combining
+from twill.tile.vocabulary import combining
 
 
 @dataclass

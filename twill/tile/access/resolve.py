@@ -31,6 +31,7 @@ from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, Descri
 from twill.tile.dead_code import compact
 from twill.tile.nests import flatten_nests, nowhere_unless
 from twill.tile.program import Access, Index, Loop, Op, TileProgram, TileType, loops_of
+from twill.tile.vocabulary import combining
 
 POINTER_KINDS = {"load": "tile_load", "store": "tile_store", "atomic_add": "tile_reduce"}
 DESCRIPTOR_KINDS = {
@@ -331,11 +332,9 @@ class _Rewriter:
     def access(self, op: Op, kind: str, address: Address, pad: float, promised: bool) -> Access:
         """The access at an address in memory's order, with its transport."""
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
-        combine = str(dict(op.attributes).get("combine", "add"))
+        combine = combining(dict(op.attributes))
         alignment = self.arguments[address.base].divisibility
         declared = self.arguments[address.base].type.element.partition(":")[2]
-        if kind == "tile_reduce" and combine in ("max", "min") and not dict(op.attributes).get("signed", 1):
-            combine = f"u{combine}"
         movement = Movement(kind, combine, element, declared, address, pad, alignment, promised, self.names)
         transport, reason = choose(movement, self.analysis.scalars)
         indices = tuple(Index(tuple(a for a in term.axes if a >= 0), term.scale) for term in address.terms)

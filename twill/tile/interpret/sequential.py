@@ -19,6 +19,7 @@ from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded,
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import unsigned
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
+from twill.tile.vocabulary import combining
 
 Elements = tuple[Array, Array]
 """Addresses of a tile's elements, and which of them may be touched."""
@@ -338,12 +339,6 @@ def scatter(tensor: Array, elements: Elements, value: Array, combine: str, eleme
         return
     whole.at(tensor, address, given)
     tensor[address] = rounded(tensor[address], element)
-
-
-def combining(attributes: Mapping[str, Any]) -> str:
-    """How an access combines, from its attributes: "add", "max", "umax" of unsigned integers, ..."""
-    name = str(attributes.get("combine", "add"))
-    return name if attributes.get("signed", 1) else f"u{name}"
 
 
 def empty(element: str, size: int) -> Array:
