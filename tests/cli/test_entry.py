@@ -113,6 +113,7 @@ def test_as_a_process_it_lists_machines_without_the_heavy_libraries() -> None:
         ("solve", "kernel.py", "--machine", "h100", "--normalize", "0"),
         ("solve", "kernel.py", "--machine", "h100", "--ii", "1.5"),
         ("solve", "kernel.py", "--machine", "h100", "--seed", "-3"),
+        ("check",),
     ],
 )
 def test_bad_usage_exits_with_2(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,12 +122,6 @@ def test_bad_usage_exits_with_2(words: tuple[str, ...], capsys: pytest.CaptureFi
     assert stopped.value.code == 2
     out, err = capsys.readouterr()
     assert out == "" and "usage: twill" in err
-
-
-def test_a_check_of_nothing_says_what_could_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(("check",)) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("error: ") and "--gluon" in err
 
 
 @pytest.mark.parametrize("words", [("--help",), ("solve", "--help"), ("machines", "show", "--help"), ("--version",)])

@@ -271,8 +271,11 @@ def add_tune(commands: Commands) -> None:
 def add_check(commands: Commands) -> None:
     """`twill check`."""
     one = new(commands, "check", "hold a schedule document to every rule of docs/model.md")
-    one.add_argument("schedule", metavar="SCHEDULE.json", nargs="?")
-    one.add_argument("--gluon", metavar="FILE", help="an emitted module of Gluon: what an edit changed of its schedule")
+    what = one.add_mutually_exclusive_group(required=True)
+    what.add_argument("schedule", metavar="SCHEDULE.json", nargs="?")
+    what.add_argument(
+        "--gluon", metavar="FILE", help="an emitted module of Gluon: what an edit changed of its schedule"
+    )
     one.add_argument("--machine", metavar="NAME_OR_FILE", help="the machine it was solved for, if not a described one")
     one.add_argument("--certificate", action="store_true", help="check the certificate.json and the proofs beside it")
     one.set_defaults(command=check_and_show.check)

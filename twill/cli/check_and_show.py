@@ -10,12 +10,9 @@ from twill.cli import codes
 
 def check(arguments: Namespace) -> int:
     """Hold the document to every rule; raises InvalidSchedule with all that it breaks. Or hold a module to its own."""
-    from twill import exc
     from twill.machine.file import load_machine
     from twill.schedule.checker.check import check_or_raise, load_schedule
 
-    if (arguments.schedule is None) == (arguments.gluon is None):
-        raise exc.NothingToCheck()
     if arguments.gluon is not None:
         return check_module(arguments.gluon)
     schedule = load_schedule(Path(arguments.schedule))

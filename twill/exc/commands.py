@@ -21,13 +21,6 @@ class NothingToEmit(TwillError):
         super().__init__("nothing was asked for", hint=hint)
 
 
-class NothingToCheck(TwillError):
-    """`twill check` was given neither a schedule nor a module, or both."""
-
-    def __init__(self) -> None:
-        super().__init__("one thing is checked at a time", hint="SCHEDULE.json, or --gluon FILE")
-
-
 class PrintedFromIr(TwillError):
     """`twill emit --from-ir` was asked for more than the CUDA of the warp program."""
 

@@ -16,21 +16,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use
 
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:, function_name \S+, inlined_at (\d+) (\d+))?")
-_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[^}]*\}, *(\{|%)")
 _READERS = (
     (re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)"), "mbarrier.init: {} arrivals"),
     (re.compile(r"mbarrier\.arrive\.expect_tx\.\S+ \S+ \[\S+\], (\d+)"), "mbarrier.expect: {} bytes"),
-    (re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)"), "warpgroup_mma_wait: {} products unfinished"),
+    (hopper.PTX_WAIT, "warpgroup_mma_wait: {} products unfinished"),
     (re.compile(r"\bbar\.(sync|arrive)\s+((?:[89]|1[0-5]), \d+)"), "named barrier: {} {}"),
 )
 _COPIES = (
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::cta\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
 )
-_BUDGET = re.compile(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
 _USES = ("wait", "arrive", "expect")
 
 
@@ -115,7 +114,7 @@ def _helpers(tree: ast.Module) -> dict[int, int]:
 
 def _read(text: str) -> str:
     """What an instruction says, or nothing."""
-    if product := _MMA.search(text):
+    if product := hopper.PTX_MMA.search(text):
         shape, element, a = product.groups()
         return f"warpgroup_mma: {shape} of {element}, A from {'registers' if a == '{' else 'shared memory'}"
     for pattern, form in _READERS:
@@ -128,7 +127,7 @@ def _budgets(tree: ast.Module, ptx: str, expected: Sequence[ModuleFact]) -> Iter
     """The registers of partitions: each budget that is asked for, if some partition has it; else those that are set."""
     started = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("warp_specialize"))
     line = next((call.args[-1].lineno for call in started if call.args), 1)
-    has = set(_BUDGET.findall(ptx))
+    has = set(hopper.PTX_BUDGET.findall(ptx))
     asked = next((one.said for one in expected if one.said.startswith(BUDGETS)), "")
     wanted = asked.removeprefix(BUDGETS).split(", ")
     if asked:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 MODULE = "triton.experimental.gluon.language.nvidia.hopper"
 HOST = "triton.experimental.gluon.nvidia.hopper"
 NAMES = ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait")
@@ -9,6 +11,10 @@ NAMES = ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mm
 
 MMA, MMA_WAIT = "warpgroup_mma", "warpgroup_mma_wait"
 FENCE = "fence_async_shared()"
+PTX_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[^}]*\}, *(\{|%)")
+"""A product: its shape, the type of operand A, and `{` where that is in registers."""
+PTX_WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)")
+PTX_BUDGET = re.compile(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
 OPERANDS = ("bf16", "f16")
 """Elements of products that are printed; sums of fp8 need to know how exact they are."""
 
