@@ -11,6 +11,7 @@ import pytest
 from tests.generated.kernels import by_twill, held
 from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
+from twill.exc import UnsupportedOperation
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.schedule.options import SolveOptions
@@ -64,6 +65,19 @@ def row(x, y, z, n):
     most, where = tl.max(tl.load(x + tl.arange(0, 16)), 0, return_indices=True)
     tl.store(y, most)
     tl.store(z, where)
+
+
+@triton.jit
+def larger(a, b, c, d):
+    keep = a > c
+    return tl.where(keep, a, c), tl.where(keep, b, d)
+
+
+@triton.jit
+def payload(x, y, z, n):
+    v = tl.load(x + tl.arange(0, 16)).to(tl.float32)
+    most, other = tl.reduce((v, v * 1e20), 0, larger)
+    tl.store(y, most + other)
 """
 SIGNATURE = ["x=*fp16:16", "y=*fp32:16", "z=*i32:16", "n=i32"]
 
@@ -100,3 +114,9 @@ def test_the_index_is_that_of_an_element_and_nan_is_none(
     data = {"x": x, "y": np.zeros(1, np.float32), "z": np.zeros(1, np.int32)}
     made = by_twill(program, Case({}, (1,), {name: array.shape for name, array in data.items()}, {"n": 1}), data)
     np.testing.assert_array_equal((made["y"][0], made["z"][0]), (most, where))
+
+
+def test_a_float_that_goes_along_with_the_largest_element_is_no_index(kernel_file: Callable[..., str]) -> None:
+    """There is no float that is larger than all, as the largest integer is for those that are not chosen."""
+    with pytest.raises(UnsupportedOperation, match="its function is not one simple operation"):
+        tile_program(resolve(f"{kernel_file(KERNELS)}::payload", sig=SIGNATURE))

@@ -145,7 +145,7 @@ class _NestFlattener:
         return (*outside, *self.zeros, loop)
 
     def is_bounded(self, value: int) -> bool:
-        """Whether a number that is the same in every row is never less."""
+        """Whether there is a number, the same for every row, that `value` never exceeds: see `most`."""
         if value not in self.inside or value == self.outer.induction:
             return True
         op = next((op for op in self.before if value in op.results), None)
@@ -169,7 +169,7 @@ class _NestFlattener:
         return isinstance(known, int) and known > 0 and bool(dict(op.attributes).get("signed", 1))
 
     def most(self, value: int) -> int:
-        """The number that a value is never more than, made before the loop."""
+        """A number, the same for every row, that `value` never exceeds; made before the loop."""
         if value not in self.inside:
             return value
         if value == self.outer.induction:

@@ -67,3 +67,12 @@ def test_a_while_with_another_condition_besides_is_refused(kernel_file: Callable
     spec = resolve(f"{kernel_file(HEAD + BEGIN + body + END)}::k", sig=SIG)
     with pytest.raises(DataDependentControlFlow, match="`while`"):
         tile_program(spec)
+
+
+def test_a_while_whose_condition_does_something_is_refused(kernel_file: Callable[..., str]) -> None:
+    """It would be done once less often: the condition is asked once more than there are iterations."""
+    noting = "@triton.jit\ndef noting(y, n):\n    tl.atomic_add(y, 1.0)\n    return n\n\n\n"
+    body = "    i = 0\n    while i < noting(y, n):\n" + ADD + "        i += 1\n"
+    spec = resolve(f"{kernel_file(noting + HEAD + BEGIN + body + END)}::k", sig=SIG)
+    with pytest.raises(DataDependentControlFlow, match="`while`"):
+        tile_program(spec)

@@ -78,6 +78,8 @@ class _Rewriter:
         arguments = [argument.id for argument in before.arguments]
         if any(value not in arguments for value in passed) or len(set(passed)) < len(passed):
             return None
+        if not all(map(self.pure, before.operations[:-1])):  # it runs once more than the body
+            return None
         seen = dict(zip((argument.id for argument in body.arguments), passed, strict=True))  # in the body -> argument
         yielded = [seen.get(value, value) for value in body.operations[-1].operands]
         inside = {value.id for inner in _all((before, body)) for value in inner.results} | set(arguments) | set(seen)
@@ -131,8 +133,11 @@ class _Rewriter:
         if value not in inside:
             return True
         op = self.makers.get(value)
-        pure = op is not None and (op.name.startswith("arith.") or op.name in GRID)
-        return op is not None and pure and all(self.fixed(operand, inside) for operand in op.operands)
+        return op is not None and self.pure(op) and all(self.fixed(operand, inside) for operand in op.operands)
+
+    def pure(self, op: RawOp) -> bool:
+        """Whether it may be computed as often as one likes."""
+        return op.name.startswith("arith.") or op.name in GRID
 
     def number(self, value: int) -> int | None:
         """The integer that a value is known to be."""

@@ -16,6 +16,8 @@ KINDS = {
     "fdivide": "div", "pow": "pow", **{kind: kind for kind in LIBRARY},
 }  # fmt: skip
 
+INTEGER_OF = {"f32": "i32", "f64": "i64"}  # of as many bits
+
 # What tells libdevice's function from Triton's own of the same kind.
 PRECISE: dict[str, dict[str, Attribute]] = {"exp": {"accurate": 1}}
 
@@ -48,11 +50,26 @@ def rounded_to_integer(kind: str) -> Rule:
 
 
 def integer_power(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
-    """x to the power of an integer, which is a float then: exact up to 2^24 (f32), and beyond x^n is 0, 1 or infinite
-    but for x within 2^-17 of 1."""
+    """x to the power of an integer: that of |x|, with the exponent as a float, and the sign of x where it is odd."""
     base, exponent = map(emitter.value, op.operands)
-    (converted,) = emitter.emit(op, "cast", (exponent,), (emitter.type_of(op.operands[0]),))
-    return emitter.emit(op, "pow", (base, converted), (op.results[0].type,))
+    kind, count = map(emitter.type_of, op.operands)
+    truth, bits = TileType(kind.shape, "i1"), TileType(kind.shape, INTEGER_OF[kind.element])
+    (size,) = emitter.emit(op, "abs", (base,), (kind,))
+    (converted,) = emitter.emit(op, "cast", (exponent,), (kind,))
+    (power,) = emitter.emit(op, "pow", (size, converted), (kind,))
+    known = emitter.literal(op.operands[1])
+    if known is not None and int(known.number) % 2 == 0:
+        return (power,)
+    (held,) = emitter.emit(op, "bitcast", (base,), (bits,))
+    zero = emitter.constant(Literal(0, bits))
+    (negative,) = emitter.emit(op, "compare", (held, zero), (truth,), (("predicate", "lt"),))
+    if known is None:
+        one, none = (emitter.constant(Literal(number, count)) for number in (1, 0))
+        (last,) = emitter.emit(op, "and", (exponent, one), (count,))
+        (odd,) = emitter.emit(op, "compare", (last, none), (truth,), (("predicate", "ne"),))
+        (negative,) = emitter.emit(op, "and", (negative, odd), (truth,))
+    (turned,) = emitter.emit(op, "neg", (power,), (kind,))
+    return emitter.emit(op, "select", (negative, turned, power), (kind,))
 
 
 def compared(predicate: str, bound: float) -> Rule:

@@ -31,6 +31,7 @@ FLOATS: dict[int, Combine] = {2: ("max", {}), 4: ("min", {})}
 ORDERS = {"arith.cmpi": INTEGERS, "arith.cmpf": FLOATS}
 EQUAL = {"arith.cmpi": 0, "arith.cmpf": 1}
 LESS_SIGNED = 2
+INDICES = ("i8", "i16", "i32", "i64")  # of which the largest number says that there is none
 
 
 def combiners(op: RawOp) -> tuple[Combine, ...] | None:
@@ -138,10 +139,10 @@ def indexed(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     is always one of those that are there.
     """
     found = selection(op)
-    if found is None:
+    if found is None or emitter.type_of(op.operands[1]).element not in INDICES:
         return None
     values, indices = map(emitter.value, op.operands)
-    kind, index_kind = (emitter.type_of(operand) for operand in op.operands)
+    kind, index_kind = map(emitter.type_of, op.operands)
     truth, axis = TileType(kind.shape, "i1"), op.attributes["axis"]
     along = (("axis", axis),)
     best_kind, chosen_kind = (result.type for result in op.results)

@@ -1,0 +1,72 @@
+"""Promises of functions of CUDA's library that become several operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.generated.kernels import by_twill
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.translate.translate import tile_program
+
+HEAD = """
+@triton.jit
+def kernel(x, n, y):
+    at = tl.arange(0, 16)
+    v, m = tl.load(x + at), tl.load(n + at)
+"""
+SIGNATURE = ["x=*fp32:16", "n=*i32:16", "y=*fp32:16"]
+
+
+def computed(kernel_file: Callable[..., str], body: str, x: list[float], n: list[int]) -> list[float]:
+    """What is stored in y for the first elements."""
+    file = kernel_file(HEAD + f"    tl.store(y + at, {body})\n")
+    program = resolve_accesses(tile_program(resolve(f"{file}::kernel", sig=SIGNATURE)))
+    data = {"x": np.zeros(16, np.float32), "n": np.zeros(16, np.int32), "y": np.zeros(16, np.float32)}
+    data["x"][: len(x)], data["n"][: len(n)] = x, n
+    made = by_twill(program, Case({}, (1,), {name: array.shape for name, array in data.items()}, {}), data)
+    return [float(number) for number in made["y"][: len(x)]]
+
+
+POWERS = [
+    (-2.0, 3, -8.0), (-2.0, 2, 4.0), (-2.0, -1, -0.5), (-1.0, 2**24 + 1, -1.0), (-1.0, 2**24, 1.0), (-0.0, 3, -0.0),
+    (-0.0, 2, 0.0), (-0.0, -3, -np.inf), (0.0, 0, 1.0), (np.nan, 0, 1.0), (-np.inf, 3, -np.inf), (-np.inf, -3, -0.0),
+]  # fmt: skip
+
+
+def test_a_float_to_the_power_of_an_integer_has_the_sign_of_a_product_of_so_many(
+    kernel_file: Callable[..., str],
+) -> None:
+    made = computed(
+        kernel_file, "tl.extra.cuda.libdevice.pow(v, m)", [x for x, _, _ in POWERS], [n for _, n, _ in POWERS]
+    )
+    wanted = [power for _, _, power in POWERS]
+    assert [repr(number) for number in made] == [repr(float(number)) for number in wanted]
+
+
+@pytest.mark.parametrize("count", [2, 3, -3])
+def test_so_it_is_for_one_that_is_known(kernel_file: Callable[..., str], count: int) -> None:
+    x = [-2.0, 2.0, -0.0]
+    made = computed(kernel_file, f"tl.extra.cuda.libdevice.pow(v, {count})", x, [])
+    with np.errstate(divide="ignore"):
+        wanted = np.array(x, np.float64) ** count
+    assert [repr(number) for number in made] == [repr(float(number)) for number in wanted]
+
+
+def test_halves_are_rounded_to_even_or_away_from_zero(kernel_file: Callable[..., str]) -> None:
+    x = [0.5, 1.5, -0.5, -2.5, 0.49999997, 8388609.0]
+    library = "tl.extra.cuda.libdevice"
+    assert computed(kernel_file, f"{library}.rint(v)", x, []) == [0.0, 2.0, -0.0, -2.0, 0.0, 8388609.0]
+    assert computed(kernel_file, f"{library}.round(v)", x, []) == [1.0, 2.0, -1.0, -3.0, 0.0, 8388609.0]
+    assert computed(kernel_file, f"{library}.llrint(v).to(tl.float32)", x, []) == [0.0, 2.0, 0.0, -2.0, 0.0, 8388609.0]
+
+
+def test_what_is_no_number_or_infinite_is_told(kernel_file: Callable[..., str]) -> None:
+    x = [np.nan, np.inf, -np.inf, 3.4e38, 0.0]
+    library = "tl.extra.cuda.libdevice"
+    assert computed(kernel_file, f"{library}.isnan(v).to(tl.float32)", x, []) == [1, 0, 0, 0, 0]
+    assert computed(kernel_file, f"{library}.isinf(v).to(tl.float32)", x, []) == [0, 1, 1, 0, 0]
