@@ -16,8 +16,6 @@ BIN := .venv/bin
 # What the versions of Triton can differ in: everything from the kernel file to the dependence
 # graph, and the way from there to a schedule.
 FRONTEND := tests/kernel tests/tile/access tests/tile/rewrite tests/tile/translate tests/graph tests/cli tests/test_examples.py
-# Of the command line, what reads no kernel does the same with every version.
-FRONTEND += $(foreach name,calibrate jobs killed machines output progress serve,--ignore=tests/cli/test_$(name).py)
 
 # Files of tests go to as many processes as there are cores; what one file computed once, its tests share.
 PARALLEL := -n auto --dist loadfile
