@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.forkserver import ensure_running
@@ -50,9 +51,23 @@ def spawn(main: Callable[..., None], *given: Any, duplex: bool = False) -> tuple
 
 def begin(parent: int) -> None:
     """The first thing that such a process does."""
+    let_go_of_server()
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the service's, which then ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def let_go_of_server() -> None:
+    """Close our end of the pipe by which the server of processes knows that it is still wanted.
+
+    `multiprocessing` gives one to each process, for processes that it may start itself. With it a solve would keep the
+    server alive when the service was killed, and so itself, until it next speaks.
+    """
+    server: Any = vars(forkserver)["_forkserver"]  # there is no other way to it
+    end: int | None = server._forkserver_alive_fd
+    if end is not None:
+        os.close(end)
+        server._forkserver_alive_fd = None
 
 
 def die_with_parent(server: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_the_checker_that_a_mark_names_is_everything_that_examine_runs() -> None
         "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('twill.') and m.__file__), sep='\\n')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = {path.split("/twill/", 1)[1] for path in done.stdout.split()}
+    loaded = {str(Path(path).relative_to(ROOT / "twill")) for path in done.stdout.split()}
     covered = {str(p.relative_to(ROOT / "twill")) for pattern in RUNS for p in (ROOT / "twill").glob(pattern)}
     beside = {"store/__init__.py", "tile/__init__.py"}  # decide nothing, nor do errors
     assert {path for path in loaded - covered if not path.startswith("exc/")} <= beside
