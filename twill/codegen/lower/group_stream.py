@@ -12,6 +12,7 @@ from twill import exc
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.loop_stream import LoopStream, loop_stream
 from twill.codegen.lower.placement import Placement
+from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.ring_uses import most_positions
 from twill.codegen.lower.stream import Made
 from twill.codegen.lower.values import Overwritten, Values, shared_values
@@ -41,12 +42,22 @@ def stream(placement: Placement, group: Group) -> GroupStream:
         if not isinstance(loops, Overwritten):
             most = most_positions([(loop.stream, loop.reads) for loop in loops.values()])
             return GroupStream(group, tasks_of, values, loops, most)
-        op = plan.flat.steps[loops.made[0]].op
-        if op.kind != "dot" or loops.made in apart:
+        multiplies = _multiplies(plan, tasks_of, values, loops.made) - apart
+        if not multiplies:
+            op = plan.flat.steps[loops.made[0]].op
+            what = f"`{op.name}`" if op.name else f"the result of this {op.kind}"
             raise exc.UnsupportedBySchedule(
-                f"`{op.name}` is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
+                f"{what} is read after it was overwritten in place", file=plan.wired.program.file, line=op.line
             )
-        apart |= {loops.made}
+        apart |= multiplies
+
+
+def _multiplies(plan: LoweringPlan, group: int, values: Values, made: Made) -> frozenset[Made]:
+    """MMAs that must not accumulate in place, so that a value is kept for its readers: itself if it is one, else those
+    that share its variable (`acc = dot(a, b, acc) if ... else acc` reads what the MMA adds to behind the MMA)."""
+    tasks = [task for task in plan.tasks.values() if task.node.kind == "mma" and group in task.groups]
+    every = {(task.steps[-1], task.block) for task in tasks}
+    return frozenset({made} & every or {one for one in every if values.find(one) == values.find(made)})
 
 
 def _loops(placement: Placement, group: int, values: Values) -> dict[int, LoopStream] | Overwritten:

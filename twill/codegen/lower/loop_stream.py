@@ -302,7 +302,7 @@ class _LoopStreams:
     def ring_reads(self, loop: LoopStream) -> Iterator[RingReads]:
         """Which events read from rings, and by which one all reads of a ring are over. Raises UnsupportedBySchedule."""
         stream = loop.stream
-        reads: dict[int, list[tuple[EventKey, int, EventKey]]] = {}  # aref -> (event, end of the read, event of it)
+        reads: dict[int, list[tuple[EventKey, EventKey]]] = {}  # aref -> (event, the one by which the read is over)
         keys: dict[int, Place] = {}
         for number, task in enumerate(loop.tasks):
             multiplies = task.node.kind == "mma"
@@ -316,15 +316,14 @@ class _LoopStreams:
                         f"`{task.node.name}` reads a tile of an earlier iteration from shared memory",
                         file=self.plan.wired.program.file, line=task.node.line, hint="carry it in registers",
                     )  # fmt: skip
-                over = task.start + (task.latency if multiplies else task.hold)
                 keys[ring.aref.id] = ring.key
-                reads.setdefault(ring.aref.id, []).append((("issue", number), over, end))
+                reads.setdefault(ring.aref.id, []).append((("issue", number), end))
         for number, place in enumerate(loop.received):
             key, ring = ("receive", number), self.rings[place]
             keys[ring.aref.id] = ring.key
-            reads.setdefault(ring.aref.id, []).append((key, stream.event(key).time, key))
+            reads.setdefault(ring.aref.id, []).append((key, key))
         for aref, found in reads.items():
-            ends = max(found, key=lambda read: (read[1], stream.event(read[2]).stage, stream.position(read[2])))
+            ends = max((end for _, end in found), key=lambda end: (stream.event(end).stage, stream.position(end)))
             again, _ = position(self.plan.reuse_groups, keys[aref])
             side = f"get_again{again}_" if again else "get"
-            yield RingReads(aref, tuple(event for event, _, _ in found), ends[2], side, keys[aref])
+            yield RingReads(aref, tuple(event for event, _ in found), ends, side, keys[aref])

@@ -54,7 +54,7 @@ class Values:
 
     def sum_in_place(self, tasks: list[Task]) -> None:
         """Unites what threads make of the sum of MMAs so far, for the next MMA to add to, with that sum, where the
-        schedule has both in one place (`twill.graph.accumulator`) and nothing else reads it."""
+        schedule has both in one place (`twill.graph.accumulator`), nothing else reads it and the MMA is not apart."""
         regions = {region.id: region for region in self.plan.wired.graph.regions}
         for task in (task for task in tasks if task.node.kind == "elementwise"):
             nodes = next((n for n in accumulators(regions[task.region]) if task.node.id in n), [])
@@ -62,7 +62,8 @@ class Values:
             for source in self.plan.register_sources(task):
                 readers = self.plan.readers(self.plan.place_of(source))
                 alone = all(reader.place == task.place for reader in readers)
-                if source.step in before[-1:] and not source.distance and alone:
+                apart = (source.step, source.block) in self.apart
+                if source.step in before[-1:] and not source.distance and alone and not apart:
                     self.unite((task.steps[-1], task.block), (source.step, source.block))
 
     def may_overwrite(self, source: Source, task: Task) -> bool:

@@ -11,6 +11,7 @@ from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.verify.abstract.recorded_shapes import refuse_wrong_shapes
 from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered, stored_by_data
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.wanted import wanted
@@ -62,7 +63,7 @@ def launches(
     problem: the sizes that make sense (default: what the sidecar says). A table of one recorded launch may take
     M = K = 512 for a rule, and knows no rule between sizes and distances in memory. Where a distance is a size of its
     own, or the kernel as it was written touches elements that the table's tensors do not have, and where there is no
-    table, sizes are derived from the program.
+    table, sizes are derived from the program; MalformedSidecar if it touches such elements at sizes of the table's `run`.
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
     tile = program.program
@@ -74,6 +75,8 @@ def launches(
     if made and not any(leaves_tensors(tile, one) for one in made):
         yield from made
         return
+    if table is not None:
+        refuse_wrong_shapes(tile, table, lambda case: (made := launch(tile, case)) and (made.arrays, made.scalars))
     for one in _launches(program, derived_problem(tile), thorough):
         yield replace(holding(tile, one), derived=True)
 
