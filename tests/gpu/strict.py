@@ -3,12 +3,13 @@
     python -m tests.gpu.strict prepare DIR [--only NAME]     # no GPU: emits, and runs each tile program on the CPU
     python -m tests.gpu.strict run DIR                       # on a GPU: launches each; exit code 1: bits differ
 
-`prepare` needs the whole compiler; it emits every kept kernel strictly and stores, beside it, two launches (`0.npz`,
-`1.npz`): the tensors before, and after the sequential tile program ran. Data are integers from -2 to 2, so that sums of
-rows and inside products, whose order is the hardware's, are exact where nothing but additions and products are
-concerned: of such a kernel every bit must be equal. Of kernels with functions that the hardware approximates
-(exponentials, roots, divisions) the table says how many elements differ, and by how many units of their type. `run`
-needs PyTorch, cuda-bindings and NumPy.
+`prepare` needs the whole compiler; it emits every kept kernel strictly and stores, beside it, launches (`0.npz`,
+`1.npz`, ...): the tensors before, and after the sequential tile program ran. Data of two are integers from -2 to 2, so
+that sums of rows, inside products and of atomic additions, whose order is the hardware's, are exact where nothing but
+additions and products are concerned: every bit of such a tensor must be equal. A third has whole exponents, if the
+kernel has exponentials and nothing else that is approximate: it must be equal, too. Of tensors with approximate
+functions (exponentials, roots, divisions) behind them the table says how many elements differ, and by how many units of
+their type (`tests.exactness`). `run` needs PyTorch, cuda-bindings and NumPy.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from typing import Any
 
 from tests.gpu.silicon import argument_of, bits_of, command_line, compared, tensor_of
 
-WORDS = "strict.json"  # element types of the tensors, launches, whether functions are approximate
-APPROXIMATE = frozenset({"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "div"})
+WORDS = "strict.json"  # element types of the tensors, launches, in each what is approximate behind which tensor
 SEED = 11
 
 
@@ -47,6 +47,7 @@ def prepared(example: Any, place: Path) -> str:
     """One of them; in words. Errors: TwillError."""
     import numpy as np
 
+    from tests.exactness import functions_behind, inexact, integers, whole
     from tests.golden_schedules import machine, schedule
     from twill import exc
     from twill.codegen.emission import extract, refuse_foreign
@@ -55,7 +56,6 @@ def prepared(example: Any, place: Path) -> str:
     from twill.kernel.specialization import problem_of
     from twill.schedule.options import SolveOptions
     from twill.solve.pipeline import solve
-    from twill.tile.interpret.sequential import run as run_sequentially
     from twill.trial.execute import small
 
     kernel = extract(example.file, example.spec, strict=True)
@@ -74,18 +74,22 @@ def prepared(example: Any, place: Path) -> str:
         (place / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     written = program.program.original or program.program
     elements = {a.name: a.type.element.partition(":")[2] for a in written.arguments}
-    random, launches = np.random.default_rng(SEED), []
-    for number, launch in enumerate(small(program, 2, problem_of(kernel.specialization))):
-        arrays = {n: random.integers(-2, 3, a.shape).astype(a.dtype) for n, a in launch.arrays.items()}
-        after = {name: array.copy() for name, array in arrays.items()}
-        run_sequentially(written, launch.grid, after, launch.scalars)
-        both = {"before": bits_of(arrays, elements), "after": bits_of(after, elements)}
+    behind, random = functions_behind(written), np.random.default_rng(SEED)
+    made_up = small(program, 2, problem_of(kernel.specialization))
+    launches = [integers(launch, random) for launch in made_up]
+    if {"exp2"} in behind.values():
+        launches += [whole(written, launch, random) for launch in made_up[:1]]
+    rows = []
+    for number, launch in enumerate(launches):
+        after, kinds = inexact(written, launch)
+        both = {"before": bits_of(dict(launch.arrays), elements), "after": bits_of(after, elements)}
         np.savez(place / f"{number}.npz", **{f"{w}.{n}": b for w, tensors in both.items() for n, b in tensors.items()})
-        launches.append({"grid": launch.grid, "scalars": {n: _plain(v) for n, v in launch.scalars.items()}})
-    functions = sorted({op.kind for op in written.ops()} & APPROXIMATE)
-    document = {"elements": elements, "launches": launches, "approximate": functions}
-    (place / WORDS).write_text(json.dumps(document), encoding="utf-8")
-    return f"prepared with {words}; approximate functions: {', '.join(functions) or 'none'}"
+        approximate = {name: sorted(functions & kinds) for name, functions in behind.items()}
+        scalars = {n: _plain(v) for n, v in launch.scalars.items()}
+        rows.append({"grid": launch.grid, "scalars": scalars, "approximate": approximate})
+    (place / WORDS).write_text(json.dumps({"elements": elements, "launches": rows}), encoding="utf-8")
+    approximated = [f"{name} ({', '.join(sorted(functions))})" for name, functions in behind.items() if functions]
+    return f"prepared with {words}; approximate: {', '.join(approximated) or 'none'}"
 
 
 def _plain(value: Any) -> int | float:
@@ -100,9 +104,11 @@ def run(folder: Path) -> int:
         document = json.loads((place / WORDS).read_text(encoding="utf-8"))
         for number, launch in enumerate(document["launches"]):
             for tensor, size, found in launched(place, number, launch, document["elements"]):
-                good = bool(document["approximate"]) or not found["different"]
+                behind = launch["approximate"][tensor]
+                good = bool(behind) or not found["different"]
                 rows, equal, broken = rows + 1, equal + (not found["different"]), broken + (not good)
                 word = "equal" if not found["different"] else f"{found['different']} differ, {found['worst']:.3g} units"
+                word += f" (behind {', '.join(behind)})" if behind else ""
                 print(f"{place.name:36}{number:2} {tensor:12}{size:9} elements: {word}{'' if good else '  BROKEN'}")
     print(f"{equal} of {rows} tensors have equal bits, {broken} have not, and no approximation")
     return 1 if broken or not rows else 0

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
-from twill.codegen.verify.abstract.recorded_shapes import refuse_wrong_shapes
 from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered, stored_by_data
 from twill.codegen.verify.abstract.representatives import with_representatives
+from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
@@ -63,7 +64,8 @@ def launches(
     problem: the sizes that make sense (default: what the sidecar says). A table of one recorded launch may take
     M = K = 512 for a rule, and knows no rule between sizes and distances in memory. Where a distance is a size of its
     own, or the kernel as it was written touches elements that the table's tensors do not have, and where there is no
-    table, sizes are derived from the program; MalformedSidecar if it touches such elements at sizes of the table's `run`.
+    table, sizes are derived from the program. MalformedSidecar if it touches such elements at sizes of the table's
+    `run`.
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
     tile = program.program
@@ -76,9 +78,14 @@ def launches(
         yield from made
         return
     if table is not None:
-        refuse_wrong_shapes(tile, table, lambda case: (made := launch(tile, case)) and (made.arrays, made.scalars))
+        refuse_wrong_shapes(tile, table, partial(_tensors, tile))
     for one in _launches(program, derived_problem(tile), thorough):
         yield replace(holding(tile, one), derived=True)
+
+
+def _tensors(program: TileProgram, case: Case) -> tuple[Mapping[str, Array], Mapping[str, int | float]]:
+    made = launch(program, case)
+    return made.arrays, made.scalars
 
 
 def holding(program: TileProgram, made: CheckedLaunch) -> CheckedLaunch:

@@ -1,4 +1,4 @@
-"""Shapes in a sidecar that cannot be: at sizes that it says the kernel runs at, the kernel touches what no tensor has."""
+"""Shapes in a sidecar that cannot be: at sizes that it lists, the kernel touches elements that a tensor has not."""
 
 from __future__ import annotations
 
