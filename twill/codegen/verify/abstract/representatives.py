@@ -35,18 +35,22 @@ class _Unknown(Exception):
 
 
 def with_representatives(program: TileProgram, problem: ProblemTable, least: int) -> ProblemTable:
-    """The problem with fewer instances along axes of constants, but `least` in all if there are so many."""
+    """The problem with fewer instances along axes of constants, but `least` in all if there are so many: fewer where a
+    size makes another axis longer."""
     if program.tiles is not None:  # CTAs of the launch walk tiles: the grid is theirs
         return problem
     sizes = {name: problem.unit(name) for name in problem.units}
     case = problem.case(sizes)
-    axes = [axis for axis, text in enumerate(problem.grid) if _is_constant(text, problem)]
-    axes = [axis for axis in axes if case.grid[axis] > ALONG and _alike(program, case, axis)]
-    grid = [ALONG if axis in axes else extent for axis, extent in enumerate(case.grid)]
+    constant = [axis for axis, text in enumerate(problem.grid) if _is_constant(text, problem)]
+    axes = [axis for axis in constant if case.grid[axis] > ALONG and _alike(program, case, axis)]
+    grid = [ALONG if axis in axes else case.grid[axis] if axis in constant else 1 for axis in range(len(case.grid))]
+    sized = " * ".join(f"({text})" for axis, text in enumerate(problem.grid) if axis not in constant) or "1"
+    texts = [*problem.grid]
     for axis in axes:
-        others = math.prod(grid) // grid[axis]
-        grid[axis] = min(case.grid[axis], max(ALONG, -(-least // max(1, others))))
-    texts = (str(grid[axis]) if axis in axes else text for axis, text in enumerate(problem.grid))
+        # Instances along other axes count, but less than they are: sizes that add some shall add some to the launch.
+        others = max(1, math.prod(grid) // grid[axis])
+        texts[axis] = f"min({case.grid[axis]}, max({ALONG}, cdiv({least} + 1 - {sized}, {others})))"
+        grid[axis] = min(case.grid[axis], max(ALONG, -(-least // others)))
     return replace(problem, grid=tuple(texts))
 
 
