@@ -141,8 +141,7 @@ class Dispatch:
             return
         known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
         if known.kernel is not None:
-            self.use(known.kernel)
-            self.reasons.forget(known.text())
+            self.use(known.kernel, known)
             return
         if known.reason:
             self.reasons.report(known.reason, known.text())
@@ -211,8 +210,7 @@ class Dispatch:
     ) -> str | TritonTurn:
         """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn."""
         if kernel not in self.used:
-            self.use(kernel)
-            self.reasons.forget(known.text())
+            self.use(kernel, known)
         sizes = tuple(grid(bound) if callable(grid) else grid)
         if 0 in sizes:
             return ""
@@ -244,11 +242,14 @@ class Dispatch:
             leave(about)
         return ""
 
-    def use(self, kernel: EmittedKernel) -> None:
+    def use(self, kernel: EmittedKernel, known: KnownVariant) -> None:
         """From now on calls are matched so that this kernel's launches are found, too."""
         with self.lock:
-            if kernel not in self.used:
-                self.match([*self.used, kernel])
+            if kernel in self.used:
+                return
+            self.match([*self.used, kernel])
+        self.reasons.forget(known.text())
+        self.reasons.tell("its emitted kernel is launched", known.text())
 
     def leave(self, kernel: EmittedKernel) -> None:
         """Its launches are Triton's from now on."""
@@ -282,6 +283,7 @@ class Dispatch:
         """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""
         verdicts = [comparison.verdict for comparison in known.comparisons.values()]
         if verdict.side == "emitted":
+            self.reasons.tell(f"the emitted kernel stays: {verdict.text()}", known.text())
             return
         reason = f"it is faster: {verdict.text()}"
         self.reasons.report(reason, known.text())
