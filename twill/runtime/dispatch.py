@@ -31,7 +31,7 @@ from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
 from twill.runtime.triton_launch import TritonLauncher
 from twill.runtime.variants import KnownVariant, Variants
-from twill.runtime.verdict import Verdict, size_class
+from twill.runtime.verdict import PredictedVerdict, Verdict, size_class
 
 USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
 INT32 = 1 << 31
@@ -292,7 +292,7 @@ class Dispatch:
             return None
         return self.variants.compare(known, size_class(sizes, bound), lambda verdict: self.decided(known, verdict))
 
-    def decided(self, known: KnownVariant, verdict: Verdict) -> None:
+    def decided(self, known: KnownVariant, verdict: Verdict | PredictedVerdict) -> None:
         """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""
         verdicts = [comparison.verdict for comparison in known.comparisons.values()]
         if verdict.side == "emitted":
