@@ -49,7 +49,7 @@ class FakeDriver:
     capturing: streams that a graph is captured on. allocated: (device, bytes). mode: of captures, for this thread.
     calls: what was asked of memory and streams. elapsed: microseconds that the GPU has worked; cost: of one launch of
     an emitted kernel; behind: whether the GPU has not done yet what it was asked to; destroyed: streams that are
-    gone. alive: events that were not given back."""
+    gone. alive: events that were not given back. resident: CTAs of a kernel that an SM holds."""
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
@@ -71,6 +71,7 @@ class FakeDriver:
     destroyed: set[int] = field(default_factory=set)
     events: dict[int, float] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
+    resident: int = 2
 
     def namespace(self) -> Any:
         """What stands for `cuda.bindings.driver`."""
@@ -137,6 +138,10 @@ class FakeDriver:
         self.moved.append(pointer)
         ctypes.c_uint64.from_address(int(tensor_map.getPtr())).value = pointer
         return (OK,)
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: Any, threads: int, shared: int) -> tuple[Code, int]:
+        self.calls.append(("occupancy", int(function), threads, shared))
+        return OK, self.resident
 
     def cuStreamIsCapturing(self, stream: int) -> tuple[Code, int]:
         return OK, int(stream in self.capturing)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +81,8 @@ class Compiled:
     """What Triton gives back, one for each variant."""
 
     asm: dict[str, str] = field(default_factory=lambda: {"ttir": "the module"})
+    metadata: Any = field(default_factory=lambda: SimpleNamespace(num_warps=8, shared=4096))
+    function: int = 4711
 
 
 @dataclass

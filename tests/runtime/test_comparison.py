@@ -9,9 +9,11 @@ import pytest
 import torch
 
 import twill
-from tests.jit_kernels import World
+from tests.jit_kernels import CODE, MANIFEST, World
 from twill.exc import WrongPolicy
+from twill.manifest.prediction import Prediction
 from twill.runtime import library
+from twill.runtime.artifact import artifact
 from twill.runtime.comparison import SAMPLES, WARMUP
 from twill.store.sqlite import SqliteStore
 
@@ -52,6 +54,47 @@ def test_both_have_the_first_launches_in_turns_and_the_faster_one_all_others(
     text = twill.explain(fast)
     assert f"{emitted:.1f} µs emitted, {triton:.1f} µs as Triton's (medians of {SAMPLES} launches, NVIDIA H200" in text
     assert ("faster" in twill.explain_fallback(fast)) == (wins == "t")
+
+
+def predicted(world: World, **figures: float) -> Any:
+    """The kernel under twill.jit, with a prediction beside its emitted kernel."""
+    made = Prediction(**{"emitted": 1000.0, "resource": 100.0, "waits": 400.0, "work": 800.0, **figures})
+    key = world.key()
+    world.keep(key, artifact(key, MANIFEST.text(), CODE, made))
+    return world.jit(prefer="faster")
+
+
+def test_a_kernel_that_is_predicted_to_be_clearly_slower_is_never_launched(world: World) -> None:
+    fast = predicted(world)  # of 256 threads, two CTAs an SM: (400 + 800 / 2) / 2
+    assert launched(world, fast, 30) == "t" * 30
+    words = "predicted 1000 cycles emitted, 400 as Triton's (2 CTAs of 256 threads)"
+    assert words in twill.explain(fast) and words in twill.explain_fallback(fast)
+    assert ("occupancy", 4711, 256, 4096) in world.cuda.calls and not world.cuda.launches
+    (known,) = fast.twill_dispatch.variants.known.values()
+    (comparison,) = known.comparisons.values()
+    drained(fast)
+    store = SqliteStore(world.store)
+    assert store.get_artifact(known.shelf.key, comparison.sizes.name) is None  # nothing was measured
+    store.close()
+
+
+def test_any_other_kernel_is_measured_and_told_with_its_prediction(world: World) -> None:
+    fast = predicted(world, emitted=590.0)
+    world.cuda.cost = 1.0
+    first = launched(world, fast, ENOUGH + 2)
+    assert first[0] == "t" and first.count("t") <= ENOUGH // 2 + 1
+    assert set(launched(world, fast, 9)) == {"e"}
+    assert "1.0 µs emitted" in twill.explain(fast) and "predicted 590 cycles emitted, 400" in twill.explain(fast)
+
+
+def test_a_stored_verdict_needs_no_prediction(world: World) -> None:
+    fast = predicted(world, emitted=590.0)
+    world.cuda.cost = 1.0
+    launched(world, fast, ENOUGH + 2)
+    drained(fast)
+    library._libraries.clear()
+    fast = world.jit(prefer="faster")
+    assert launched(world, fast, 3) == "eee"
 
 
 @pytest.mark.parametrize("slower", ["e", "t"])

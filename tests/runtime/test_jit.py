@@ -262,6 +262,24 @@ def test_code_under_torch_compile_calls_it_without_a_break(
     assert len(stored.originals) == 1
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_custom_operator_launches_the_emitted_kernel_inside_compiled_code(stored: World, backend: str) -> None:
+    fast = stored.jit()
+
+    def scaled(a: torch.Tensor) -> torch.Tensor:
+        made = torch.zeros(4096)
+        stored.call(fast, a_desc=TensorDescriptor.from_tensor(a, [128, 64]), x=made)
+        return made
+
+    name = f"twill_tests::scaled_{backend}"
+    operator = torch.library.custom_op(name, scaled, mutates_args=())
+    operator.register_fake(lambda a: torch.empty(4096))
+    compiled = torch.compile(lambda a: operator(a * 2) + 1, backend=backend, fullgraph=True)
+    for _ in range(2):
+        assert compiled(stored.a).shape == (4096,)
+    assert (len(stored.cuda.launches), stored.originals) == (2, [])
+
+
 def test_a_launch_needs_no_solver() -> None:
     heavy = ("z3", "pyscipopt", "xdsl", "rich", "torch")
     code = f"import twill, sys; twill.jit; print([name for name in {heavy} if name in sys.modules])"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
-from twill.runtime.reasons import MOST, Notes, Reasons
+from twill.runtime.reasons import MOST, SHOW, Notes, Reasons
 
 
 def test_a_reason_is_logged_once_and_kept_for_every_variant(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,3 +38,13 @@ def test_a_note_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         notes.report("the service is down")
     assert [record.getMessage() for record in caplog.records] == ["the service is down"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [("1", ["twill.jit: gemm(M=i32): its emitted kernel is launched"]), ("0", [])]
+)
+def test_what_runs_as_the_emitted_kernel_is_shown_to_who_asks(asked: str, said: list[str]) -> None:
+    code = "from twill.runtime.reasons import Reasons; Reasons('gemm').tell('its emitted kernel is launched', 'M=i32')"
+    environment = {**os.environ, SHOW: asked}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.splitlines() == said

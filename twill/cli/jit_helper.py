@@ -87,6 +87,7 @@ def emitted(request: PrepareRequest) -> Prepared:
     from twill.exc import TwillError
     from twill.machine.file import load_machine
     from twill.runtime.artifact import artifact, refusal, to_text
+    from twill.schedule.predict import predict
 
     machine = load_machine(request.machine)
     store = opened(request.store, request.server)
@@ -101,7 +102,9 @@ def emitted(request: PrepareRequest) -> Prepared:
             if final(error):
                 keep_artifact(store, request, refusal(request.key, error.describe().replace("\n", ";")))
             raise
-        data = artifact(request.key, emission.manifest.text(), emission.build.cubin)
+        manifest = emission.manifest
+        predicted = predict(emission.schedule, manifest.ctas, persistent=manifest.persistent)
+        data = artifact(request.key, manifest.text(), emission.build.cubin, predicted)
         keep_artifact(store, request, data)
         return Prepared(request.key, "emitted", artifact=to_text(data))
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from twill.exc import MalformedManifest
 from twill.manifest.document import AGAIN, parse_manifest
+from twill.manifest.prediction import Prediction
+from twill.manifest.record import Misfit, from_json
 from twill.runtime.kernel import EmittedKernel
 
 SCHEMA = "twill.artifact/2"
@@ -26,9 +28,10 @@ class RefusedVariant:
     reason: str
 
 
-def artifact(key: str, manifest: str, cubin: bytes) -> bytes:
+def artifact(key: str, manifest: str, cubin: bytes, predicted: Prediction | None = None) -> bytes:
     """An emitted kernel."""
-    return json.dumps({"schema": SCHEMA, "key": key, "manifest": manifest}).encode() + b"\n" + cubin
+    more = {} if predicted is None else {"predicted": asdict(predicted)}
+    return json.dumps({"schema": SCHEMA, "key": key, "manifest": manifest, **more}).encode() + b"\n" + cubin
 
 
 def refusal(key: str, reason: str) -> bytes:
@@ -55,7 +58,11 @@ def read_artifact(data: bytes, key: str) -> EmittedKernel | RefusedVariant:
     manifest = parse_manifest(text)
     if not manifest.belongs_to(cubin):
         raise _malformed("put together of two")
-    return EmittedKernel(manifest, cubin)
+    try:
+        predicted = from_json(Prediction, document["predicted"]) if "predicted" in document else None
+    except Misfit as misfit:
+        raise _malformed(str(misfit)) from None
+    return EmittedKernel(manifest, cubin, predicted)
 
 
 def to_text(data: bytes) -> str:

@@ -18,7 +18,7 @@ from twill.runtime.driver import on_device
 from twill.runtime.interval import TimedInterval, captures
 from twill.runtime.plan import LaunchPlan
 from twill.runtime.plans import REFUSED, RefusedLaunch
-from twill.runtime.verdict import Side, SizeClass, Verdict
+from twill.runtime.verdict import PredictedVerdict, Side, SizeClass, Verdict
 
 WARMUP = 1  # launches of each that are not timed: code is loaded, Triton may compile
 SAMPLES = 8  # timed launches of each
@@ -26,18 +26,30 @@ CLEAR, CLEAR_SAMPLES = 1.5, 3  # so much slower in so many launches of each is e
 TURNS: tuple[Side, ...] = ("emitted", "triton", "triton", "emitted")
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What is predicted. text: of both kernels, for people. slower: whether the emitted one clearly is."""
+
+    text: str
+    slower: bool
+
+
 @dataclass
 class TimedComparison:
     """Of one variant in one class of sizes, on GPU `device`. Thread-safe.
 
-    where: the GPU and its driver, for the verdict. notify: told when there is a verdict, by whoever found it.
+    where: the GPU and its driver, for the verdict. notify: told when there is a verdict, by whoever found it. judge:
+    what is predicted of the emitted kernel beside the compiled kernel that Triton launched, before the emitted one is
+    launched at all; predicted: what that was.
     """
 
     sizes: SizeClass
     device: int
     where: str
-    notify: Callable[[Verdict], None]
-    verdict: Verdict | None = None
+    notify: Callable[[Verdict | PredictedVerdict], None]
+    judge: Callable[[Any], Judgement | None] | None = None
+    predicted: str = ""
+    verdict: Verdict | PredictedVerdict | None = None
     issued: dict[Side, int] = field(default_factory=lambda: {"emitted": 0, "triton": 0})
     times: dict[Side, list[float]] = field(default_factory=lambda: {"emitted": [], "triton": []})
     failures: int = 0
@@ -58,6 +70,8 @@ class TimedComparison:
         issued = self.issued
         if captures(stream):  # what is not loaded yet cannot be while a graph is captured
             return "triton" if issued["triton"] else "emitted"
+        if self.judge is not None:
+            return "triton"
         if min(issued.values()) >= WARMUP + SAMPLES:
             return self.ahead()
         if issued["emitted"] != issued["triton"]:
@@ -66,10 +80,13 @@ class TimedComparison:
 
     def text(self) -> str:
         """What became of it, for people."""
+        more = f"; {self.predicted}" if self.predicted else ""
+        if isinstance(self.verdict, PredictedVerdict):
+            return f"Triton's: {self.verdict.text()}"
         if self.verdict is not None:
             who = "emitted" if self.verdict.side == "emitted" else "Triton's"
-            return f"{who}: {self.verdict.text()}"
-        return f"both in turns, {min(map(len, self.times.values()))} of {SAMPLES} launches of each are timed"
+            return f"{who}: {self.verdict.text()}{more}"
+        return f"both in turns, {min(map(len, self.times.values()))} of {SAMPLES} launches of each are timed{more}"
 
     def ahead(self) -> Side:
         """Who seems faster while the last times are still to come."""
@@ -89,7 +106,20 @@ class TimedComparison:
         if counts and not added:
             with self.lock:
                 self.missed(side)
+        if side == "triton" and self.judge is not None:
+            self.consider(result)
         return result
+
+    def consider(self, compiled: Any) -> None:
+        """Triton launched its kernel: what is predicted of the emitted one beside it?"""
+        with self.lock:
+            judge, self.judge = self.judge, None
+        judged = None if judge is None else judge(compiled)
+        if judged is None:
+            return
+        self.predicted = judged.text
+        if judged.slower:
+            self.settle(PredictedVerdict(judged.text))
 
     def interval(self, stream: int) -> TimedInterval | None:
         """One that begins now; None if the driver does not want to."""
@@ -145,7 +175,7 @@ class TimedComparison:
             return None
         return Verdict(tuple(emitted), tuple(triton), self.where)
 
-    def settle(self, verdict: Verdict, *, tell: bool = True) -> None:
+    def settle(self, verdict: Verdict | PredictedVerdict, *, tell: bool = True) -> None:
         """All launches of the class go to one from now on. tell: it was found here."""
         with self.lock:
             if self.verdict is not None:

@@ -29,8 +29,9 @@ from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
 from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
 from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
+from twill.runtime.triton_launch import TritonLauncher
 from twill.runtime.variants import KnownVariant, Variants
-from twill.runtime.verdict import Verdict, size_class
+from twill.runtime.verdict import PredictedVerdict, Verdict, size_class
 
 USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
 INT32 = 1 << 31
@@ -70,6 +71,7 @@ class Dispatch:
         self.original = original
         self.chosen = chosen
         self.reasons = Reasons(original.__name__)
+        self.as_triton = TritonLauncher(original)
         self.lock = threading.Lock()
         self.used: list[EmittedKernel] = []
         self.hot: Hot | None = None
@@ -96,7 +98,7 @@ class Dispatch:
         known = self.variants.known.get(asked.name)
         if known is not None and known.reported:  # the usual call where nothing is emitted: as soon as possible
             remember_refusal(hot, call, asked.bound)
-            compiled = original.run(*args, grid=grid, warmup=False, **kwargs)
+            compiled = self.as_triton.run(grid, args, kwargs)
             self.stay(compiled, SETTLED)
             return compiled
         unusual = self.unusual(asked.options)
@@ -120,19 +122,28 @@ class Dispatch:
             except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
                 reason = refusal(error)
             if isinstance(reason, TritonTurn):
-                return reason.run(lambda: original.run(*args, grid=grid, warmup=False, **kwargs))
+                return reason.run(lambda: self.as_triton.run(grid, args, kwargs))
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
         self.after_triton(known, compiled)
         return compiled
 
+    def stayed(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A launch of a kernel of which nothing is emitted: Triton's, and a look afterwards if its variant is new."""
+        if self.variants is None:
+            return self.original.run(*args, grid=grid, warmup=False, **kwargs)
+        compiled = self.as_triton.run(grid, args, kwargs)
+        known = self.stays.get(compiled)
+        if known is None:
+            self.look(compiled, args, kwargs)
+        elif known is not SETTLED:
+            known.launches += 1
+        return compiled
+
     def look(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After a launch that went straight to Triton: see what there is of its variant, for the next one."""
-        if self.variants is None:
-            self.stay(compiled, SETTLED)
-            return
-        asked = self.ask(args, {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")})
-        if asked is None:
+        asked = self.ask(args, kwargs)
+        if asked is None or self.variants is None:
             return
         reason = self.unusual(asked.options)
         if reason:
@@ -141,8 +152,7 @@ class Dispatch:
             return
         known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
         if known.kernel is not None:
-            self.use(known.kernel)
-            self.reasons.forget(known.text())
+            self.use(known.kernel, known)
             return
         if known.reason:
             self.reasons.report(known.reason, known.text())
@@ -185,7 +195,9 @@ class Dispatch:
             raise KernelNotReady(self.original.__name__, reason)
         if reason and self.chosen.policy != "off":
             self.reasons.report(reason, variant)
-        return self.original.run(*args, grid=grid, warmup=False, **kwargs)
+        if self.chosen.policy == "off":
+            return self.original.run(*args, grid=grid, warmup=False, **kwargs)
+        return self.as_triton.run(grid, args, kwargs)
 
     def unusual(self, options: Mapping[str, Any]) -> str:
         """Why a call with these options of Triton is not for an emitted kernel; "" if none matters."""
@@ -211,8 +223,7 @@ class Dispatch:
     ) -> str | TritonTurn:
         """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn."""
         if kernel not in self.used:
-            self.use(kernel)
-            self.reasons.forget(known.text())
+            self.use(kernel, known)
         sizes = tuple(grid(bound) if callable(grid) else grid)
         if 0 in sizes:
             return ""
@@ -244,11 +255,14 @@ class Dispatch:
             leave(about)
         return ""
 
-    def use(self, kernel: EmittedKernel) -> None:
+    def use(self, kernel: EmittedKernel, known: KnownVariant) -> None:
         """From now on calls are matched so that this kernel's launches are found, too."""
         with self.lock:
-            if kernel not in self.used:
-                self.match([*self.used, kernel])
+            if kernel in self.used:
+                return
+            self.match([*self.used, kernel])
+        self.reasons.forget(known.text())
+        self.reasons.tell("its emitted kernel is launched", known.text())
 
     def leave(self, kernel: EmittedKernel) -> None:
         """Its launches are Triton's from now on."""
@@ -278,10 +292,11 @@ class Dispatch:
             return None
         return self.variants.compare(known, size_class(sizes, bound), lambda verdict: self.decided(known, verdict))
 
-    def decided(self, known: KnownVariant, verdict: Verdict) -> None:
+    def decided(self, known: KnownVariant, verdict: Verdict | PredictedVerdict) -> None:
         """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""
         verdicts = [comparison.verdict for comparison in known.comparisons.values()]
         if verdict.side == "emitted":
+            self.reasons.tell(f"the emitted kernel stays: {verdict.text()}", known.text())
             return
         reason = f"it is faster: {verdict.text()}"
         self.reasons.report(reason, known.text())

@@ -19,7 +19,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel
 from twill.runtime.comparison import TritonTurn
-from twill.runtime.dispatch import SETTLED, Dispatch
+from twill.runtime.dispatch import Dispatch
 from twill.runtime.hooks import hooked
 from twill.runtime.policy import JitSettings, settings
 
@@ -49,18 +49,12 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """As Triton's, with `grid` and `warmup` by name: what autotuners and heuristics call."""
         dispatch = self.twill_dispatch
-        if dispatch.hot is None and dispatch.stays:
-            compiled = self.twill_original.run(*args, **kwargs)
-            known = dispatch.stays.get(compiled)
-            if known is None:
-                dispatch.look(compiled, args, kwargs)
-            elif known is not SETTLED:
-                known.launches += 1
-            return compiled
         if kwargs["warmup"]:
             return self.twill_original.run(*args, **kwargs)
         grid = kwargs.pop("grid")
         del kwargs["warmup"]
+        if dispatch.hot is None and dispatch.stays:
+            return dispatch.stayed(grid, args, kwargs)
         return self.twill_launch(grid, args, kwargs)
 
     def _unsafe_update_src(self, new_src: str) -> None:
@@ -75,14 +69,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         if hot is None:
             if not dispatch.stays:
                 return dispatch.launch(None, False, grid, args, kwargs)
-            # Nothing of this kernel is emitted: it is Triton's launch, and there is a look afterwards.
-            compiled = self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
-            known = dispatch.stays.get(compiled)
-            if known is None:
-                dispatch.look(compiled, args, kwargs)
-            elif known is not SETTLED:
-                known.launches += 1
-            return compiled
+            return dispatch.stayed(grid, args, kwargs)
         call: Any = False
         if not self.pre_run_hooks and not hooked():
             try:
@@ -92,9 +79,9 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             if call is True:
                 return None
             if call is None:
-                return self.twill_original.run(*args, grid=grid, warmup=False, **kwargs)
+                return dispatch.as_triton.run(grid, args, kwargs)
             if isinstance(call, TritonTurn):
-                return call.run(lambda: self.twill_original.run(*args, grid=grid, warmup=False, **kwargs))
+                return call.run(lambda: dispatch.as_triton.run(grid, args, kwargs))
         return dispatch.launch(hot, call, grid, args, kwargs)
 
 

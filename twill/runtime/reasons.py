@@ -1,15 +1,35 @@
-"""Why a kernel runs as Triton's: each reason is logged once for a kernel, and kept to be asked for."""
+"""Why a kernel runs as Triton's: each reason is logged once for a kernel, and kept to be asked for.
+
+With TWILL_JIT_LOG=1 the log also says what runs as the emitted kernel, and every comparison's outcome, on the error
+stream.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
+from collections.abc import Mapping
 
 from twill.exc.foreign import one_line
 from twill.runtime.forks import renew_after_fork
 
 LOG = logging.getLogger("twill.jit")
 MOST = 200  # reasons that are kept of one kernel
+SHOW = "TWILL_JIT_LOG"
+
+
+def show_log(environment: Mapping[str, str]) -> None:
+    """Write everything that is logged here to the error stream, if the environment asks for it."""
+    if environment.get(SHOW, "") not in ("", "0") and not LOG.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        LOG.addHandler(handler)
+        LOG.setLevel(logging.INFO)
+        LOG.propagate = False
+
+
+show_log(os.environ)
 
 
 class Reasons:
@@ -37,6 +57,10 @@ class Reasons:
                 self.known[variant, kind] = reason
         if new:
             LOG.warning("%s runs as Triton's kernel: %s", self.kernel, one_line(reason))
+
+    def tell(self, text: str, variant: str) -> None:
+        """What a variant runs as: for those who want to know (TWILL_JIT_LOG)."""
+        LOG.info("%s(%s): %s", self.kernel, variant, one_line(text))
 
     def forget(self, variant: str) -> None:
         """What was said of a variant no longer holds."""

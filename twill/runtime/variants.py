@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from twill.runtime.device import driver_version
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Inquiry, Library, Shelf, library
+from twill.runtime.occupancy import judgement
 from twill.runtime.policy import JitSettings
 from twill.runtime.request import DefaultedParameter, PrepareRequest, Typed, Valued
 from twill.runtime.variant import Unsupported, Variant, compiler, constant, machine_name, variant
-from twill.runtime.verdict import SizeClass, Verdict
+from twill.runtime.verdict import PredictedVerdict, SizeClass, Verdict
 
 SLOW = "the look-up took longer than a launch may wait"
 NEXT = "it is ready for the next launch"
@@ -134,24 +135,29 @@ class Variants:
         elif shelf.kernel is not None:
             known.reason = "the stored kernel is of another variant"
 
-    def compare(self, known: KnownVariant, sizes: SizeClass, notify: Callable[[Verdict], None]) -> TimedComparison:
+    def compare(
+        self, known: KnownVariant, sizes: SizeClass, notify: Callable[[Verdict | PredictedVerdict], None]
+    ) -> TimedComparison:
         """Of a variant that has an emitted kernel, in a class of sizes. A stored verdict is waited for within the
-        budget; one that is found is stored; either is told."""
+        budget; one that was measured is stored; all are told."""
         there = known.comparisons.get(sizes.bits)
         if there is not None:
             return there
         key = known.shelf.key if known.shelf is not None else ""
         where = f"{gpu(known.index).name}, driver {driver_version()}"
 
-        def found(verdict: Verdict) -> None:
-            self.library.keep_verdict(key, sizes, verdict)
+        def found(verdict: Verdict | PredictedVerdict) -> None:
+            if isinstance(verdict, Verdict):
+                self.library.keep_verdict(key, sizes, verdict)
             notify(verdict)
 
         def stored(verdict: Verdict) -> None:
             comparison.settle(verdict, tell=False)
             notify(verdict)
 
-        comparison = known.comparisons.setdefault(sizes.bits, TimedComparison(sizes, known.index, where, found))
+        predicted = None if known.kernel is None else known.kernel.predicted
+        judge = None if predicted is None else partial(judgement, predicted, known.index)
+        comparison = known.comparisons.setdefault(sizes.bits, TimedComparison(sizes, known.index, where, found, judge))
         self.library.verdict(key, sizes, where, stored).wait(self.chosen.budget)
         return comparison
 

@@ -38,6 +38,19 @@ class Verdict:
         return json.dumps({"schema": SCHEMA, **asdict(self)}).encode()
 
 
+@dataclass(frozen=True)
+class PredictedVerdict:
+    """Triton's kernel runs because the model says that the emitted one is clearly slower; nothing was measured, and
+    nothing is stored. words: both figures."""
+
+    words: str
+    side: Side = "triton"
+
+    def text(self) -> str:
+        """For people."""
+        return self.words
+
+
 def read_verdict(data: bytes, where: str) -> Verdict | None:
     """What `Verdict.data` wrote; None for anything else, and for what was measured elsewhere."""
     try:
