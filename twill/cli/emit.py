@@ -211,6 +211,7 @@ def extracted_as(arguments: Namespace, *, conditional: bool = True) -> Extracted
         arguments.order,
         strict=arguments.strict_math,
         fp_fusion=not arguments.no_fp_fusion,
+        split=arguments.split,
     )
 
 
