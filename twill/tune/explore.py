@@ -83,11 +83,11 @@ def explore(asked: ExploreRequest, machine: Machine, notify: Callable[[str], Non
     in_clusters = replace(best, cluster=CTAS, default=False)  # only a measurement knows what they are worth
     split: list[Candidate] = []
     for one in {each.tiles.text(): each for each in reversed((candidates[0], *ranked))}.values():
-        found = in_parts_of(one, asked, machine, sizes)
-        if isinstance(found, RefusedTiles):
-            refused.append(found)
-        elif found is not None:
-            split.append(found)
+        parted = in_parts_of(one, asked, machine, sizes)
+        if isinstance(parted, RefusedTiles):
+            refused.append(parted)
+        elif parted is not None:
+            split.append(parted)
     ranked = sorted((*ranked, *split), key=lambda one: (score(one, candidates[0]), one.name))
     return Explored((candidates[0], *ranked[:1], in_clusters, *ranked[1:]), tuple(refused), tuple(sizes))
 
