@@ -78,3 +78,15 @@ def test_memory_is_zero_before_it_is_given_out_whatever_is_captured_meanwhile(dr
     (stream,) = [call[1] for call in driver.calls if call[0] == "synchronize"]
     assert ("set", address, 0, CHUNK, stream) in driver.calls
     assert driver.calls[1][2].name.endswith("RELAXED") and driver.mode == mode
+
+
+def test_room_behind_the_zeros_grows_and_what_it_grew_from_is_nobody_elses(driver: FakeDriver) -> None:
+    """Launches that are under way may still use the place before."""
+    kernel = Workspaces(4)
+    small = kernel.of(0, 7, 1000)
+    assert kernel.of(0, 7, 10) == kernel.of(0, 7) == small
+    large = kernel.of(0, 7, 3 * CHUNK)
+    assert abs(large - small) > 1000
+    assert kernel.of(0, 7, 1000) == kernel.of(0, 7, 3 * CHUNK) == large
+    driver.capturing.add(7)
+    assert kernel.of(0, 7, 1000) != large

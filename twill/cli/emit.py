@@ -192,7 +192,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     found = tune_store.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
     cluster = max(arguments.cluster, found.won.cluster)
-    won = {"sig": sig, "const": const, "schedule": found.schedule, "cluster": cluster}
+    won = {"sig": sig, "const": const, "schedule": found.schedule, "cluster": cluster, "split": found.won.split}
     again = Namespace(**{**vars(arguments), **won})
     return extracted_as(again), again
 
@@ -211,6 +211,7 @@ def extracted_as(arguments: Namespace, *, conditional: bool = True) -> Extracted
         arguments.order,
         strict=arguments.strict_math,
         fp_fusion=not arguments.no_fp_fusion,
+        split=arguments.split,
     )
 
 

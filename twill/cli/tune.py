@@ -214,6 +214,7 @@ def tried(
         note=wrong or notes.get(name, ""),
         folder=built[name].folder.name if name in built else "",
         cluster=candidate.cluster,
+        split=candidate.split,
     )
 
 

@@ -29,7 +29,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
-from twill.tile.program import TileProgram
+from twill.tile.program import Split, TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
 from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, rewrite
 from twill.tile.translate.translate import from_mlir
@@ -76,16 +76,20 @@ def extract(
     order: Order = "chosen",
     strict: bool = False,
     fp_fusion: bool = True,
+    split: int | None = None,
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
     allowed: rewrites of the tile program. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether every
     number is rounded where and as the kernel says (`twill.codegen.numerics`). fp_fusion: false turns it off whatever
-    the specialization says.
+    the specialization says. split: into how many parts K is split (None: as the specialization says).
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
     program = resolve_accesses(tile_program(specialization))
+    parts = specialization.split if split is None else split
+    if parts > 1:
+        allowed = replace(allowed, split=Split(max(1, len(specialization.grid)), parts))
     return replace(_extracted(specialization, program, allowed), order=order)
 
 

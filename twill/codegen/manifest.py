@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import cast
@@ -10,10 +11,22 @@ from twill import exc
 from twill.codegen.aliasing import must_be_apart
 from twill.codegen.numerics import changes
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
-from twill.codegen.warp.parameters import parameters
+from twill.codegen.warp.layout import shape_of
+from twill.codegen.warp.parameters import parameters, partial_sums
 from twill.codegen.warp.program import TensorMapSpec, WarpProgram
 from twill.kernel.specialization import Specialization
-from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, MapEntry, Promise, Swizzle, sha256
+from twill.manifest.document import (
+    SCHEMA,
+    SPLIT_ZEROS,
+    CallArgument,
+    KernelParameter,
+    Manifest,
+    MapEntry,
+    Promise,
+    SplitK,
+    Swizzle,
+    sha256,
+)
 from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
 
 COUNTER = 4  # bytes that instances are counted in
@@ -39,6 +52,7 @@ def make_manifest(
     schedule: the schedule's key.
     Errors: UnsupportedInKernel for scalars that a kernel cannot take.
     """
+    split = _split(program)
     return Manifest(
         schema=SCHEMA,
         kernel=specialization.kernel,
@@ -64,11 +78,12 @@ def make_manifest(
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,
-        workspace=COUNTER if program.instance_ring is not None else 0,
+        workspace=SPLIT_ZEROS if split is not None else COUNTER if program.instance_ring is not None else 0,
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
         tiles=program.program.tiles,
         persistent=_overlaps(program),
+        split=split,
     )
 
 
@@ -76,6 +91,17 @@ def _overlaps(program: WarpProgram) -> bool:
     """Whether a CTA works on two program instances at once: what comes next is loaded, or the last results are stored,
     meanwhile. One warp group alone does not; the GPU hands out its instances more evenly than a fixed order."""
     return len(program.groups) > 1 or program.instance_ring is not None or program.cluster is not None
+
+
+def _split(program: WarpProgram) -> SplitK | None:
+    """How program instances are split. Row blocks are sums of their own; warp groups that have instances alternately
+    have the same ones."""
+    found = [group.fragment(stmt.operand).layout for group, stmt in partial_sums(program) if group.share[0] == 0]
+    split = program.program.split
+    if split is None:
+        return None
+    size = sum(4 * math.prod(shape_of(layout)) for layout in found)
+    return SplitK(split.axis, split.parts, len(found), size)
 
 
 def call_arguments(specialization: Specialization) -> tuple[CallArgument, ...]:

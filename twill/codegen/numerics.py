@@ -19,6 +19,7 @@ from twill.codegen.warp.program import (
     Reduce,
     Reg,
     Stmt,
+    SumParts,
     WarpGroup,
     WarpProgram,
 )
@@ -120,4 +121,11 @@ def _exponential(stmt: Stmt, group: WarpGroup) -> NumericChange | None:
     return NumericChange(stmt.line, "an exponential below 2^-126, of which sums are made, is 0", "absolute 2^-126")
 
 
-FINDERS: tuple[Finder, ...] = (_rescale, _partial, _tail, _spread, _reciprocal, _exponential)
+def _parts(stmt: Stmt, group: WarpGroup) -> NumericChange | None:
+    if not isinstance(stmt, SumParts):
+        return None
+    return NumericChange(stmt.line, "a sum over K in parts, which are added in their order",
+                  "that of n additions in another order, n 2^-24 of the sum of magnitudes")  # fmt: skip
+
+
+FINDERS: tuple[Finder, ...] = (_rescale, _parts, _partial, _tail, _spread, _reciprocal, _exponential)

@@ -64,6 +64,10 @@ class UnsupportedInKernel(TwillError):
     """The kernel does something that a warp program cannot say yet."""
 
 
+class CannotSplit(TwillError):
+    """A split of K was asked for, and the kernel is none whose instances can share a loop's iterations."""
+
+
 class UnsupportedBySchedule(UnsupportedInKernel):
     """What a schedule asks of the kernel, a warp program cannot say yet; with another schedule it may."""
 

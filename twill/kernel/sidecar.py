@@ -23,7 +23,8 @@ SUFFIX = ".twill.toml"
 class SidecarTable:
     """One `[[specialization]]`; `kernel` is "" if neither the table nor the file names one.
 
-    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say. strict_math: likewise.
+    fp_fusion: Triton's option `enable_fp_fusion`, None if the table does not say. strict_math: likewise. split: into
+    how many parts K is split (`twill.tile.rewrite.split_k`).
     """
 
     name: str
@@ -36,6 +37,7 @@ class SidecarTable:
     space: Space | None = None  # the tiles it may be tried with, see `twill.kernel.tuning_space`
     fp_fusion: bool | None = None
     strict_math: bool | None = None
+    split: int = 1
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,11 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
             table.flag("enable_fp_fusion", "enable_fp_fusion = false") if table.has("enable_fp_fusion") else None
         ),
         strict_math=table.flag("strict_math", "strict_math = true") if table.has("strict_math") else None,
+        split=table.whole("split", "split = 4") if table.has("split") else 1,
     )
     table.finish()
+    if read.split < 1:
+        raise _malformed(table, "split", f"K cannot be split into {read.split} parts", "split = 2, or more")
     if len(read.grid) > 3:
         raise _malformed(table, "grid", "the grid has more than three dimensions", "at most three expressions")
     return read

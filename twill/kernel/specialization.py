@@ -10,6 +10,7 @@ The sidecar of `kernel.py` is `kernel.twill.toml`::
     kernel = "gemm"                               # optional
     grid = ["cdiv(M, BLOCK_M)", "batch"]          # the launch grid, as expressions
     enable_fp_fusion = false                      # optional, Triton's option; as TRITON_DEFAULT_FP_FUSION says
+    split = 4                                     # optional: parts that K is split into, as `--split`
     strict_math = true                            # optional, as `--strict-math`; TWILL_STRICT_MATH=1 says so for all
 
     [specialization.signature]                    # runtime arguments: Triton's type strings;
@@ -83,7 +84,7 @@ class Specialization:
     grid: the launch grid as expressions over arguments, () if unknown. parameters: all, in order.
     positive: floats promised to be greater than 0 (from 2^-32 to 2^32). fp_fusion: whether products and sums of floats
     may be rounded once (Triton's option `enable_fp_fusion`). strict: whether every number is rounded where and as the
-    kernel says (`twill.codegen.numerics`).
+    kernel says (`twill.codegen.numerics`). split: into how many parts K is split (`twill.tile.rewrite.split_k`).
     """
 
     file: str
@@ -97,6 +98,7 @@ class Specialization:
     positive: tuple[str, ...] = ()
     fp_fusion: bool = True
     strict: bool = False
+    split: int = 1
 
 
 def problem_of(specialization: Specialization) -> ProblemTable | None:
@@ -144,7 +146,8 @@ def resolve(
         loaded.functions[kernel], file, table.name if table else (spec or "flags"), signature, constexprs,
         table.grid if table else (), sidecar_path(file), fp_fusion(table.fp_fusion if table else None),
     )  # fmt: skip
-    return replace(made, strict=strict or strict_math(table.strict_math if table else None))
+    strict = strict or strict_math(table.strict_math if table else None)
+    return replace(made, strict=strict, split=table.split if table else 1)
 
 
 def list_specializations(file: str) -> tuple[str, ...]:

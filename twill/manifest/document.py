@@ -17,9 +17,11 @@ from twill.manifest.evaluate import Scalar
 from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/7"
+SCHEMA = "twill.manifest/8"
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
-OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
+OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 8))  # without what `lacks` says
+COUNTERS_AT = 128  # bytes into the workspace: counters of a split, behind that of a dynamic order
+SPLIT_ZEROS = 1 << 16  # bytes of zeros of a split kernel
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
 
@@ -100,6 +102,26 @@ class NumericChange:
 
 
 @dataclass(frozen=True)
+class SplitK:
+    """Program instances that are split into `parts` along an axis of the launch grid that the Triton kernel has not
+    (`twill.tile.rewrite.split_k`). sums: partial sums of each part, and as many counters among the zeros, for every
+    instance of the Triton kernel. bytes: of the partial sums of one part, in the workspace behind its zeros."""
+
+    axis: int
+    parts: int
+    sums: int
+    bytes: int
+
+    def instances(self, grid: tuple[int, int, int], zeros: int) -> tuple[int, int, int]:
+        """The launch grid with the parts; with one where the zeros have no room for so many counters: so many
+        instances fill any GPU."""
+        count = grid[0] * grid[1] * grid[2]
+        parts = self.parts if COUNTERS_AT + 4 * count * self.sums <= zeros else 1
+        x, y, z = (parts if axis == self.axis else extent for axis, extent in enumerate(grid))
+        return x, y, z
+
+
+@dataclass(frozen=True)
 class Manifest:
     """See the top of this file. threads: of a CTA. shared: dynamic shared memory in bytes. grid: the launch grid as
     the sidecar writes it, for people. loads, stores, reduces: tensor arguments that are read, written, combined with
@@ -108,7 +130,8 @@ class Manifest:
     of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid. apart:
     (written, loaded) arguments that must not share memory. changes: every change of numbers. strict: emitted with
     --strict-math. fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has
-    around its work. persistent: whether CTAs go on with further program instances; else each has one."""
+    around its work. persistent: whether CTAs go on with further program instances; else each has one. split: how
+    instances are split into parts, if they are."""
 
     schema: str
     kernel: str
@@ -139,6 +162,7 @@ class Manifest:
     cluster_axis: int = 0
     tiles: TileLoop | None = None
     persistent: bool = True
+    split: SplitK | None = None
     digest: str = ""
 
     def text(self) -> str:

@@ -70,7 +70,8 @@ class LaunchPlan:
     """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
 
     cells: those of the free numbers. addresses: what depends on where tensors are. pairs: tensors that lie apart.
-    workspaces: zeros, if the kernel asks for some; their address is written to the parameter of number `workspace`.
+    workspaces: zeros, if the kernel asks for some, and `room` bytes behind them; their address is written to the
+    parameter of number `workspace`.
     """
 
     device: int
@@ -85,6 +86,7 @@ class LaunchPlan:
     pairs: tuple[OverlapPair, ...] = ()
     workspaces: Workspaces | None = None
     workspace: int = -1
+    room: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def positioned(self, positions: Sequence[int]) -> LaunchPlan:
@@ -144,7 +146,7 @@ class LaunchPlan:
             self.config.hStream = stream
             self.stream = stream
         if self.workspaces is not None:
-            self.packed.storage[self.workspace].value = self.workspaces.of(self.device, stream)
+            self.packed.storage[self.workspace].value = self.workspaces.of(self.device, stream, self.room)
         driver = bindings()
         code, current = driver.cuCtxGetDevice()
         if code or int(current) != self.device:
@@ -217,6 +219,7 @@ def make_plan(
         pairs=pairs_of(manifest.apart, argument_names, bound.tensors),
         workspaces=workspaces,
         workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
+        room=workspace_room(manifest, grid),
     )
 
 
@@ -226,7 +229,13 @@ def grid_of_instances(manifest: Manifest, grid: Grid, bound: BoundArguments) -> 
         x, y, z = instance_grid(manifest.tiles, grid, bound.scalars)
     except (ValueError, ArithmeticError) as error:
         raise exc.WrongArgument("grid", str(error), "programs that reach every tile once") from None
-    return x, y, z
+    return (x, y, z) if manifest.split is None else manifest.split.instances((x, y, z), manifest.workspace)
+
+
+def workspace_room(manifest: Manifest, grid: Grid) -> int:
+    """Bytes behind the zeros of the workspace that a launch needs, whose grid has the parts of a split."""
+    split = manifest.split
+    return 0 if split is None or grid[split.axis] == 1 else math.prod(grid) * split.bytes
 
 
 def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:

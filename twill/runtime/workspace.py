@@ -21,6 +21,7 @@ from twill.runtime.driver import bindings, call, on_device
 STEP = 128  # bytes from one place to the next: each has its own line of the L2 cache
 CHUNK = 1 << 16  # bytes that are allocated at once
 LEGACY = 1  # the handles up to this one mean the default stream of all threads (CU_STREAM_LEGACY)
+NONE = (0, -1)  # no address, and less room than anybody asks for
 PER_THREAD = 2  # the handle that means another stream in each thread (CU_STREAM_PER_THREAD)
 _DEFAULT_PER_THREAD = os.environ.get("CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in ("", "0")
 
@@ -72,24 +73,28 @@ def allocated(device: int, size: int) -> int:
 
 @dataclass
 class Workspaces:
-    """Of one kernel. size: bytes of each. Thread-safe."""
+    """Of one kernel. size: bytes of zeros of each. Behind them there is room for what a launch asks for; who asks for
+    more than those before gets another place. Thread-safe."""
 
     size: int
-    known: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    known: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(self, device: int, stream: int) -> int:
-        """The address for a launch in a stream of a GPU, now. Errors: DriverFailed."""
+    def of(self, device: int, stream: int, room: int = 0) -> int:
+        """The address for a launch in a stream of a GPU, now. room: bytes behind the zeros. Errors: DriverFailed."""
         thread = 0
         if stream > LEGACY or _DEFAULT_PER_THREAD and not stream:  # the usual default stream captures nothing
             code, status = bindings().cuStreamIsCapturing(stream)
             if not code and int(status):  # without a current context it says nothing, and nothing is captured
-                return zeros(device).take(self.size)
+                return zeros(device).take(self.size + room)
             thread = threading.get_ident() if stream in (0, PER_THREAD) else 0
         key = (device, stream, thread)
-        address = self.known.get(key)
-        if address is None:
+        address, size = self.known.get(key, NONE)
+        if size < room:
             with self.lock:
-                address = self.known.get(key) or zeros(device).take(self.size)
-                self.known[key] = address
+                address, size = self.known.get(key, NONE)
+                if size < room:
+                    size = room if size < 0 else max(room, 2 * size)
+                    address = zeros(device).take(self.size + size)
+                    self.known[key] = address, size
         return address

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from twill.exc import TileTextSyntax
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Argument, Axis, Carry, Index, Loop, Op, TileProgram, TileType, Value
+from twill.tile.program import Access, Argument, Axis, Carry, Index, Loop, Op, Split, TileProgram, TileType, Value
 
 Attribute = int | float | str | tuple[int, ...]
 INDENT = "  "
@@ -30,6 +30,7 @@ def parse(text: str) -> TileProgram:
     head, *others = written or [TileTextLine(1, "")]
     named = head.match(r"kernel (\S+) spec (\S+) file ([^\s,]+)", "`kernel NAME spec NAME file PATH`")
     strict, apart = bool(head.accept(", strict")), bool(head.accept(", no fp fusion"))
+    parts = head.optional(r", (\d+) parts along axis (\d+)")
     head.finish()
     reader = TileTextReader(others)
     while (line := reader.peek()) is not None and line.accept("argument "):
@@ -41,8 +42,9 @@ def parse(text: str) -> TileProgram:
         reader.values.get(number, Value(number, UNKNOWN, "", 0)) for number in range(max(reader.values, default=-1) + 1)
     )
     return TileProgram(
-        named[1], named[2], named[3], tuple(reader.arguments), values, body, fp_fusion=not apart, strict=strict
-    )
+        named[1], named[2], named[3], tuple(reader.arguments), values, body, fp_fusion=not apart, strict=strict,
+        split=None if parts is None else Split(int(parts[2]), int(parts[1])),
+    )  # fmt: skip
 
 
 @dataclass

@@ -166,13 +166,23 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Split:
+    """Along which axis of the launch grid, behind those that the kernel has, program instances are parts of one sum,
+    and into how many parts a launch splits it."""
+
+    axis: int
+    parts: int
+
+
+@dataclass(frozen=True)
 class TileProgram:
     """See the grammar at the top of this file. original: the program that this one was made of by a rewriting that
     must not change what it computes; None: it is as the kernel has it. fp_fusion: a product of floats and the sum that
     it goes into may be rounded once, as one fma (Triton's option `enable_fp_fusion`). strict: nothing that is made of
     the program may round anything otherwise or elsewhere than it says (`twill.codegen.numerics`). regrouped: lines of
     the kernel where factors and summands were collected (`twill.tile.rewrite.uniform_factors`). tiles: the loop over
-    tiles that the kernel has around it; they are the program instances here (`twill.tile.tile_instances`)."""
+    tiles that the kernel has around it; they are the program instances here (`twill.tile.tile_instances`). split: how
+    its instances are split (`twill.tile.rewrite.split_k`)."""
 
     kernel: str
     spec: str
@@ -185,6 +195,7 @@ class TileProgram:
     strict: bool = False
     regrouped: tuple[int, ...] = ()
     tiles: TileLoop | None = None
+    split: Split | None = None
 
     def type_of(self, value: int) -> TileType:
         """The type of a value."""

@@ -10,6 +10,8 @@ from twill.tile.program import Access, Argument, Axis, Index, Loop, Op, TileProg
 def program_text(program: TileProgram) -> str:
     """The whole program, which `twill.tile.parse` reads again. Ends with a newline."""
     options = (", strict" if program.strict else "") + ("" if program.fp_fusion else ", no fp fusion")
+    if program.split is not None:
+        options += f", {program.split.parts} parts along axis {program.split.axis}"
     head = f"kernel {program.kernel} spec {program.spec} file {program.file}{options}"
     arguments = (argument_text(argument) for argument in program.arguments)
     return "\n".join([head, *arguments, *_Printer(program).block(program.body, "")]) + "\n"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SOURCES = ("constant", "program_id", "num_programs", "range", "splat")
+SOURCES = ("constant", "program_id", "num_programs", "last_part", "range", "splat")
 # constant: attribute value. program_id, num_programs: attribute axis. range: start, end.
+# last_part: attribute axis. A scalar i1: whether this program instance has the sum of `sum_parts`.
 # splat: scalar -> tile (a view of one element).
 
 VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "update")
@@ -33,7 +34,7 @@ ELEMENTWISE: dict[str, str] = {
     "sqrt": "sqrt", "rsqrt": "rsqrt", "sin": "sin", "cos": "sin", "tanh": "tanh", "erf": "erf",
     **dict.fromkeys(LIBRARY, "function"), "tan": "sin", **dict.fromkeys(("pow", "atan2", "hypot"), "pow"),
     "clamp": "max", "cast": "cast", "bitcast": "", "compare": "compare", "select": "select",
-    "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic",
+    "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic", "sum_parts": "add",
 }  # fmt: skip
 # Attributes, where an operation has them; without: in brackets.
 # div, rem, shr, max, min, compare of integers: signed 0/1 (1). cast: signed 0/1 (1), of the side that is an integer,
@@ -48,6 +49,9 @@ ELEMENTWISE: dict[str, str] = {
 # compare: predicate lt le gt ge eq ne. Of floats: unordered, the answer where one is NaN (0, for ne 1).
 # A sum of a product of floats may be one fma, unless the program says that it has no fp fusion; fma is always one.
 # exp and log cost one multiplication more than exp2 and log2.
+# sum_parts of f32: attribute axis. The sum of the operands that the program instances have which differ along that axis
+#   of the launch grid alone, in the order of their indices: in the instance that comes to it last, which is the one
+#   whose `last_part` is true. In the others: anything. (`twill.tile.rewrite.split_k` writes it.)
 
 SLACK = "slack"
 OFTEN_ONE = "often_one"

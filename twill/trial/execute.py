@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from twill import exc
+from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, runs_loops
 from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract_machine import in_range
@@ -23,7 +24,7 @@ from twill.codegen.warp.program import WarpProgram
 from twill.kernel.problem import ProblemTable
 from twill.manifest.document import KernelParameter, Manifest
 from twill.runtime.arguments import BoundArguments
-from twill.runtime.plan import map_parameters
+from twill.runtime.plan import map_parameters, workspace_room
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arithmetic import HELD, Array
@@ -63,10 +64,10 @@ def execute(
     Errors: MalformedPtx, UnsupportedPtx, and what a launch refuses (WrongArgument, MisalignedTensor, BadBox).
     """
     bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
+    grid = three(launch.grid)
     if manifest.workspace:
-        bits[WORKSPACE] = np.zeros(manifest.workspace, np.uint8)
+        bits[WORKSPACE] = np.zeros(manifest.workspace + workspace_room(manifest, grid), np.uint8)
     bound = bind(manifest, launch)
-    grid = (*launch.grid, 1, 1)[:3]
     result = ptx.execute(
         parse(text),
         manifest.function,
@@ -80,7 +81,7 @@ def execute(
         ),
     )
     left = result.tensors.get(WORKSPACE)
-    wrong = ("the workspace is not left as zeros",) if left is not None and left.any() else ()
+    wrong = ("the workspace is not left as zeros",) if left is not None and left[: manifest.workspace].any() else ()
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
     return Execution(launch, arrays, result.findings, wrong, result.unreached)
 

@@ -52,10 +52,17 @@ class Candidate:
     cluster: int = 1
 
     @property
+    def split(self) -> int:
+        """Parts of K."""
+        split = self.kernel.program.split
+        return 1 if split is None else split.parts
+
+    @property
     def name(self) -> str:
         """BLOCK_M=128 BLOCK_N=256, 2 row blocks, schedule 1."""
         blocks = self.schedule.cooperation.blocks
         together = f", clusters of {self.cluster}" if self.cluster > 1 else ""
+        together += f", K in {self.split} parts" if self.split > 1 else ""
         return f"{self.tiles.text()}, {blocks} row block{'s' if blocks > 1 else ''}, schedule {self.number}{together}"
 
 
@@ -94,9 +101,11 @@ def read(
     sig: Iterable[str] = (),
     const: Iterable[str] = (),
     strict: bool = False,
+    split: int | None = None,
 ) -> Extracted:
-    """The kernel with these tiles. Errors: those of `extract`."""
-    return extract(target, spec=spec, sig=(*sig, *tiles.sig), const=(*const, *tiles.const), strict=strict)
+    """The kernel with these tiles, K in so many parts (None: as specialized). Errors: those of `extract`."""
+    words = (*sig, *tiles.sig), (*const, *tiles.const)
+    return extract(target, spec=spec, sig=words[0], const=words[1], strict=strict, split=split)
 
 
 def space_of(specialization: Specialization) -> Space | None:

@@ -15,7 +15,7 @@ ARTIFACT = "tuning.json"  # under the key of the default tiles' schedule
 class Tried(Document):
     """A candidate. const, sig: the flags that give its kernel. predicted: cycles at each size; measured: median
     milliseconds at each size, () if it was not. note: why not, or what was wrong. folder: where it was emitted, beside
-    this document; "" if it was not. cluster: CTAs that load tiles together."""
+    this document; "" if it was not. cluster: CTAs that load tiles together. split: parts of K."""
 
     name: str
     const: tuple[str, ...]
@@ -27,6 +27,7 @@ class Tried(Document):
     note: str = ""
     folder: str = ""
     cluster: int = 1
+    split: int = 1
 
 
 class Tuning(Document):

@@ -16,7 +16,7 @@ from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import main_region, solve_top
 from twill.tune.candidate import Candidate, Tiles, all_tiles, cases, read, space_of, with_values
-from twill.tune.predict import predicted_cycles
+from twill.tune.split import best_parts, fills, launch_cycles
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,36 @@ def explore(asked: ExploreRequest, machine: Machine, notify: Callable[[str], Non
     ranked = sorted(candidates[1:], key=lambda one: (score(one, candidates[0]), one.name))
     best = ranked[0] if ranked else candidates[0]
     in_clusters = replace(best, cluster=CTAS, default=False)  # only a measurement knows what they are worth
+    split: list[Candidate] = []
+    for one in {each.tiles.text(): each for each in reversed((candidates[0], *ranked))}.values():
+        parted = in_parts_of(one, asked, machine, sizes)
+        if isinstance(parted, RefusedTiles):
+            refused.append(parted)
+        elif parted is not None:
+            split.append(parted)
+    ranked = sorted((*ranked, *split), key=lambda one: (score(one, candidates[0]), one.name))
     return Explored((candidates[0], *ranked[:1], in_clusters, *ranked[1:]), tuple(refused), tuple(sizes))
+
+
+def in_parts_of(
+    one: Candidate, asked: ExploreRequest, machine: Machine, sizes: Sequence[Mapping[str, int]]
+) -> Candidate | RefusedTiles | None:
+    """The candidate with K in parts, where its tiles leave SMs idle and prediction says that parts gain."""
+    if one.split > 1 or all(fills(case, machine) for case in cases(one.kernel.specialization, sizes)):
+        return None
+    try:
+        kernel = read(asked.target, asked.spec, one.tiles, asked.sig, asked.const, asked.strict, split=2)
+        blocks = one.schedule.cooperation.blocks
+        (schedule, *_) = _schedules(kernel, machine, replace(asked.options, blocks=blocks), 1)
+    except exc.CannotSplit:
+        return None
+    except exc.TwillError as error:
+        return RefusedTiles(f"{one.tiles.text()}, K in parts", error.message)
+    parts, predicted = best_parts(kernel, schedule, machine, cases(kernel.specialization, sizes))
+    if parts == 1:
+        return None
+    kernel = read(asked.target, asked.spec, one.tiles, asked.sig, asked.const, asked.strict, split=parts)
+    return Candidate(one.tiles, kernel, schedule, 1, predicted)
 
 
 def kernel_is_own(tiles: Tiles) -> bool:
@@ -118,7 +147,7 @@ def _solved(
                 continue
             default = kernel_is_own(tiles) and not seen
             seen.add(same)
-            predicted = tuple(predicted_cycles(kernel, schedule, machine, case) for case in launches)
+            predicted = tuple(launch_cycles(kernel, schedule, machine, case) for case in launches)
             yield Candidate(tiles, kernel, schedule, number, predicted, default)
 
 

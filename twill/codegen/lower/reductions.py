@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from twill.codegen.lower.conversions import fits, reduced_layout
+from twill.codegen.warp.expression import Expr, Number, NumPrograms, ProgramId, add, multiply
 from twill.codegen.warp.layout import crosses_warps, shape_of
-from twill.codegen.warp.program import Copy, Reduce, Scan
+from twill.codegen.warp.program import Copy, Reduce, Scan, SumParts
 from twill.graph.work import BITS
 
 if TYPE_CHECKING:
@@ -67,6 +68,22 @@ def scan(scope: LoweringScope, number: int, step: Step) -> None:
     axis = axes.index(wanted)
     scan = Scan(operand, result, axis, combine, scratch, barrier, reverse, said, line=step.op.line)
     scope.made.append(scan)
+
+
+def sum_parts(scope: LoweringScope, number: int, step: Step) -> None:
+    """The sum of what several program instances have of a matrix; each row block is a sum of its own."""
+    result = scope.result(number)
+    operand = scope.fragment(step.operands[0], scope.layout_of(result))
+    axis = int(str(step.op.attribute("axis")))
+    slot: Expr = Number(0)
+    for other in reversed(range(axis)):
+        slot = add(multiply(slot, NumPrograms(other)), ProgramId(other))
+    blocks = scope.tiles.split if scope.block >= 0 else 1
+    slot = add(multiply(slot, Number(blocks)), Number(max(scope.block, 0)))
+    of = ProgramId(axis), NumPrograms(axis)
+    scratch = _scratch(scope, (scope.tiles.target.warps,), "i32")
+    barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
+    scope.made.append(SumParts(operand, result, slot, *of, scratch, barrier, line=step.op.line))
 
 
 def _scratch(scope: LoweringScope, shape: tuple[int, ...], element: str) -> int:

@@ -21,7 +21,7 @@ from twill.codegen.warp.expression import (
     multiply,
     subtract,
 )
-from twill.codegen.warp.program import Let, Stmt
+from twill.codegen.warp.program import LAST_PART, Let, Stmt
 from twill.graph.build import Wired
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Carry, Loop, Op, walk
@@ -107,6 +107,8 @@ class ScalarTable:
             return ProgramId(int(str(axis)))
         if op.kind == "num_programs":
             return NumPrograms(int(str(axis)))
+        if op.kind == "last_part":
+            return Local(LAST_PART, "i1")
         return None
 
     def let(self, value: int, op: Op) -> Expr:

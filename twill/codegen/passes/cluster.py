@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from twill import exc
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.program import (
@@ -57,4 +58,9 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
     if program.cluster is None:
         return program
+    if program.program.split is not None:  # an instance that repeats its neighbour's would be counted twice
+        raise exc.UnsupportedInKernel(
+            "K is split, and CTAs of a cluster may repeat an instance", file=program.program.file,
+            hint="--split or --cluster, not both",
+        )  # fmt: skip
     return replace(program, groups=tuple(clustered(program.groups, program.arefs)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.program import If, Pipeline, Reduce, Scan, Stmt, Sync, WarpProgram, with_blocks
+from twill.codegen.warp.program import If, Pipeline, Reduce, Scan, Stmt, SumParts, Sync, WarpProgram, with_blocks
 
 Unsettled = frozenset[int]
 """Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
@@ -47,6 +47,8 @@ class ScratchAnalysis:
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
+            case SumParts(scratch=scratch):
+                return frozenset([scratch])  # it waits itself before it writes
             case If():
                 return self.block(stmt.body, before) | self.block(stmt.otherwise, before)
             case Pipeline():

@@ -71,14 +71,15 @@ def run(
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
     grid = (rows, columns, layers)
-    dynamic, steps = program.instance_ring is not None, 0
+    dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors(arrays)
     for number, places in enumerate(assignments(math.prod(grid), ctas, way)):
         if dynamic and not places:
             continue  # no more CTAs are launched than there are instances
-        tensors = GlobalTensors(arrays)
         machines = cluster_of(program, launch.scalars, grid, tensors, findings, places, (number, ctas), watch)
         with np.errstate(all="ignore"):  # infinities are values like others
             steps += _run_cluster(machines, enough)
+    for text in tensors.sums.left():
+        findings.add("parts", text)
     return Trace(arrays, findings.all(), steps)
 
 

@@ -63,6 +63,8 @@ _STATEMENTS = {
                  "<< through {scratch:buffer}>><< with {barrier:barrier}>>{attributes:attributes}",
     aref.Scan: "{result:fragment} = scan {combine:word} {operand:fragment} axis {axis:int}<< backwards{reverse:flag}>>"
                " through {scratch:buffer} with {barrier:barrier}{attributes:attributes}",
+    aref.SumParts: "{result:fragment} = sum of parts {operand:fragment}, {part:expr} of {parts:expr} in {slot:expr}"
+                   " through {scratch:buffer} with {barrier:barrier}",
     aref.Copy: "{result:fragment} = {source:fragment}",
     aref.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
     aref.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"

@@ -1,7 +1,8 @@
 """The parameters of an emitted kernel, in order: what its text declares and what a launch passes.
 
 Tensor maps first, then the scalars and pointers that the program refers to in the order of the tile program's
-arguments, then the launch grid of the original kernel (three u32), then the counter of a dynamic order.
+arguments, then the launch grid of the original kernel (three u32), then the workspace: the counter of a
+dynamic order, counters of a split and its partial sums (`twill.manifest.document.SplitK`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 from twill.codegen.warp.expression import Lookup, Symbol
-from twill.codegen.warp.program import WarpProgram, Window
+from twill.codegen.warp.program import SumParts, WarpGroup, WarpProgram, Window
 from twill.tile.program import TileProgram
 
 
@@ -43,8 +44,19 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
         *(PrintedParameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
         *_arguments(program.program, symbols, windows),
         *(PrintedParameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
-        *([PrintedParameter("workspace", "claims", "u32", 0)] if program.instance_ring is not None else []),
+        *([PrintedParameter("workspace", "claims", "u32", 0)] if wants_workspace(program) else []),
     )
+
+
+def wants_workspace(program: WarpProgram) -> bool:
+    """Whether the kernel counts, or has partial sums, in memory of its own."""
+    return program.instance_ring is not None or any(True for _ in partial_sums(program))
+
+
+def partial_sums(program: WarpProgram) -> Iterator[tuple[WarpGroup, SumParts]]:
+    """Every statement in which partial sums meet, with its warp group."""
+    for group in program.groups:
+        yield from ((group, stmt) for stmt in group.stmts if isinstance(stmt, SumParts))
 
 
 def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str]) -> Iterator[PrintedParameter]:

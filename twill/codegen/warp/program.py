@@ -19,7 +19,7 @@ Grammar::
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
-           | Fill | Range | Compute | Reduce | Scan | Copy                    registers
+           | Fill | Range | Compute | Reduce | Scan | SumParts | Copy         registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
@@ -105,6 +105,7 @@ from twill.codegen.warp.statements import (
     DIGITS,
     FACTOR,
     INSTANCES,
+    LAST_PART,
     NEIGHBOUR,
     NORMAL,
     PRESENT,
@@ -140,6 +141,7 @@ from twill.codegen.warp.statements import (
     Stmt,
     StoreGlobal,
     StoreShared,
+    SumParts,
     Sync,
     TmaLoad,
     TmaStore,
@@ -150,12 +152,13 @@ from twill.tile.program import TileProgram
 __all__ = [
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "Commit",
     "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect", "FACTOR", "Fence",
-    "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep",
-    "Let", "LoadGlobal", "LoadShared", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
-    "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range",
-    "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip",
-    "SlotRef", "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "Sync", "TensorMapSpec", "TmaLoad", "TmaStore",
-    "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop",
+    "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier",
+    "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED",
+    "RECEIVED", "Range", "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt",
+    "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "SumParts", "Sync",
+    "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 

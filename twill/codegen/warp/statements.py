@@ -15,6 +15,7 @@ PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the oth
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 SUBNORMAL = "subnormal"  # of an "exp" or "exp2", whether results below 2^-126 are kept; 0 says that the kernel has them
 WARP_VOTE = "vote"  # of a multiplication: see Compute
+LAST_PART = "last_part"  # a scalar that SumParts defines
 DIGITS = "digits"  # of an "erfc": bits of the significands that its results are rounded to
 FACTOR = "factor"  # of an "erfc": a positive number that it is multiplied by
 
@@ -260,6 +261,26 @@ class Scan(Stmt):
     barrier: int
     reverse: bool = False
     attributes: Attributes = ()
+
+
+@dataclass(frozen=True)
+class SumParts(Stmt):
+    """Partial sums of several program instances meet in global memory; defines the scalar `last_part` (i1) for the rest
+    of the block: whether this instance came last. There, result = the sum of the operands of all of them, in the order
+    of their `part`; elsewhere the result is the operand. Both are of f32 and have one layout.
+
+    slot: which sum it is (i32): equal for the `parts` instances that meet, and for no others; each has another part,
+    from 0. scratch: a word of shared memory with the group's own `barrier`: Sync, one thread writes it, Sync, all read.
+    Who writes it again needs another Sync.
+    """
+
+    operand: int
+    result: int
+    slot: Expr
+    part: Expr
+    parts: Expr
+    scratch: int
+    barrier: int
 
 
 @dataclass(frozen=True)

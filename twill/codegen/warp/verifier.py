@@ -127,6 +127,8 @@ def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
     match stmt:
         case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name):
             return (name,)
+        case aref.SumParts():
+            return (aref.LAST_PART,)
         case aref.Define(names):
             return names
         case aref.Recall():

@@ -18,6 +18,7 @@ from twill.tile.affine import Polynomial
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import unsigned
+from twill.tile.interpret.partial_sums import PartialSums
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import combining
 
@@ -53,8 +54,9 @@ def run(
 ) -> None:
     """Every program instance of the grid in order; what it stores goes to `tensors`. cut: as for `Instance`."""
     with np.errstate(all="ignore"):  # infinities are values like others
+        sums = PartialSums()
         for index in instances(grid):
-            Instance(program, index, grid, tensors, scalars, cut).run()
+            Instance(program, index, grid, tensors, scalars, cut, sums).run()
 
 
 def run_backwards(
@@ -87,7 +89,7 @@ def descriptor_scalars(program: TileProgram, shapes: Mapping[str, Sequence[int]]
 
 class Instance:
     """One program instance. `trips`: how often each loop ran, by its id. cut: lines whose products read tf32 as tensor
-    cores do, without the last 13 bits of each number."""
+    cores do, without the last 13 bits of each number. sums: those that instances of the launch have parts of."""
 
     def __init__(
         self,
@@ -97,11 +99,13 @@ class Instance:
         tensors: Mapping[str, Array],
         scalars: Mapping[str, int | float],
         cut: frozenset[int] = frozenset(),
+        sums: PartialSums | None = None,
     ) -> None:
         self.program, self.index, self.grid, self.cut = program, index, (*grid, 1, 1, 1)[:3], cut
         self.tensors, self.scalars = tensors, scalars
         self.values: dict[int, Any] = {}
         self.trips: dict[int, int] = {}
+        self.sums, self.has_sum = sums or PartialSums(), True
 
     def run(self) -> None:
         """Runs it from start to end."""
@@ -158,6 +162,10 @@ class Instance:
                 return np.int32(self.index[attributes["axis"]])
             case "num_programs":
                 return np.int32(self.grid[attributes["axis"]])
+            case "sum_parts":
+                return self.sum_parts(operands[0], attributes["axis"])
+            case "last_part":
+                return np.bool_(self.has_sum)
             case "range":
                 return np.arange(attributes["start"], attributes["end"], dtype=np.int32)
             case "splat" | "broadcast" | "expand_dims" | "reshape" | "transpose":
@@ -191,6 +199,16 @@ class Instance:
             return self.pointers(op, operands, guard)
         sources = [self.program.type_of(operand).element for operand in op.operands]
         return apply(op.kind, operands, kind.element, attributes, sources)
+
+    def sum_parts(self, tile: Array, axis: int) -> Array:
+        """The sum of the tiles that the instances along an axis have, where this one comes last; else the tile."""
+        slot = 0
+        for other in reversed([a for a in range(3) if a != axis]):
+            slot = slot * self.grid[other] + self.index[other]
+        met = self.sums.add(slot, self.index[axis], self.grid[axis], tile)
+        assert not isinstance(met, str), met
+        self.has_sum = met is not None
+        return tile if met is None else met
 
     def tile_access(self, op: Op, access: Access, operands: list[Any]) -> Any:
         """A tile access: element by element within its bounds and mask."""

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from twill.tile.program import TileProgram
+from twill.tile.program import Split, TileProgram
 from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.loop_fusion import fuse_loops
 from twill.tile.rewrite.precision import split_mmas
 from twill.tile.rewrite.predicate import predicate_masks
+from twill.tile.rewrite.split_k import split_k
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.vector_sides import separate_sides
 
@@ -31,10 +32,12 @@ DEFAULT: Rewriting = "all"
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a user allows. conditional: running maxima may be left behind (`conditional-rescale`)."""
+    """What a user allows. conditional: running maxima may be left behind (`conditional-rescale`). split: asks for
+    `split-k`."""
 
     rewriting: Rewriting = DEFAULT
     conditional: bool = True
+    split: Split | None = None
 
 
 EVERYTHING = Allowed()
@@ -70,6 +73,9 @@ PIPELINE = (
     Rewrite("conditional-rescale", "elementwise work is where it stays; rounding may move (not strict)",
             "running maxima that are only shifts move only when they must; factors that are often 1 are marked",
             rescale_conditionally, lambda program, allowed: allowed.conditional and not program.strict),
+    Rewrite("split-k", "one loop, whose only carried value is the accumulator of an MMA, and stores behind it",
+            "program instances along one more axis of the launch grid have a part of its iterations each; the last one"
+            " adds their sums in order, and alone stores", split_k),
 )  # fmt: skip
 
 
@@ -82,7 +88,7 @@ def rewrite(
     Raises NestedLoop, UnsupportedMma.
     """
     watch(EXTRACTED, program)
-    made = program
+    made = program if allowed.split is None else replace(program, split=allowed.split)
     for step in PIPELINE:
         if step.applies(made, allowed):
             made = step.run(made)

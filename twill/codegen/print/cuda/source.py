@@ -12,7 +12,8 @@ from importlib.resources import files
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, wgmma_source
 
 HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh", "tile.cuh")
-ON_DEMAND = {"atomics.cuh": ("reduce_umax(", "reduce_umin(")}  # header -> what it defines; only behind HEADERS
+# header -> what it defines; only behind HEADERS
+ON_DEMAND = {"atomics.cuh": ("reduce_umax(", "reduce_umin("), "parts.cuh": ("sum_parts<",)}
 ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
 
 

@@ -9,6 +9,7 @@ from twill import exc
 from twill.codegen.print.cuda import (
     print_control,
     print_global,
+    print_parts,
     print_reduce,
     print_registers,
     print_scan,
@@ -58,6 +59,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Copy: print_registers.print_copy,
     aref.Reduce: print_reduce.print_reduce,
     aref.Scan: print_scan.print_scan,
+    aref.SumParts: print_parts.print_sum_parts,
     aref.LoadShared: print_shared.print_load_shared,
     aref.StoreShared: print_shared.print_store_shared,
     aref.LoadGlobal: print_global.print_load_global,

@@ -29,6 +29,7 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreGlobal,
     StoreShared,
+    SumParts,
     WarpGroup,
     WarpProgram,
     with_blocks,
@@ -150,6 +151,8 @@ def _of_statement(stmt: Stmt) -> Iterator[Reason]:
             yield stmt.line, f"the atomic `{combine}` has no printer for Gluon", _CUDA
         case Reduce(combine=combine) if combine not in ("add", "max", "min"):
             yield stmt.line, f"reductions by `{combine}` have no printer for Gluon", _CUDA
+        case SumParts():
+            yield stmt.line, "partial sums of program instances have no printer for Gluon", "emit without `--split`"
         case Pipeline() | If():
             pass
 

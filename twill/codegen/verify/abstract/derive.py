@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from twill.codegen.verify.abstract.extent import ScalarInstance
 from twill.kernel.problem import Case, ProblemTable
@@ -54,6 +55,14 @@ def of_all_tiles(program: TileProgram, problem: ProblemTable) -> tuple[str, ...]
     if not text.isdecimal() or int(text) >= tiles.stride:
         return problem.grid
     return tuple(str(tiles.stride) if axis == tiles.axis else one for axis, one in enumerate(problem.grid))
+
+
+def of_parts(program: TileProgram, problem: ProblemTable) -> ProblemTable:
+    """The problem whose grid has the parts of a split, behind the axes that the kernel has."""
+    if program.split is None:
+        return problem
+    axis = program.split.axis
+    return replace(problem, grid=((*problem.grid, "1", "1")[:axis] + (str(program.split.parts),)))
 
 
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from itertools import islice
 
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
-from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, shapes, strides
+from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, of_parts, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered, stored_by_data
 from twill.codegen.verify.abstract.representatives import with_representatives
@@ -125,7 +125,7 @@ def leaves_tensors(program: TileProgram, made: CheckedLaunch) -> bool:
 
 def _launches(program: WarpProgram, problem: ProblemTable, thorough: bool) -> Iterator[CheckedLaunch]:
     tile = program.program
-    known = of_instances(tile, problem)
+    known = of_parts(tile, of_instances(tile, problem))
     goal = wanted(program, thorough)
     if not thorough:
         known = with_representatives(tile, known, goal.instances * goal.ctas)

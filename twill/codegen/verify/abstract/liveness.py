@@ -25,6 +25,7 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreGlobal,
     StoreShared,
+    SumParts,
     WarpGroup,
     Window,
 )
@@ -89,6 +90,8 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
         case Compute(operands=operands, result=result):
             return {result}, read | {operand.fragment for operand in operands if isinstance(operand, Reg)}
         case Reduce(operand=operand, result=result) | Scan(operand=operand, result=result):
+            return {result}, read | {operand}
+        case SumParts(operand=operand, result=result):
             return {result}, read | {operand}
         case Copy(source=source, result=result):
             return {result}, read | {source}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
@@ -12,6 +12,7 @@ from twill.codegen.verify.abstract.violation import Findings
 from twill.codegen.warp.program import Buffer, SlotRef, TensorMapSpec, Window
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.partial_sums import PartialSums
 from twill.tile.interpret.sequential import Elements, gather, scatter, seen_as, window
 
 
@@ -100,9 +101,10 @@ def joined(tensor_map: TensorMapSpec, axes: list[Axis], offset: int) -> list[int
 
 @dataclass
 class GlobalTensors:
-    """Tensors by name, flat."""
+    """Tensors by name, flat. sums: of a launch, that several program instances have parts of."""
 
     tensors: Mapping[str, Array]
+    sums: PartialSums = field(default_factory=PartialSums)
 
     def box(self, tensor_map: TensorMapSpec, coordinates: list[int], scope: EvaluationScope) -> Elements:
         """Addresses of a box and which of them are inside of the map."""

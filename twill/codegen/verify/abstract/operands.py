@@ -37,6 +37,7 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
     StoreShared,
+    SumParts,
     TensorMapSpec,
     TmaLoad,
     TmaStore,
@@ -284,6 +285,16 @@ def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[st
         yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a tile"
 
 
+def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    operand, result = fragments[stmt.operand], fragments[stmt.result]
+    if operand.layout != result.layout or not isinstance(operand.layout, Accumulator):
+        yield f"`{operand.name}` and `{result.name}` do not lie as one accumulator"
+    if {operand.element, result.element} != {"f32"}:
+        yield f"parts of `{operand.name}` are sums of {operand.element}, and only those of f32 meet"
+    if len(program.barriers[stmt.barrier].groups) > 1:
+        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+
+
 def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     source, result = fragments[stmt.source], fragments[stmt.result]
     if (source.element, source.layout) != (result.element, result.layout):
@@ -292,5 +303,6 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
     Multiply: _multiply, TmaLoad: _tma_load, TmaStore: _tma_store, LoadShared: _load_shared,
-    StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Scan: _scan, Copy: _copy,
+    StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Scan: _scan, SumParts: _sum_parts,
+    Copy: _copy,
 }  # fmt: skip

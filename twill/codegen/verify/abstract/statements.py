@@ -7,11 +7,13 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, BulkStore, CtaState
+from twill.codegen.verify.abstract.global_accesses import load_global, operand, store_global
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 from twill.codegen.warp.program import (
+    LAST_PART,
     RECEIVED,
     WARP_VOTE,
     BulkCommit,
@@ -38,15 +40,14 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreGlobal,
     StoreShared,
+    SumParts,
     TensorMapSpec,
     TmaLoad,
     TmaStore,
     WaitGroups,
-    Window,
 )
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Elements
 
 BITS = {"i1": 8, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64,
         "f64": 64}  # fmt: skip
@@ -58,21 +59,6 @@ def execute(actor: Actor, stmt: Stmt) -> None:
 
 
 # ---------------------------------------------------------------- registers
-def _operand(actor: Actor, meant: Operand, rank: int) -> Array:
-    """An operand, spread so that it broadcasts to a result of that rank."""
-    if not isinstance(meant, Reg):
-        return rounded(evaluate(meant, actor.scope), meant.element)
-    value = actor.fragments.read(meant.fragment, actor.line)
-    if not meant.axes or value.ndim == 0:
-        return value
-    retained = [axis for axis in meant.axes if axis >= 0]
-    missing = [axis for axis in range(value.ndim) if axis not in retained]
-    if missing:  # axes that the result lacks have one element
-        value = value.reshape([size for axis, size in enumerate(value.shape) if axis not in missing])
-    value = np.transpose(value, np.argsort(np.argsort(retained)))
-    return np.expand_dims(value, tuple(axis for axis, source in enumerate(meant.axes) if source < 0))
-
-
 def _element_of(actor: Actor, meant: Operand) -> str:
     """The element type of an operand."""
     return actor.fragments.of[meant.fragment].element if isinstance(meant, Reg) else meant.element
@@ -93,7 +79,7 @@ def _count(actor: Actor, stmt: Range) -> None:
 def _compute(actor: Actor, stmt: Compute) -> None:
     fragments, element = actor.fragments, actor.fragments.of[stmt.result].element
     shape = fragments.shape(stmt.result)
-    operands = [_operand(actor, meant, len(shape)) for meant in stmt.operands]
+    operands = [operand(actor, meant, len(shape)) for meant in stmt.operands]
     sources = [_element_of(actor, meant) for meant in stmt.operands]
     value = apply(stmt.kind, operands, element, dict(stmt.attributes), sources)
     if WARP_VOTE in dict(stmt.attributes):
@@ -141,6 +127,17 @@ def _exchange(actor: Actor, scratch: SlotRef) -> None:
     actor.clock.tick()
 
 
+def _sum_parts(actor: Actor, stmt: SumParts) -> None:
+    value = actor.fragments.read(stmt.operand, actor.line)
+    _exchange(actor, SlotRef(stmt.scratch))
+    slot, part, parts = (integer(expr, actor.scope) for expr in (stmt.slot, stmt.part, stmt.parts))
+    met = actor.machine.tensors.sums.add(slot, part, parts, value)
+    if isinstance(met, str):
+        actor.report("parts", f"{actor.role} adds {met}")
+    actor.scope.names[LAST_PART] = not isinstance(met, str) and met is not None
+    actor.fragments.write(stmt.result, met if actor.scope.names[LAST_PART] else value, actor.line)
+
+
 def _copy(actor: Actor, stmt: Copy) -> None:
     # What is not defined yet may be copied, as long as nobody uses it.
     if stmt.source in actor.fragments.values:
@@ -185,45 +182,6 @@ def _store_shared(actor: Actor, stmt: StoreShared) -> None:
     slot = _generic(actor, stmt.target, True, f"StoreShared to `{name}`", mapping)
     view = actor.machine.shared.view(stmt.target, slot)
     view[...] = np.asarray(value).reshape(view.shape)
-
-
-# ---------------------------------------------------------------- global memory by all threads
-def _picked(actor: Actor, window: Window, elements: Elements, stmt: LoadGlobal | StoreGlobal) -> Elements:
-    """The elements of a window with the tiles that are part of its addresses and masks."""
-    address, inside = elements
-    shape = tuple(axis.extent for axis in window.axes if axis.extent > 1)
-    shape = shape[::-1] if stmt.transposed else shape
-
-    def spread(tile: Reg) -> Array:
-        made = np.broadcast_to(_operand(actor, tile, len(shape)), shape)
-        return (made.T if stmt.transposed else made).reshape(address.shape)
-
-    for index in window.indices:
-        address = address + integer(index.scale, actor.scope) * spread(index.tile).astype(np.int64)
-    for tile in window.where:
-        inside = inside & spread(tile)
-    return address, inside
-
-
-def _load_global(actor: Actor, stmt: LoadGlobal) -> None:
-    mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
-    if mask is not None and stmt.transposed:
-        mask = mask.T
-    elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
-    value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad, stmt.window.element)
-    value = value.T if stmt.transposed else value
-    actor.fragments.write(stmt.result, np.asarray(value).reshape(actor.fragments.shape(stmt.result)), actor.line)
-
-
-def _store_global(actor: Actor, stmt: StoreGlobal) -> None:
-    mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
-    value = _operand(actor, stmt.operand, len(stmt.window.axes))
-    if stmt.transposed:
-        value, mask = value.T, None if mask is None else mask.T
-    elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
-    if value.size == elements[0].size:
-        value = value.reshape(elements[0].shape)
-    actor.machine.tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)
 
 
 # ---------------------------------------------------------------- MMAs
@@ -390,10 +348,10 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
-    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, Copy: _copy,
-    LoadShared: _load_shared,
-    StoreShared: _store_shared, LoadGlobal: _load_global, StoreGlobal: _store_global, Fence: _fence,
-    Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
+    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts, Copy: _copy,
+    LoadShared: _load_shared, StoreShared: _store_shared, LoadGlobal: load_global, StoreGlobal: store_global,
+    Fence: _fence, Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load,
+    TmaStore: _tma_store,
     BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, FetchInstance: _fetch_instance,
     PublishInstance: _publish_instance, ReceiveInstance: _receive_instance,
 }  # fmt: skip

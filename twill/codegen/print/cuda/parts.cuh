@@ -1,0 +1,32 @@
+// Partial sums of several program instances, in global memory. A kernel's text has this file if it calls something in it.
+#pragma once
+
+// "ld", .relaxed at the scope of the GPU: what another SM wrote, not what an L1 cache holds.
+DEV Vec4 load_part(const Vec4* p) {
+  Vec4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  return v;
+}
+// The registers of all threads of a warp group, at `part`: every four of them 16 bytes apart from thread to thread.
+template <u32 THREADS, u32 COUNT> DEV void store_parts(float* part, i32 thread, const float (&d)[COUNT]) {
+#pragma unroll
+  for (u32 i = 0; i < COUNT / 4; ++i)
+    ((Vec4*)part)[i * THREADS + thread] = Vec4{__float_as_uint(d[4 * i]), __float_as_uint(d[4 * i + 1]),
+                                               __float_as_uint(d[4 * i + 2]), __float_as_uint(d[4 * i + 3])};
+}
+// d = the sum of `parts` of them, the first at `part`, in their order: the same in every launch.
+template <u32 THREADS, u32 COUNT> DEV void sum_parts(const float* part, i32 thread, i32 parts, float (&d)[COUNT]) {
+#pragma unroll
+  for (u32 i = 0; i < COUNT; ++i) d[i] = 0.f;
+#pragma unroll 1
+  for (i32 n = 0; n < parts; ++n) {
+    const Vec4* from = (const Vec4*)(part + (u64)n * (THREADS * COUNT)) + thread;
+#pragma unroll
+    for (u32 i = 0; i < COUNT / 4; ++i) {
+      const Vec4 v = load_part(from + i * THREADS);
+      d[4 * i] += __uint_as_float(v.x), d[4 * i + 1] += __uint_as_float(v.y);
+      d[4 * i + 2] += __uint_as_float(v.z), d[4 * i + 3] += __uint_as_float(v.w);
+    }
+  }
+}

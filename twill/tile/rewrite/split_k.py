@@ -1,0 +1,147 @@
+"""Split of K: several program instances share the iterations of one tile's loop, and the last of them has their sum.
+
+::
+
+    acc = 0                                           part, parts = program_id(1), num_programs(1)
+    for k in range(0, K, BLOCK_K):                    each = cdiv(cdiv(K, BLOCK_K), parts) * BLOCK_K
+        acc = dot(a[k], b[k], acc)         becomes    for k in range(part * each, min(K, part * each + each), BLOCK_K):
+    c[tile] = f(acc)                                      acc = dot(a[k], b[k], acc)
+                                                      c[tile] = f(sum_parts(acc))   if last_part
+
+Few tiles with a long K fill a GPU that way. The parts are added by the instance that comes last, in their order, so
+that every launch gives the same bits. How many there are is what the launch makes its grid along the new axis: with one
+the program does what it did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from twill import exc
+from twill.tile.program import Carry, Loop, Op, Split, TileProgram, TileType
+from twill.tile.rewrite.writer import I32, OpWriter
+
+MOST_AXES = 3  # of a launch grid
+I1 = TileType((), "i1")
+
+
+def split_k(program: TileProgram) -> TileProgram:
+    """The program whose instances have parts of the loop's iterations, where it has a `split`. Raises CannotSplit."""
+    return program if program.split is None else _Splitting(program, program.split).program_of_parts()
+
+
+@dataclass(frozen=True)
+class _Splitting:
+    """One program."""
+
+    program: TileProgram
+    split: Split
+
+    def program_of_parts(self) -> TileProgram:
+        """See `split_k`."""
+        loop = self.loop()
+        carry, product = self.accumulator(loop)
+        at = self.program.body.index(loop)
+        stores = self.stores(at)
+        writer = OpWriter(self.program)
+        lower, upper = self.bounds(loop, writer)
+        before, writer.made = writer.made, []
+        total = writer.op(
+            "sum_parts", (carry.result,), self.program.type_of(carry.result), product.line,
+            self.program.values[carry.result].name, axis=self.split.axis,
+        )  # fmt: skip
+        last = writer.op("last_part", (), I1, product.line, axis=self.split.axis)
+
+        def behind(op: Op) -> Op:
+            operands = tuple(total if operand == carry.result else operand for operand in op.operands)
+            return replace(op, operands=(*operands, last) if op in stores else operands)
+
+        part, after = replace(loop, lower=lower, upper=upper), self.program.body[at + 1 :]
+        body = (
+            *self.program.body[:at],
+            *before,
+            part,
+            *writer.made,
+            *(behind(op) for op in after if isinstance(op, Op)),
+        )
+        return replace(self.program, body=body, values=tuple(writer.values))
+
+    def loop(self) -> Loop:
+        """The only loop, whose instances are to share its iterations."""
+        program, axis = self.program, self.split.axis
+        loops = [item for item in program.body if isinstance(item, Loop)]
+        inner = [item for loop in loops for item in loop.body if isinstance(item, Loop)]
+        if len(loops) != 1 or inner:
+            raise self.refused(f"the kernel has {len(loops) + len(inner)} loops", 0, "one loop over K")
+        (loop,) = loops
+        if program.strict:
+            raise self.refused("sums of parts are rounded otherwise", loop.line, "no --strict-math")
+        if axis >= MOST_AXES or any(
+            op.kind in ("program_id", "num_programs") and op.attribute("axis") == axis for op in program.ops()
+        ):
+            raise self.refused(f"its launch grid has no axis {axis} that is free", loop.line, "a grid of two axes")
+        if program.tiles is not None:
+            raise self.refused("the kernel strides over tiles", loop.line, "a program instance for each tile")
+        if program.type_of(loop.induction) != I32:
+            raise self.refused("the loop counts in 64 bits", loop.line, "a counter of 32 bits")
+        return loop
+
+    def accumulator(self, loop: Loop) -> tuple[Carry, Op]:
+        """What the loop carries, and the product that adds to it."""
+        makers = {result: op for op in self.program.ops() for result in op.results}
+        for op in loop.body:
+            if isinstance(op, Op) and op.access is not None and op.kind != "tile_load":
+                raise self.refused("the loop stores", op.line, "stores behind the loop")
+        if len(loop.carried) != 1:
+            raise self.refused(f"the loop carries {len(loop.carried)} values", loop.line, "one accumulator of f32")
+        (carry,) = loop.carried
+        product, begin = makers.get(carry.yielded), makers.get(carry.init)
+        sums = product is not None and product.kind == "dot" and product.operands[2:] == (carry.argument,)
+        users = [op for op in loop.body if isinstance(op, Op) and carry.argument in op.operands]
+        zero = begin is not None and begin.kind == "constant" and begin.attribute("value") == 0
+        single = self.program.type_of(carry.result).element == "f32"
+        if not sums or users != [product] or not zero or not single or product is None:
+            what = "what the loop carries is not a sum of products in f32 that begins with 0"
+            raise self.refused(what, loop.line, "acc = tl.zeros(..., tl.float32); acc = tl.dot(a, b, acc)")
+        return carry, product
+
+    def stores(self, at: int) -> tuple[Op, ...]:
+        """The stores behind the loop."""
+        found = []
+        for op in self.program.body:
+            if not isinstance(op, Op) or op.access is None or op.kind == "tile_load":
+                continue
+            early = self.program.body.index(op) < at
+            if early or op.mask_operand is not None or op.kind != "tile_store":
+                what = "a store in front of the loop" if early else "a store under a condition, or an atomic operation"
+                raise self.refused(what, op.line, "tl.store behind the loop, with masks made of bounds")
+            found.append(op)
+        return tuple(found)
+
+    def bounds(self, loop: Loop, writer: OpWriter) -> tuple[int, int]:
+        """The iterations that a part has: whole ones, as many as the others but for the last."""
+        line = loop.line
+        lower, step = (self.constant(writer, value) for value in (loop.lower, loop.step))
+
+        def op(kind: str, *operands: int, **attributes: int) -> int:
+            return writer.op(kind, operands, I32, line, "", **attributes)
+
+        def up(number: int, divisor: int) -> int:
+            return op("div", op("sub", op("add", number, divisor), one), divisor, signed=1)
+
+        span = loop.upper if lower == 0 else op("sub", loop.upper, loop.lower)
+        one = op("constant", value=1)
+        part, parts = (op(kind, axis=self.split.axis) for kind in ("program_id", "num_programs"))
+        each = up(span, parts) if step == 1 else op("mul", up(up(span, loop.step), parts), loop.step)
+        mine = op("mul", part, each)
+        first = mine if lower == 0 else op("add", loop.lower, mine)
+        return first, op("min", loop.upper, op("add", first, each), signed=1)
+
+    def constant(self, writer: OpWriter, value: int) -> object:
+        """The number that a value is known to be; None if it is not."""
+        maker = writer.makers.get(value)
+        return maker.attribute("value") if maker is not None and maker.kind == "constant" else None
+
+    def refused(self, what: str, line: int, hint: str) -> exc.CannotSplit:
+        """Where, what, and what to write instead."""
+        return exc.CannotSplit(f"K cannot be split: {what}", file=self.program.file, line=line, hint=hint)
