@@ -22,6 +22,7 @@ from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
 from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
 from twill.codegen.lower.task import Place, Task
+from twill.codegen.lower.tensor_memory import refuse_unlike_sums, with_epilogue
 from twill.codegen.lower.tiles import TileLayouts
 from twill.graph.build import Wired
 from twill.machine.description import Machine
@@ -42,6 +43,9 @@ def assign(
     """
     schedule = direct_schedule(schedule, machine) if candidate.direct else schedule
     groups, group_of = warp_groups(schedule)
+    tensor = tiles.target.has_tensor_memory
+    if tensor:
+        groups, group_of = with_epilogue(groups, group_of, tiles.target.threads)
     if candidate.ping_pong:
         made = doubled(groups, machine, COPIES)
         if len(made) == len(groups):
@@ -51,7 +55,9 @@ def assign(
     plan = LoweringPlan(wired, schedule, machine, tiles, candidate, groups)
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
-    plan = with_straight(with_budgets(plan))
+    plan = with_straight(plan if tensor else with_budgets(plan))
+    if tensor:
+        refuse_unlike_sums(plan)
     plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
@@ -172,7 +178,9 @@ def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
     found: set[int] = set()
     for source in plan.register_sources(task):
         place = plan.place_of(source)
-        if place[0] in plan.loops:
+        if place[0] in plan.loops and place in plan.tasks and plan.is_in_tensor_memory(plan.tasks[place]):
+            found.add(plan.home_group(task.block))
+        elif place[0] in plan.loops:
             found |= set(plan.tasks[place].groups) if place in plan.tasks else set()
         else:
             region, node, block = place

@@ -25,9 +25,9 @@ class CursorUse:
         """In front of the reads."""
         return [Get(self.cursor)] if self.get else []
 
-    def after(self) -> list[Stmt]:
-        """Behind the reads, once they are over."""
-        back: list[Stmt] = [Consumed(self.cursor)] if self.consumed else []
+    def after(self, behind: bool = False) -> list[Stmt]:
+        """Behind the reads, once they are over. behind: they are over when the group's MMAs are."""
+        back: list[Stmt] = [Consumed(self.cursor, behind=behind)] if self.consumed else []
         if self.only is not None:
             back = [If(self.only, tuple(back))] if back else []
         return [*back, *(Advance(c) for c in self.advance)]

@@ -91,7 +91,7 @@ class Events:
         else:
             scope.run(task)
         for use in uses.values():
-            made += use.after()
+            made += use.after(behind=self.plan.is_in_tensor_memory(task))
         ring = self.rings.get(task.place)
         if ring is not None and task.node.kind == "elementwise":
             made += self.puts.from_registers(task, ring)

@@ -64,7 +64,7 @@ class _LoopStreams:
         interval = self.plan.interval(region)
         events: list[StreamEvent] = []
         for number, task in enumerate(tasks):
-            multiplies = task.node.kind == "mma"
+            multiplies = self.is_waited_for(task)
             issue = ("issue", number)
             events.append(StreamEvent(issue, task.start, multiplies, carried=self.is_carried(task)))
             if multiplies:
@@ -77,6 +77,10 @@ class _LoopStreams:
             events.append(StreamEvent(("receive", number), start - 1, carried=carried))
         stream = arrange(events, interval)
         return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream))
+
+    def is_waited_for(self, task: Task) -> bool:
+        """Whether a task is an MMA that its group waits for; sums in tensor memory are for their readers to wait for."""
+        return task.node.kind == "mma" and not self.plan.is_in_tensor_memory(task)
 
     def with_versions(self, loop: LoopStream) -> LoopStream | Overwritten:
         """Which version of its operands each event reads; or a value that a reader does not find any more."""
@@ -257,7 +261,13 @@ class _LoopStreams:
             if task.region == region or self.group not in task.groups:
                 continue
             places = (self.plan.place_of(source) for source in self.plan.register_sources(task))
-            found += [p for p in places if p[0] == region and self.group not in self.plan.tasks[p].groups]
+            found += [
+                p
+                for p in places
+                if p[0] == region
+                and self.group not in self.plan.tasks[p].groups
+                and not self.plan.is_in_tensor_memory(self.plan.tasks[p])
+            ]
         return found
 
     def landings(self, stream: Stream, tasks: list[Task], readings: list[Reading]) -> dict[EventKey, Made]:
@@ -305,7 +315,7 @@ class _LoopStreams:
         reads: dict[int, list[tuple[EventKey, EventKey]]] = {}  # aref -> (event, the one by which the read is over)
         keys: dict[int, Place] = {}
         for number, task in enumerate(loop.tasks):
-            multiplies = task.node.kind == "mma"
+            multiplies = self.is_waited_for(task)
             end = ("retire", number) if multiplies else ("issue", number)
             for source in self.plan.slot_sources(task):
                 ring = self.rings[self.plan.place_of(source)]

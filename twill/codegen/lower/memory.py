@@ -49,6 +49,14 @@ class SharedMemoryPlan:
         self.buffers.append(made)
         return made
 
+    def tensor_buffer(self, name: str, shape: tuple[int, ...], slots: int) -> Buffer:
+        """A new ring of f32 tiles in tensor memory, behind those that are there."""
+        first = sum(b.slots * b.shape[-1] for b in self.buffers if b.tensor)
+        size = prod(shape) * element_bytes("f32")
+        made = Buffer(len(self.buffers), name, shape, "f32", 0, size // shape[0], slots, size, first, tensor=True)
+        self.buffers.append(made)
+        return made
+
     def aref(
         self, name: str, buffers: tuple[int, ...], producer: int, consumers: tuple[int, ...], transport: str,
         arrivals: tuple[int, int], shared: bool = False,
@@ -100,19 +108,19 @@ class SharedMemoryPlan:
         offsets, end = self._layout()
         total = end + BARRIER_BYTES * sum(a.depth for a in self.arefs) + order
         if total > capacity:
-            held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers)
+            held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers if not b.tensor)
             raise exc.SharedMemoryFull(
                 f"the warp program needs {total} bytes of shared memory of {capacity}: {held}",
                 file=self.file,
                 hint="smaller tiles",
             )
-        return tuple(replace(b, offset=offsets[b.id]) for b in self.buffers), total
+        return tuple(replace(b, offset=offsets.get(b.id, b.offset)) for b in self.buffers), total
 
     def _layout(self) -> tuple[dict[int, int], int]:
         """Offsets by buffer, the most aligned first, and the end."""
         offsets: dict[int, int] = {}
         end = 0
-        for b in sorted(self.buffers, key=lambda b: (-b.swizzle, b.id)):
+        for b in sorted((b for b in self.buffers if not b.tensor), key=lambda b: (-b.swizzle, b.id)):
             align = 8 * b.swizzle if b.swizzle else 128
             offsets[b.id] = -(-end // align) * align
             end = offsets[b.id] + b.bytes * b.slots

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from twill import exc
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
+from twill.codegen.lower.tensor_memory import added
 from twill.codegen.lower.values import fetched, fetches, touched
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.program import Compute, Copy, Fence, Fill, LoadShared, Multiply, Reg, SlotRef, Stmt
+from twill.codegen.warp.program import (
+    Compute,
+    Copy,
+    Fence,
+    Fill,
+    LoadShared,
+    Multiply,
+    Reg,
+    SlotRef,
+    Stmt,
+    TensorMultiply,
+)
 
 
 class MmaLowering:
     """Issues the MMAs of the group of `tools`."""
 
     def __init__(self, tools: Tools) -> None:
-        self.plan, self.registers = tools.plan, tools.registers
+        self.tools, self.plan, self.registers = tools, tools.plan, tools.registers
 
     def touched(self, task: Task) -> tuple[int, ...]:
         """The fragments of an MMA that its retirement frees."""
         return tuple(map(self.registers.of, touched(self.plan, task)))
 
     def issue(self, task: Task, scope: LoweringScope) -> list[Stmt]:
-        """Fence and multiply."""
+        """Fence and multiply; or multiply into tensor memory."""
+        if self.plan.is_in_tensor_memory(task):
+            return list(self.issue_sum(task, scope))
         step = self.plan.flat.steps[task.steps[-1]]
         accumulator = self.registers.of((task.steps[-1], task.block))
         made: list[Stmt] = []
@@ -41,6 +56,21 @@ class MmaLowering:
             mmas.append(Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line))
             accumulate = True
         return [*made, Fence(tuple(touched)), *mmas]
+
+    def issue_sum(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
+        """Into the slot that the group has waited for in front of the loop."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        ring = self.tools.rings.by_place[task.place]
+        target = SlotRef(ring.buffer.id, self.tools.cursors.of(ring.aref, "put"))
+        element = self.plan.flat.cells[step.operands[0]].type.element
+        depth = self.plan.tiles.shape(step.operands[0])[1]
+        more = added(task, scope.at.number, self.tools)
+        for block in self.plan.parts(task):
+            (a, a_across), (b, b_across) = (self.factor(task, scope, position, block) for position in (0, 1))
+            assert isinstance(a, SlotRef) and isinstance(b, SlotRef)
+            right = self.columns(task, b, b_across)
+            yield TensorMultiply(target, a, right, a_across, b_across, depth, element, more, line=step.op.line)
+            more = Number(1, "i1")
 
     def columns(self, task: Task, b: SlotRef, transposed: bool) -> SlotRef:
         """The columns of B that make a task's part of an MMA: all, if it is not made in parts of them."""

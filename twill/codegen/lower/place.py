@@ -19,6 +19,7 @@ from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
+from twill.codegen.lower.tensor_memory import slots_of_sums
 from twill.codegen.targets.base import LANES
 
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
@@ -55,6 +56,9 @@ class _Rings:
         shared: dict[tuple[object, ...], Ring] = {}
         for place in sorted(self.plan.tasks):
             task = self.plan.tasks[place]
+            if self.plan.is_in_tensor_memory(task):
+                self.by_place[place] = self.ring_of_sums(task)
+                continue
             slot = [reader for reader in self.plan.tasks.values() if self.in_place(reader, place)]
             away = self.away(task)
             if slot or away:
@@ -110,6 +114,23 @@ class _Rings:
         shared.setdefault(known_by, made)
         self.alike.setdefault(alike, []).append(made)
         return made
+
+    def ring_of_sums(self, task: Task) -> Ring:
+        """The ring in tensor memory that an MMA fills."""
+        sums = [other for other in self.plan.tasks.values() if self.plan.is_in_tensor_memory(other)]
+        shape = {other.place: self.plan.tiles.core(self.cell(other)) for other in sums}
+        slots = slots_of_sums(self.plan, sum(columns for _, columns in shape.values()))
+        readers = self.plan.readers(task.place, slots=False)
+        away = {g for reader in readers for g in reader.groups} - set(task.groups)
+        consumers = tuple(sorted(away)) or (self.plan.home_group(task.block),)
+        buffer = self.memory.tensor_buffer(self.name(task), shape[task.place], slots)
+        empty = self.plan.tiles.target.warps * len(consumers)
+        aref = self.memory.aref(self.name(task), (buffer.id,), task.groups[0], consumers, "mma", (1, empty))
+        return Ring(task.place, aref, buffer, False, tuple(reader.place for reader in readers), False)
+
+    def cell(self, task: Task) -> int:
+        """The cell of a task's result."""
+        return self.plan.flat.steps[task.steps[-1]].results[0]
 
     def may_join(self, task: Task, ring: Ring) -> bool:
         """Whether a loop's loads can go through a ring that is there: another load of the loop does not, and what

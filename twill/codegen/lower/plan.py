@@ -228,13 +228,21 @@ class LoweringPlan:
 
     def defines(self, task: Task) -> bool:
         """Whether a task of a loop makes a value in registers: a load does where no ring takes it."""
+        if self.is_in_tensor_memory(task):
+            return False
         return task.node.result is not None and (task.node.kind != "load" or self.candidate.direct)
+
+    def is_in_tensor_memory(self, task: Task) -> bool:
+        """Whether a task is an MMA whose sum is there."""
+        return task.node.kind == "mma" and self.tiles.target.has_tensor_memory
 
     def register_sources(self, task: Task) -> Iterator[Source]:
         """Sources that a task reads in registers, from other tasks or earlier iterations."""
         for number in task.steps:
             step = self.flat.steps[number]
             for position, source in self.part_sources(task, step):
+                if step.op.kind == "dot" and position > 1 and self.tiles.target.has_tensor_memory:
+                    continue  # the sum so far
                 if not self.in_slot(task, step, position, source) and not (
                     source.step in task.steps and not source.distance
                 ):

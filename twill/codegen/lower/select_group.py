@@ -18,7 +18,9 @@ from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.task import Task
+from twill.codegen.lower.tensor_memory import begun, published, received
 from twill.codegen.lower.transfers import Transfers
+from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
 
 
@@ -57,7 +59,9 @@ class GroupSelector:
         for region in regions:
             body += self.held(region.id, first=True)
             if region.kind == "loop":
+                body += self.begun(region.id)
                 body += self.loops.statements(plans[region.id]) if region.id in plans else []
+                body += self.ended(region.id)
             else:
                 body += self.straight(region.id)
             body += self.held(region.id, first=False)
@@ -72,6 +76,30 @@ class GroupSelector:
             start=tuple(start), body=(*lets, *self.puts.lets, *body),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
+
+    # -- sums in tensor memory ----------------------------------------------------------------
+
+    def begun(self, region: int) -> list[Stmt]:
+        """What stands in front of a loop whose sums this group makes."""
+        made = self.sums(region, made=True)
+        return begun(made, self.trip(region), self.tools) if made else []
+
+    def ended(self, region: int) -> list[Stmt]:
+        """What stands behind a loop whose sums this group makes or reads."""
+        made, read = self.sums(region, made=True), self.sums(region, made=False)
+        if not made and not read:
+            return []
+        trip = self.trip(region)
+        return [*published(made, trip, self.tools), *received(read, trip, self.tools)]
+
+    def sums(self, region: int, *, made: bool) -> list[Ring]:
+        """The rings of a loop's sums that this group fills, or reads."""
+        rings = [ring for ring in self.rings.values() if ring.key[0] == region and ring.buffer.tensor]
+        return [r for r in rings if (r.aref.producer == self.group if made else self.group in r.aref.consumers)]
+
+    def trip(self, region: int) -> Expr:
+        """Iterations of a loop."""
+        return self.scalars.trip(self.loops.loops[self.plan.wired.stretch[region]])
 
     # -- rings that straight-line code fills --------------------------------------------------
 

@@ -41,7 +41,11 @@ class Values:
         """Unites every MMA's result with its addend, where that is made by a task of this group in the same
         region and nothing else needs it afterwards."""
         for task in tasks:
-            if task.node.kind != "mma" or (task.steps[-1], task.block) in self.apart:
+            if (
+                task.node.kind != "mma"
+                or (task.steps[-1], task.block) in self.apart
+                or self.plan.is_in_tensor_memory(task)
+            ):
                 continue
             step = self.plan.flat.steps[task.steps[-1]]
             source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.program import TENSOR_BYTES, WarpProgram
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises SharedMemoryFull."""
-    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, program.once_bytes)
+    besides = program.once_bytes + (TENSOR_BYTES if program.tensor_columns else 0)
+    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, besides)
     return replace(program, buffers=buffers, shared=shared)

@@ -28,23 +28,29 @@ LANES = 32  # threads of a warp (PTX ISA)
 class MmaShapes:
     """The products that a warp group of a target can be given. rows, columns: of the result, of which its tile has
     multiples; padded: or fewer rows, multiples of it, of which the rest is computed and thrown away (0: never). depth:
-    elements of 16 bits that one instruction contracts, of which operand A in registers has multiples."""
+    elements of 16 bits that one instruction contracts, of which operand A in registers has multiples. tensor: one
+    thread issues them, and their results, of just so many rows, are in tensor memory, from which other warp groups
+    read them. most_columns: of a result (0: as many as registers hold)."""
 
     rows: int
     columns: int
     depth: int
     padded: int = 0
+    tensor: bool = False
+    most_columns: int = 0
 
 
 @dataclass(frozen=True)
 class Target:
     """name: as people call the GPUs. architectures: that its code is compiled for, as machine files name them. warps:
-    of a warp group. mma: the products that it has; None if it has none that code is made for."""
+    of a warp group. mma: the products that it has; None if it has none that code is made for. warp_rows: neighbouring
+    rows of a product's result that one warp has (`twill.codegen.warp.layout`)."""
 
     name: str
     architectures: tuple[str, ...]
     warps: int = 4
     mma: MmaShapes | None = None
+    warp_rows: int = 16
 
     @property
     def threads(self) -> int:
@@ -56,15 +62,29 @@ class Target:
         """Which results of products a warp group can have, in words."""
         if self.mma is None:
             return "no matrix multiply"
+        if self.mma.tensor:
+            return f"{self.mma.rows} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
         fewer = f" or {self.mma.padded}s below" if self.mma.padded else ""
         return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
     def has_result(self, rows: int, columns: int) -> bool:
         """Whether a warp group can have a matrix of that size as the result of a product."""
-        return self.mma is not None and not columns % self.mma.columns and self.has_rows(rows)
+        return (
+            self.mma is not None
+            and not columns % self.mma.columns
+            and self.has_rows(rows)
+            and (not self.mma.most_columns or columns <= self.mma.most_columns)
+        )
+
+    @property
+    def has_tensor_memory(self) -> bool:
+        """Whether products are made by one thread, in tensor memory."""
+        return self.mma is not None and self.mma.tensor
 
     def has_rows(self, rows: int) -> bool:
         """Whether a matrix of so many rows is one of those results."""
+        if self.mma is not None and self.mma.tensor:
+            return rows == self.mma.rows
         return self.mma is not None and (not rows % self.mma.rows or self.is_padded(rows))
 
     def is_padded(self, rows: int) -> bool:

@@ -22,7 +22,8 @@ _DECLARED = {
     aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
                     "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>",
     aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
-                 "swizzle {swizzle:int}, {slots:int} x {bytes:int} bytes at {offset:int}",
+                 "swizzle {swizzle:int}, {slots:int} x {bytes:int} bytes at {offset:int}"
+                 "<< of tensor memory{tensor:flag}>>",
     aref.Aref: "aref {id:int} {name:word} of {buffers:buffers}: depth {depth:int}, {producer:group} -> "
                "({consumers:groups}), {bytes:int} bytes a slot by {transport:word}, arrivals {full_count:int} full, "
                "{empty_count:int} empty<<, shared by the cluster{shared:flag}>>",
@@ -44,14 +45,17 @@ _STATEMENTS = {
     aref.Expect: "expect {cursor:cursor} {bytes:int} bytes",
     aref.TmaLoad: "tma load {map:map}[{coordinates:exprs}] -> {target:slot} full at {cursor:cursor}"
                   "<< by CTA {sender:int} for all>>",
-    aref.Publish: "publish {cursor:cursor}",
+    aref.Publish: "publish {cursor:cursor}<< behind MMAs{behind:flag}>>",
     aref.Get: "get {cursor:cursor}",
-    aref.Consumed: "consumed {cursor:cursor}<< everywhere{everywhere:flag}>>",
+    aref.Consumed: "consumed {cursor:cursor}<< everywhere{everywhere:flag}>><< behind MMAs{behind:flag}>>",
     aref.Skip: "advance {cursor:cursor} by {count:expr}",
     aref.Advance: "advance {cursor:cursor}",
     aref.Fence: "fence<< {fragments:fragments}>>",
     aref.Multiply: "multiply {accumulator:fragment} {accumulate:gains} {a:multiplied}<< transposed{a_transposed:flag}>>"
                    " @ {b:slot}<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}",
+    aref.TensorMultiply: "tensor multiply {target:slot} = {a:slot}<< transposed{a_transposed:flag}>> @ {b:slot}"
+                         "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}",
+    aref.LoadTensor: "{result:fragment} = tensor load {source:slot}",
     aref.Commit: "commit",
     aref.WaitGroups: "wait {pending:int} pending<<: {ready:fragments}>>",
     aref.LoadGlobal: "{result:fragment} = load global {window:window}<< where {mask:fragment}>>"

@@ -6,7 +6,12 @@
 
       row = 64 m + 16 w + l / 4 + 8 ((i >> 1) & 1)      column = 8 (i >> 2) + 2 (l & 3) + (i & 1)
 
-  `columns` / 2 registers for each 64 rows. Elements of 16 bits are packed in pairs (i even in the low
+  `columns` / 2 registers for each 64 rows. Where a warp has 32 neighbouring rows (`warp_rows`: those of its quarter of
+  tensor memory, which tcgen05.ld, 16x256b, brings into registers in this way), 128 rows have two such blocks, and
+
+      row = 32 w + 16 m + l / 4 + 8 ((i >> 1) & 1)
+
+  Elements of 16 bits are packed in pairs (i even in the low
   half), which is the A fragment of wgmma: four packed registers for each 16 columns.
 - Along(parent, axis): the vector that is left of an Accumulator when its axis 1 (a value for each
   row) or axis 0 (a value for each column) is taken away; equal in all threads that share the row or column.
@@ -37,10 +42,17 @@ LANES_OF_A_ROW = 4
 
 @dataclass(frozen=True)
 class Accumulator:
-    """rows: a multiple of 64, or 16, 32 or 48 of the 64 of a block; the rest is padding. columns: a multiple of 8."""
+    """rows: a multiple of 64, or 16, 32 or 48 of the 64 of a block; the rest is padding. columns: a multiple of 8.
+    warp_rows: neighbouring rows that a warp has, 16 or 32; with 32 there are 128 rows."""
 
     rows: int
     columns: int
+    warp_rows: int = 16
+
+    @property
+    def block_step(self) -> int:
+        """Rows from the first of a thread's block to that of its next one."""
+        return 64 if self.warp_rows == 16 else 16
 
 
 @dataclass(frozen=True)

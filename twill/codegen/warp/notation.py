@@ -154,6 +154,9 @@ def _read_axis(r: Reader, names: ScalarNames) -> WindowAxis:
 
 
 # ---------------------------------------------------------------- layouts
+_WARP_ROWS = layout.Accumulator(64, 8).warp_rows  # where nothing is said of them
+
+
 def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "()"
 
@@ -169,10 +172,10 @@ def _read_shape(r: Reader) -> tuple[int, ...]:
 
 def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
     match made:
-        case layout.Accumulator(rows, columns):
-            return f"{layout.text(made)} {rows}x{columns}"
+        case layout.Accumulator():
+            return f"{layout.text(made)} {_matrix(made)}"
         case layout.Along(parent):
-            return f"{layout.text(made)} of {parent.rows}x{parent.columns}"
+            return f"{layout.text(made)} of {_matrix(parent)}"
         case layout.Blocked(shape, run):
             return f"blocked {_by(shape)} by {run}"
         case layout.Slice(parent):
@@ -180,6 +183,10 @@ def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
         case layout.AlongBlocked(layout.Blocked(shape, run)):
             return f"{layout.text(made)} {_by(shape)} by {run}"
     return layout.text(made)
+
+
+def _matrix(made: layout.Accumulator) -> str:
+    return f"{made.rows}x{made.columns}" + (f" by {made.warp_rows}" if made.warp_rows != _WARP_ROWS else "")
 
 
 def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
@@ -215,7 +222,7 @@ def _read_accumulator(r: Reader) -> layout.Accumulator:
     shape = _read_shape(r)
     if len(shape) != 2:
         r.fail("a shape of rows and columns")
-    return layout.Accumulator(shape[0], shape[1])
+    return layout.Accumulator(shape[0], shape[1], read_int(r) if r.accept("by") else _WARP_ROWS)
 
 
 # ---------------------------------------------------------------- the kinds

@@ -19,6 +19,7 @@ Grammar::
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
+           | TensorMultiply | LoadTensor                                      MMAs in tensor memory
            | Fill | Range | Compute | Reduce | Scan | SumParts | Copy         registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
@@ -39,6 +40,11 @@ Fragments are mutable variables of a warp group; a statement overwrites its resu
 Multiply until a WaitGroups that covers its group, its accumulator and its A fragment must not be touched and its
 shared operands not be given back. Commit always makes a group, an empty one if no Multiply came since the last:
 so a pipeline's prologue and epilogue, where some Multiply is left out, keep the counts of the steady state.
+
+Where the target has tensor memory, one thread of a group that only issues makes MMAs (TensorMultiply), whose results
+stay there, in rings of transport "mma": an acquired slot is added to by the MMAs of a whole loop, and published by an
+arrival that comes when they are over (`behind`); so are the slots of their operands given back. A consumer's threads
+read the slot into registers (LoadTensor). MMAs of one thread are done in the order in which it issues them.
 
 A group with a `share` (i, n) has every n-th of its CTA's program instances, from the i-th on, and n such groups take
 instances alternately. A slot of a ring that they consume is consumed by the one that has the instance; the others move
@@ -70,6 +76,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from twill.codegen.warp.layout import Accumulator, Along
 from twill.codegen.warp.resources import (
     Aref,
     Buffer,
@@ -130,6 +137,7 @@ from twill.codegen.warp.statements import (
     Let,
     LoadGlobal,
     LoadShared,
+    LoadTensor,
     Multiply,
     Pipeline,
     ProxyFence,
@@ -143,6 +151,7 @@ from twill.codegen.warp.statements import (
     StoreShared,
     SumParts,
     Sync,
+    TensorMultiply,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -150,14 +159,15 @@ from twill.codegen.warp.statements import (
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "Commit",
-    "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect", "FACTOR", "Fence",
-    "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop",
-    "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier",
-    "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RECALLED",
-    "RECEIVED", "Range", "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt",
-    "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless", "StoreGlobal", "StoreShared", "SumParts", "Sync",
-    "TensorMapSpec", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
+    "Commit", "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect",
+    "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
+    "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadTensor", "Multiply",
+    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline",
+    "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance",
+    "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt",
+    "StopUnless", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
+    "TensorMultiply", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
     "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
@@ -183,6 +193,13 @@ class WarpGroup:
     loop: InstanceLoop | None = None
 
     @property
+    def warp_rows(self) -> int:
+        """Neighbouring rows of a product's result that each warp has."""
+        layouts = [fragment.layout for fragment in self.fragments]
+        matrices = [made.parent if isinstance(made, Along) else made for made in layouts]
+        return max((made.warp_rows for made in matrices if isinstance(made, Accumulator)), default=16)
+
+    @property
     def stmts(self) -> Iterator[Stmt]:
         """Every statement, nested ones included."""
         for block in (self.start, self.next, self.body, self.skip, self.finish):
@@ -205,6 +222,8 @@ class WarpGroup:
 
 INSTANCE_RING = "instance"  # the transport of a ring through which program instances are told
 ORDER_BYTES = 16  # of shared memory, for what `once` keeps
+TENSOR_BYTES = 16  # of shared memory, for the address of tensor memory
+LEAST_TENSOR_COLUMNS = 32  # that can be allocated (PTX ISA, "tcgen05.alloc")
 
 
 @dataclass(frozen=True)
@@ -242,6 +261,12 @@ class WarpProgram:
     def instance_ring(self) -> Aref | None:
         """The ring through which warp groups learn which instance is next; None in a static order."""
         return next((ring for ring in self.arefs if ring.transport == INSTANCE_RING), None)
+
+    @property
+    def tensor_columns(self) -> int:
+        """Columns of tensor memory that a CTA takes: a power of two (PTX ISA, "tcgen05.alloc"); 0 for none."""
+        end = max((b.offset + b.slots * b.shape[-1] for b in self.buffers if b.tensor), default=0)
+        return 1 << max(end - 1, LEAST_TENSOR_COLUMNS - 1).bit_length() if end else 0
 
     @property
     def once_bytes(self) -> int:

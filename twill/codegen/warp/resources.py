@@ -20,6 +20,9 @@ class Buffer:
     `panel` bytes, as rows of `panel` bytes one after the other, panels rows·`panel` bytes apart. Within a row,
     16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (row & 7); 64: chunk ^ ((row >> 1)
     & 3); 32: chunk ^ ((row >> 2) & 1); 0: none). A tile of rank 1 is contiguous, without a swizzle.
+
+    tensor: the ring is in tensor memory instead: row r of a slot is lane r, column c is column `offset` + slot times
+    columns + c, of 32 bits each.
     """
 
     id: int
@@ -31,6 +34,7 @@ class Buffer:
     slots: int
     bytes: int
     offset: int
+    tensor: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Aref:
 
     transport: how it is filled: "tma" (full completes by one arrive.expect_tx and the bytes of its loads),
     "registers" (each warp of the producer arrives after its stores), "instance" (the same by one thread, with which
-    program instance is next; every group that takes instances alternately is a consumer). full_count, empty_count:
+    program instance is next; every group that takes instances alternately is a consumer), "mma" (one arrival when the
+    producer's TensorMultiplies are over; its buffers are in tensor memory). full_count, empty_count:
     arrivals that complete a phase of the full and the empty barrier. Every warp of a consumer group arrives once at
     Consumed.
     shared: the CTAs of a cluster fill their slots together, each with its part for all; so a slot is empty when the

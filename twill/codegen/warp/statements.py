@@ -119,9 +119,11 @@ class TmaLoad(Stmt):
 
 @dataclass(frozen=True)
 class Publish(Stmt):
-    """Every warp of the producer arrives on the slot's full barrier (transport "registers")."""
+    """Every warp of the producer arrives on the slot's full barrier (transport "registers"). behind: a single arrival,
+    which comes when all TensorMultiplies of the group so far are over (transport "mma")."""
 
     cursor: int
+    behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,11 @@ class Get(Stmt):
 @dataclass(frozen=True)
 class Consumed(Stmt):
     """Every warp of the consumer arrives on the slot's empty barrier: the group will not read it again. everywhere: on
-    that of every CTA of the cluster."""
+    that of every CTA of the cluster. behind: as of Publish."""
 
     cursor: int
     everywhere: bool = False
+    behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,33 @@ class Multiply(Stmt):
     depth: int  # k
     operand: str
     accumulate: bool
+
+
+@dataclass(frozen=True)
+class TensorMultiply(Stmt):
+    """target[rows, n] (+)= A[rows, k] B[k, n] in tensor memory, issued by one thread, asynchronous; those of one thread
+    are done in order.
+
+    target: a slot in tensor memory. a: a slot, whose tile is [k, rows] if a_transposed. b: as of Multiply. accumulate:
+    whether it adds to what is there (i1), or overwrites it. operand: element type of A and B.
+    """
+
+    target: SlotRef
+    a: SlotRef
+    b: SlotRef
+    a_transposed: bool
+    b_transposed: bool
+    depth: int  # k
+    operand: str
+    accumulate: Expr
+
+
+@dataclass(frozen=True)
+class LoadTensor(Stmt):
+    """result = a slot in tensor memory, read by all threads of the group, which wait for it. Get comes before."""
+
+    source: SlotRef
+    result: int
 
 
 @dataclass(frozen=True)

@@ -172,9 +172,11 @@ class PrintContext:
         return f"smem + {self.shared.empty[self.cursor(cursor).aref]}" + self._times(cursor, 8)
 
     def slot(self, ref: SlotRef) -> str:
-        """C: address of a slot's tile."""
-        at = f"smem + {self.shared.buffers[ref.buffer]}"
-        return at if ref.cursor is None else at + self._times(ref.cursor, self.buffer(ref).bytes)
+        """C: address of a slot's tile, in shared or tensor memory."""
+        buffer = self.buffer(ref)
+        at = f"{'tensor' if buffer.tensor else 'smem'} + {self.shared.buffers[ref.buffer]}"
+        step = buffer.shape[-1] if buffer.tensor else buffer.bytes
+        return at if ref.cursor is None else at + self._times(ref.cursor, step)
 
     def _times(self, cursor: int, step: int) -> str:
         return "" if self.aref(cursor).depth == 1 else f" + {self.cursors[cursor]}.slot * {step}"

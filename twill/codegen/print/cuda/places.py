@@ -44,10 +44,10 @@ def indices(layout: Layout, i: str = "i") -> tuple[LaneIndex, ...]:
             count = columns // 2
             row, inner = f"({i} >> 1 & 1) * 8", i
             if rows > 64:
-                row, inner = f"{i} / {count} * 64 + {row}", f"{i} % {count}"
+                row, inner = f"{i} / {count} * {layout.block_step} + {row}", f"{i} % {count}"
             return LaneIndex("lane_row", row), LaneIndex("lane_column", f"{inner} / 4 * 8 + ({i} & 1)")
-        case Along(_, 1):
-            return (LaneIndex("lane_row", f"{i} / 2 * 64 + ({i} & 1) * 8"),)
+        case Along(parent, 1):
+            return (LaneIndex("lane_row", f"{i} / 2 * {parent.block_step} + ({i} & 1) * 8"),)
         case Along():
             return (LaneIndex("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
         case Blocked(shape, run):

@@ -103,7 +103,9 @@ def _store_layout(stmt: StoreGlobal, ctx: PrintContext) -> Layout:
     if isinstance(stmt.operand, Reg):
         layout = ctx.fragment(stmt.operand.fragment).layout
         if -1 in stmt.operand.axes and not isinstance(layout, Uniform):
-            return Accumulator(*extents)
+            return (
+                Accumulator(*extents, layout.parent.warp_rows) if isinstance(layout, Along) else Accumulator(*extents)
+            )
         if not isinstance(layout, Uniform) or prod(extents) == 1:
             return layout
     return Uniform() if prod(extents) == 1 else Blocked(extents, 1)

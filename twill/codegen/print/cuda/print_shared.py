@@ -154,7 +154,8 @@ def _matrices(move: _Move) -> None:
     if byte % (2 * _CHUNK):
         _pairs(move)
         return
-    out.line(f"const u32 at = swizzled{move.template}(tile, warp * 16 + lane % 16{_plus(row)}, lane / 16 * {_CHUNK});")
+    rows = f"warp * {layout.warp_rows} + lane % 16{_plus(row)}"
+    out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, lane / 16 * {_CHUNK});")
     per_block = layout.columns // 4
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
         steps = (move.columns - first) // columns
@@ -163,7 +164,7 @@ def _matrices(move: _Move) -> None:
                 start = f"{per_block} * mb + " if layout.rows > 64 else ""
                 registers = _registers(move, start, count, (move.first + first) // 4)
                 place = f"swizzled_step{move.template}(at, j * {2 * columns}{_plus(byte + 2 * first)})"
-                place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
+                place += f" + mb * {layout.block_step * move.buffer.panel}" if layout.rows > 64 else ""
                 out.line(f"{_verb(move)}_x{count}({place}, {', '.join(registers)});")
 
 
@@ -172,7 +173,7 @@ def _transposed_matrices(move: _Move) -> None:
     layout, (row, byte), out = move.layout, move.origin, move.ctx.out
     assert isinstance(layout, Accumulator)
     panel = move.buffer.panel
-    if byte % panel and layout.rows > 64:
+    if layout.rows > 64 and (byte % panel or layout.warp_rows != 16):
         _single_elements(move)
         return
     rows = "lane % 8 + lane / 16 * 8"
@@ -220,7 +221,7 @@ def _pairs(move: _Move) -> None:
         start = f"{per_block} * mb + " if layout.rows > 64 else ""
         place = f"swizzled_step{move.template}(at, i / 4 * {8 * size}{_plus(byte)})"
         place += f" + (i >> 1 & 1) * {8 * move.buffer.panel}"
-        place += f" + mb * {64 * move.buffer.panel}" if layout.rows > 64 else ""
+        place += f" + mb * {layout.block_step * move.buffer.panel}" if layout.rows > 64 else ""
         register = f"{start}i{_plus(move.first // 2)}"
         if apart:
             own, other = (f"{move.name}[{r}]" for r in (register, f"({register} ^ 8)"))

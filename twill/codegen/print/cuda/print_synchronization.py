@@ -42,6 +42,7 @@ def print_acquire(stmt: Acquire, ctx: PrintContext) -> None:
         ctx.out.line(wait)
     else:
         one_thread(wait, ctx)
+    _fence(stmt.cursor, "after", ctx)
 
 
 def print_expect(stmt: Expect, ctx: PrintContext) -> None:
@@ -53,17 +54,31 @@ def print_expect(stmt: Expect, ctx: PrintContext) -> None:
 
 
 def print_publish(stmt: Publish, ctx: PrintContext) -> None:
-    """One arrival of each warp."""
-    _arrive(ctx.full(stmt.cursor), ctx)
+    """One arrival of each warp; or one when the products before it are over."""
+    if stmt.behind:
+        ctx.out.line(f"tensor_commit({ctx.full(stmt.cursor)});")
+    else:
+        _arrive(ctx.full(stmt.cursor), ctx)
 
 
 def print_get(stmt: Get, ctx: PrintContext) -> None:
     """All threads wait."""
     ctx.out.line(f"mbar_wait({ctx.full(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity);")
+    _fence(stmt.cursor, "after", ctx)
+
+
+def _fence(cursor: int, which: str, ctx: PrintContext) -> None:
+    """Of tensor memory, where a ring is in it: before an arrival, after a wait."""
+    if any(ctx.program.buffers[number].tensor for number in ctx.aref(cursor).buffers):
+        ctx.out.line(f"tensor_fence_{which}();")
 
 
 def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
     """One arrival of each warp; everywhere: one in each CTA of the cluster, by as many lanes."""
+    if stmt.behind:
+        ctx.out.line(f"tensor_commit({ctx.empty(stmt.cursor)});")
+        return
+    _fence(stmt.cursor, "before", ctx)
     if not stmt.everywhere:
         _arrive(ctx.empty(stmt.cursor), ctx)
         return

@@ -17,8 +17,9 @@ from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, Operand
 from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import Buffer, Commit, Fence, Multiply, SlotRef, WaitGroups
 
-_OPERANDS: dict[str, Operand] = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "f32": "tf32"}
-_ROWS, _MOST_COLUMNS, _STEP_BYTES = 64, 256, 32
+OPERANDS: dict[str, Operand] = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "f32": "tf32"}
+_ROWS, _MOST_COLUMNS = 64, 256
+STEP_BYTES = 32  # of k, of one instruction
 
 
 def print_fence(stmt: Fence, ctx: PrintContext) -> None:
@@ -54,8 +55,8 @@ def print_multiply(stmt: Multiply, ctx: PrintContext) -> None:
     layout = accumulator.layout
     if not isinstance(layout, Accumulator) or accumulator.element != "f32":
         raise exc.UnsupportedInKernel(f"'{accumulator.name}' is not an f32 accumulator of a product")
-    kind = _OPERANDS[stmt.operand]
-    step = _STEP_BYTES // BYTES[stmt.operand]  # of k
+    kind = OPERANDS[stmt.operand]
+    step = STEP_BYTES // BYTES[stmt.operand]  # of k
     if stmt.depth % step:
         raise exc.UnsupportedInKernel(f"a product over {stmt.depth} {stmt.operand}, which is no multiple of {step}")
     operands = _Operands(stmt, layout, ctx)
@@ -84,7 +85,7 @@ def _parts(columns: int, unit: int) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One operand in shared memory: rows are its M or N, columns its K (K-major), or the other way round (MN-major)."""
 
     ref: SlotRef
@@ -112,19 +113,19 @@ class _Side:
         if self.mn_major:
             if mn * self.size % panel:
                 raise exc.UnsupportedInKernel(f"part {mn} of '{self.buffer.name}' starts within a panel")
-            step, offset = _STEP_BYTES // self.size * panel, mn * self.size // panel * self.panel_stride
+            step, offset = STEP_BYTES // self.size * panel, mn * self.size // panel * self.panel_stride
             return f"ks * {step}" + (f" + {offset}" if offset else "")
-        steps = panel // _STEP_BYTES
+        steps = panel // STEP_BYTES
         ks = f"(ks + {self.first_step})" if self.first_step else "ks"
-        inside = f"{ks} % {steps} * {_STEP_BYTES} + {ks} / {steps} * {self.panel_stride}"
+        inside = f"{ks} % {steps} * {STEP_BYTES} + {ks} / {steps} * {self.panel_stride}"
         if self.buffer.shape[1] * self.size <= panel:
-            inside = f"{ks} * {_STEP_BYTES}"
+            inside = f"{ks} * {STEP_BYTES}"
         return inside + (f" + {mn * panel}" if mn else "")
 
     @property
     def first_step(self) -> int:
         """Of a K-major part, the steps before it."""
-        return 0 if self.mn_major else (self.ref.columns or (0, 0))[0] * self.size // _STEP_BYTES
+        return 0 if self.mn_major else (self.ref.columns or (0, 0))[0] * self.size // STEP_BYTES
 
     @property
     def offset(self) -> int:
@@ -139,8 +140,8 @@ class _Operands:
         self._ctx = ctx
         self._registers = stmt.a if isinstance(stmt.a, int) else None
         self._per_block = stmt.depth // 4  # registers of A for each 64 rows
-        self._b = _side(stmt.b, not stmt.b_transposed, stmt, ctx)
-        self._a = _side(stmt.a, stmt.a_transposed, stmt, ctx) if isinstance(stmt.a, SlotRef) else None
+        self._b = side_of(stmt.b, not stmt.b_transposed, stmt.operand, ctx)
+        self._a = side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx) if isinstance(stmt.a, SlotRef) else None
         if self._registers is not None:
             fragment = ctx.fragment(self._registers)
             if fragment.layout != Accumulator(layout.rows, stmt.depth) or fragment.element not in ("bf16", "f16"):
@@ -179,23 +180,23 @@ class _Operands:
         return f"<{', '.join(map(str, flags))}>"
 
 
-def _side(ref: SlotRef, mn_major: bool, stmt: Multiply, ctx: PrintContext) -> _Side:
+def side_of(ref: SlotRef, mn_major: bool, operand: str, ctx: PrintContext) -> Side:
     """Errors: UnsupportedInKernel for what the hardware cannot read."""
     buffer = ctx.buffer(ref)
-    if BYTES[buffer.element] != BYTES[stmt.operand] or len(buffer.shape) != 2:
+    if BYTES[buffer.element] != BYTES[operand] or len(buffer.shape) != 2:
         kind = f"'{buffer.name}' {buffer.shape} of {buffer.element}"
-        raise exc.UnsupportedInKernel(f"{kind} is no operand of {stmt.operand}")
+        raise exc.UnsupportedInKernel(f"{kind} is no operand of {operand}")
     if buffer.swizzle != buffer.panel or buffer.swizzle not in (32, 64, 128):
         raise exc.UnsupportedInKernel(
             f"'{buffer.name}' has panels of {buffer.panel} bytes and a swizzle of {buffer.swizzle}: an operand of a"
             " product has both equal"
         )
-    if mn_major and BYTES[stmt.operand] != 2:
+    if mn_major and BYTES[operand] != 2:
         raise exc.UnsupportedInKernel(
             f"'{buffer.name}' of {buffer.element} would have to be read across its rows, which products do for 16-bit"
             " elements only"
         )
-    side = _Side(ref, buffer, mn_major)
-    if not mn_major and (ref.columns or (0, 0))[0] * side.size % _STEP_BYTES:
-        raise exc.UnsupportedInKernel(f"part {ref.columns} of '{buffer.name}' starts within {_STEP_BYTES} bytes")
+    side = Side(ref, buffer, mn_major)
+    if not mn_major and (ref.columns or (0, 0))[0] * side.size % STEP_BYTES:
+        raise exc.UnsupportedInKernel(f"part {ref.columns} of '{buffer.name}' starts within {STEP_BYTES} bytes")
     return side

@@ -17,7 +17,7 @@ from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
 from twill.codegen.print.cuda.print_tile_scheduler import loop_head, past
-from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses, barriers_at, of_section, order_at
+from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses, barriers_at, of_section, order_at, tensor_at
 from twill.codegen.print.cuda.statements import print_block
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.print.kernel_lines import KernelLines
@@ -100,6 +100,7 @@ class _Kernel:
             if cluster is not None and cluster.meets_last:
                 self.out.line()
                 self.out.line("cluster_sync();  // of all threads: nobody touches a CTA that has ended")
+            self._free_tensor_memory()
         return Printed(
             self.out.text(),
             tuple(sorted(self.shapes)),
@@ -155,8 +156,22 @@ class _Kernel:
             for tensor in self.program.maps:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
             print_block(self.program.once, ctx.inside())
+        if self.program.tensor_columns:
+            taken = f"tensor_alloc(smem + {tensor_at(self.program)}, {self.program.tensor_columns})"
+            out.line(f"if (warps_before == 0) {taken};")
         cluster = self.program.cluster
         out.line("cluster_sync();" if cluster is not None and cluster.meets_first else "__syncthreads();")
+
+        columns = self.program.tensor_columns
+        if columns:
+            self.out.line(f"const u32 tensor = read_shared<u32>(smem + {tensor_at(self.program)});")
+
+    def _free_tensor_memory(self) -> None:
+        """What the first warp took, once nobody reads it any more."""
+        if self.program.tensor_columns:
+            self.out.line()
+            self.out.line("__syncthreads();")
+            self.out.line(f"if (warps_before == 0) tensor_free(tensor, {self.program.tensor_columns});")
 
     # ------------------------------------------------------------ roles
     def _role(self, section: Section) -> None:
@@ -192,7 +207,8 @@ class _Kernel:
             thread, warp = f"{within[0]} % {threads}", f"{within[1]} % {threads // _WARP}"
         out.line(f"const i32 thread = {thread}, lane = thread % {_WARP};")
         out.line(f"const i32 warp = {warp};")
-        out.line("const i32 lane_row = warp * 16 + lane / 4, lane_column = lane % 4 * 2;")
+        rows = section.stream.warp_rows
+        out.line(f"const i32 lane_row = warp * {rows} + lane / 4, lane_column = lane % 4 * 2;")
         out.line("const bool leader = thread == 0;")
         for line in self.own[section.groups]:
             out.line(line)
@@ -283,4 +299,6 @@ class _Kernel:
 
 def _describe(buffer: Buffer) -> str:
     shape = " x ".join(map(str, buffer.shape))
+    if buffer.tensor:
+        return f"columns of tensor memory, {buffer.name}: {buffer.slots} x {shape} {buffer.element}"
     return f"{buffer.name}: {buffer.slots} x {shape} {buffer.element}, swizzle {buffer.swizzle}"

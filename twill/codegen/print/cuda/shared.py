@@ -37,7 +37,7 @@ class SharedAddresses:
 
 def barriers_at(program: WarpProgram) -> tuple[tuple[int, int], ...]:
     """Bytes from the start of shared memory to each ring's barriers, (full, empty), behind all buffers."""
-    at = max((buffer.offset + buffer.slots * buffer.bytes for buffer in program.buffers), default=0)
+    at = buffers_end(program)
     at = -(-at // BARRIER_BYTES) * BARRIER_BYTES
     found = []
     for ring in program.arefs:
@@ -46,9 +46,19 @@ def barriers_at(program: WarpProgram) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def buffers_end(program: WarpProgram) -> int:
+    """Bytes from the start of shared memory to the end of all buffers."""
+    return max((b.offset + b.slots * b.bytes for b in program.buffers if not b.tensor), default=0)
+
+
+def tensor_at(program: WarpProgram) -> int:
+    """Bytes from the start of shared memory to the address of tensor memory, behind everything else."""
+    return order_at(program) + program.once_bytes
+
+
 def order_at(program: WarpProgram) -> int:
     """Bytes from the start of shared memory to what is kept of the order of program instances, behind all barriers."""
-    buffers = max((buffer.offset + buffer.slots * buffer.bytes for buffer in program.buffers), default=0)
+    buffers = buffers_end(program)
     end = max((empty + ring.depth * BARRIER_BYTES for ring, (_, empty)
                in zip(program.arefs, barriers_at(program), strict=True)), default=buffers)  # fmt: skip
     return -(-end // ORDER_BYTES) * ORDER_BYTES

@@ -15,6 +15,7 @@ from twill.codegen.print.cuda import (
     print_scan,
     print_shared,
     print_synchronization,
+    print_tcgen05,
     print_tile_scheduler,
     print_wgmma,
 )
@@ -51,6 +52,8 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.BulkWait: print_synchronization.print_bulk_wait,
     aref.Fence: print_wgmma.print_fence,
     aref.Multiply: print_wgmma.print_multiply,
+    aref.TensorMultiply: print_tcgen05.print_tensor_multiply,
+    aref.LoadTensor: print_tcgen05.print_load_tensor,
     aref.Commit: print_wgmma.print_commit,
     aref.WaitGroups: print_wgmma.print_wait_groups,
     aref.Fill: print_registers.print_fill,

@@ -202,8 +202,12 @@ class Actor:
                                    "barriers: the cluster does not meet first")  # fmt: skip
         other.touched.append((self.group.id, self.clock.own["time", self.group.id], what, self.line))
 
-    def signal(self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: CtaState | None = None) -> None:
-        """Arrive on the full or the empty barrier of a slot. at: the CTA whose barrier it is (None: the own one)."""
+    def signal(
+        self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: CtaState | None = None,
+        behind: bool = False,
+    ) -> None:  # fmt: skip
+        """Arrive on the full or the empty barrier of a slot. at: the CTA whose barrier it is (None: the own one).
+        behind: when the group's MMAs in tensor memory so far are over, which whoever waits for it then knows."""
         ring, slot, phase, _ = self.place(cursor)
         if at is not None:
             self.reach(at, f"Consumed of slot {slot} of ring `{ring.aref.name}`")
@@ -211,6 +215,9 @@ class Actor:
         barrier = ring.full[slot] if full else ring.empty[slot]
         elected = bool(expected) or (full and ring.aref.transport == "tma")
         clock = self.clock.of_elected() if elected else self.clock.released()
+        if behind:
+            self.multiplies.commit()
+            clock = {**clock, ("mma", self.group.id): self.multiplies.wait(0)}
         if not elected and at is None:
             self.pending(ring, slot, clock, "Publish" if full else "Consumed")
         if not full and at is None and ring.full[slot].phase <= phase:

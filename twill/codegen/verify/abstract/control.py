@@ -114,10 +114,10 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
                 actor.arrive(machine.barriers[barrier])
             case Expect(cursor, size):
                 actor.signal(cursor, full=True, arrivals=1, expected=size)
-            case Publish(cursor):
-                actor.signal(cursor, full=True, arrivals=actor.arrivals)
-            case Consumed(cursor, everywhere):
-                actor.signal(cursor, full=False, arrivals=actor.arrivals)
+            case Publish(cursor, behind):
+                actor.signal(cursor, full=True, arrivals=1 if behind else actor.arrivals, behind=behind)
+            case Consumed(cursor, everywhere, behind):
+                actor.signal(cursor, full=False, arrivals=1 if behind else actor.arrivals, behind=behind)
                 for other in machine.others if everywhere else ():
                     actor.signal(cursor, full=False, arrivals=actor.arrivals, at=other)
             case Advance(cursor):

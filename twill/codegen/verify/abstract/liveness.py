@@ -16,6 +16,7 @@ from twill.codegen.warp.program import (
     If,
     LoadGlobal,
     LoadShared,
+    LoadTensor,
     Multiply,
     Pipeline,
     Range,
@@ -85,7 +86,7 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
         case Multiply(accumulator=accumulator, a=a):
             read |= {a} if isinstance(a, int) else set()
             return (set(), read | {accumulator}) if stmt.accumulate else ({accumulator}, read)
-        case Fill(result=result) | Range(result=result) | LoadShared(result=result):
+        case Fill(result=result) | Range(result=result) | LoadShared(result=result) | LoadTensor(result=result):
             return {result}, read
         case Compute(operands=operands, result=result):
             return {result}, read | {operand.fragment for operand in operands if isinstance(operand, Reg)}

@@ -30,6 +30,7 @@ from twill.codegen.warp.program import (
     Copy,
     Fragment,
     LoadShared,
+    LoadTensor,
     Multiply,
     Reduce,
     Reg,
@@ -39,6 +40,7 @@ from twill.codegen.warp.program import (
     StoreShared,
     SumParts,
     TensorMapSpec,
+    TensorMultiply,
     TmaLoad,
     TmaStore,
     WarpGroup,
@@ -49,6 +51,7 @@ MOST_COLUMNS = 256  # of one MMA
 LARGEST_BOX = 256  # elements of a box along one axis
 WIDEST = 8  # bytes of an element of a tensor map
 WARPS = 4  # of a warp group
+TENSOR_ROWS, TENSOR_STEP, TENSOR_WARP_ROWS = 128, 16, 32  # of a sum in tensor memory; of its columns; a warp's quarter
 K_BYTES = 32  # of one MMA along k
 
 
@@ -109,12 +112,35 @@ def _multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Ite
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
 
 
+def _tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    into = program.buffers[stmt.target.buffer]
+    rows, columns = region(program, stmt.target)
+    if not into.tensor or into.element != "f32" or (rows, columns) != into.shape:
+        yield f"`{into.name}` is no sum in tensor memory"
+    if rows != TENSOR_ROWS or columns % TENSOR_STEP or columns > MOST_COLUMNS:
+        yield f"no MMA makes {rows} x {columns} in tensor memory"
+    if stmt.depth * BITS[stmt.operand] % (8 * K_BYTES):
+        yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // BITS[stmt.operand]}"
+    wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
+    yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
+    wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
+    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
+
+
+def _load_tensor(stmt: LoadTensor, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    result, source = fragments[stmt.result], program.buffers[stmt.source.buffer]
+    if not source.tensor or result.layout != Accumulator(*source.shape, TENSOR_WARP_ROWS) or result.element != "f32":
+        yield f"`{result.name}` is not `{source.name}` as tensor memory is read"
+
+
 def _operand(
     name: str, ref: SlotRef, wanted: tuple[int, int], across: bool, element: str, program: WarpProgram
 ) -> Iterator[str]:
     """across: k runs along the rows of the tile, not along its columns."""
     buffer = program.buffers[ref.buffer]
     found = region(program, ref)
+    if buffer.tensor:
+        yield f"{name}, `{buffer.name}`, is in tensor memory"
     if found != wanted:
         yield f"{name}, `{buffer.name}`, is {found[0]} x {found[1]}, not {wanted[0]} x {wanted[1]}"
     if buffer.element != element:
@@ -302,7 +328,7 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
-    Multiply: _multiply, TmaLoad: _tma_load, TmaStore: _tma_store, LoadShared: _load_shared,
+    Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadTensor: _load_tensor, TmaLoad: _tma_load, TmaStore: _tma_store, LoadShared: _load_shared,
     StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Scan: _scan, SumParts: _sum_parts,
     Copy: _copy,
 }  # fmt: skip

@@ -143,7 +143,7 @@ class SlotAccesses:
                 if not (same and covers(access.region, earlier.region) and earlier.mapping == access.mapping):
                     retained.append(earlier)
                 continue
-            if self._same_thread(earlier, access):
+            if self._same_thread(earlier, access) or self._in_order(earlier, access):
                 if not (access.write and covers(access.region, earlier.region)):
                     retained.append(earlier)
                 continue
@@ -163,6 +163,12 @@ class SlotAccesses:
             and earlier.mapping is not None
             and earlier.mapping == access.mapping
         )
+
+    @staticmethod
+    def _in_order(earlier: SlotAccess, access: SlotAccess) -> bool:
+        """Whether both are sums in tensor memory of one thread's MMAs, which are done as they are issued (PTX ISA,
+        "tcgen05 Memory Consistency Model")."""
+        return earlier.group == access.group and earlier.proxy == access.proxy == "mma"
 
     def pending(self, group: int, clock: Clock) -> Iterator[SlotAccess]:
         """Accesses by a group that one who knows `clock` does not know to be over."""

@@ -27,6 +27,7 @@ from twill.codegen.warp.program import (
     Fragment,
     LoadGlobal,
     LoadShared,
+    LoadTensor,
     Multiply,
     Operand,
     ProxyFence,
@@ -42,6 +43,7 @@ from twill.codegen.warp.program import (
     StoreShared,
     SumParts,
     TensorMapSpec,
+    TensorMultiply,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -226,6 +228,36 @@ def _multiply(actor: Actor, stmt: Multiply) -> None:
     actor.multiplies.open.append(over)
 
 
+def _tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
+    """Checked when it is issued; read and written when an arrival behind it is made."""
+    shared, index, line = actor.machine.shared, actor.multiplies.index, actor.line
+    what = f"the TensorMultiply into `{actor.machine.program.buffers[stmt.target.buffer].name}`"
+
+    def slot(ref: SlotRef, write: bool, transposed: bool = False) -> Array:
+        event: Event = ("mma", actor.group.id)
+        access = SlotAccess(actor.group.id, event, index, "mma", write, shared.region(ref), line, what)
+        view = shared.view(ref, actor.touch(ref, access, actor.clock.collective()))
+        return view.T if transposed else view
+
+    left, right = slot(stmt.a, False, stmt.a_transposed), slot(stmt.b, False, stmt.b_transposed)
+    into, more = slot(stmt.target, True), bool(evaluate(stmt.accumulate, actor.scope))
+
+    def over() -> None:
+        product = np.matmul(left, right)
+        into[...] = into + product if more else product
+
+    actor.multiplies.open.append(over)
+
+
+def _load_tensor(actor: Actor, stmt: LoadTensor) -> None:
+    event: Event = ("time", actor.group.id)
+    what = f"LoadTensor of `{actor.machine.program.buffers[stmt.source.buffer].name}`"
+    region = actor.machine.shared.region(stmt.source)
+    access = SlotAccess(actor.group.id, event, actor.clock.own[event], "tensor", False, region, actor.line, what)
+    slot = actor.touch(stmt.source, access, actor.clock.collective())
+    actor.fragments.write(stmt.result, np.array(actor.machine.shared.view(stmt.source, slot)), actor.line)
+
+
 def _commit(actor: Actor, stmt: Commit) -> None:
     actor.multiplies.commit()
 
@@ -350,7 +382,8 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts, Copy: _copy,
     LoadShared: _load_shared, StoreShared: _store_shared, LoadGlobal: load_global, StoreGlobal: store_global,
-    Fence: _fence, Multiply: _multiply, Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load,
+    Fence: _fence, Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadTensor: _load_tensor,
+    Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load,
     TmaStore: _tma_store,
     BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, FetchInstance: _fetch_instance,
     PublishInstance: _publish_instance, ReceiveInstance: _receive_instance,

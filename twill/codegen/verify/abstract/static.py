@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 
 from twill.codegen.verify.abstract.liveness import peak
-from twill.codegen.verify.abstract.operands import operand_violations
+from twill.codegen.verify.abstract.operands import TENSOR_ROWS, operand_violations
 from twill.codegen.verify.abstract.statements import BITS
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     INSTANCE_RING,
+    TENSOR_BYTES,
     Acquire,
     Advance,
     Aref,
@@ -20,6 +21,7 @@ from twill.codegen.warp.program import (
     Expect,
     FetchInstance,
     Get,
+    LoadTensor,
     Publish,
     PublishInstance,
     ReceiveInstance,
@@ -35,6 +37,7 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.machine.occupancy import register_pool, share
 
+TENSOR_WARPS, WARP = 4, 32  # warps that read all of tensor memory; threads of one
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
 
 
@@ -60,7 +63,7 @@ def arrivals(group: WarpGroup) -> int:
 # ---------------------------------------------------------------- rings
 def _rings(program: WarpProgram) -> Iterator[Violation]:
     for aref in program.arefs:
-        full = 1 if aref.transport == "tma" else arrivals(program.groups[aref.producer])
+        full = 1 if aref.transport in ("tma", "mma") else arrivals(program.groups[aref.producer])
         consumers = [program.groups[consumer] for consumer in aref.consumers]
         of = [
             1 if aref.transport == INSTANCE_RING else consumer.share[1] for consumer in consumers
@@ -148,6 +151,8 @@ def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
     if isinstance(stmt, Expect | TmaLoad) and not by_tma or isinstance(stmt, Publish) and by_tma:
         name = type(stmt).__name__
         yield _of(stmt, group, "side", f"{name} by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
+    if isinstance(stmt, Publish) and stmt.behind != (aref.transport == "mma"):
+        yield _of(stmt, group, "side", f"Publish by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
     if isinstance(stmt, TmaLoad) and stmt.target.buffer not in aref.buffers:
         yield _of(stmt, group, "side", f"a TMA load by {group.role} that counts on ring `{aref.name}` goes elsewhere")
 
@@ -162,21 +167,44 @@ def _together(stmt: Stmt, group: WarpGroup, aref: Aref, others: int) -> Iterator
 
 # ---------------------------------------------------------------- shared memory
 def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
-    for buffer in program.buffers:
+    yield from _tensor_memory(program, machine)
+    buffers = [buffer for buffer in program.buffers if not buffer.tensor]
+    for buffer in buffers:
         yield from (Violation("shared", f"`{buffer.name}` {text}") for text in _shape(buffer))
-    spans = sorted((b.offset, b.offset + b.slots * b.bytes, b.name) for b in program.buffers)
-    for (_, end, name), (begin, _, other) in zip(spans, spans[1:], strict=False):
-        if begin < end:
-            yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} bytes")
+    spans = sorted((b.offset, b.offset + b.slots * b.bytes, b.name) for b in buffers)
+    yield from _overlaps(spans, "bytes")
     last = max((end for _, end, _ in spans), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
-    needed += program.once_bytes
+    needed += program.once_bytes + (TENSOR_BYTES if program.tensor_columns else 0)
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
     limit = share(machine, program.ctas) if machine else 0
     if limit and last > limit:
         each = f" for each of {program.ctas} CTAs" if program.ctas > 1 else ""
         yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}{each}")
+
+
+def _overlaps(spans: list[tuple[int, int, str]], unit: str) -> Iterator[Violation]:
+    for (_, end, name), (begin, _, other) in zip(spans, spans[1:], strict=False):
+        if begin < end:
+            yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} {unit}")
+
+
+def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+    """Sums lie beside one another, and within what there is."""
+    held = [buffer for buffer in program.buffers if buffer.tensor]
+    yield from _overlaps(sorted((b.offset, b.offset + b.slots * b.shape[-1], b.name) for b in held), "columns")
+    if held and machine:
+        most = machine.capacity("tmem") // (TENSOR_ROWS * BITS["f32"] // 8)
+        if program.tensor_columns > most:
+            text = f"{program.tensor_columns} columns of tensor memory, {program.machine} has {most}"
+            yield Violation("shared", text)
+    for group in program.groups:
+        first = sum(before.threads for before in program.groups[: group.id])
+        reads = any(isinstance(stmt, LoadTensor) for stmt in group.stmts)
+        if reads and (first % (TENSOR_WARPS * WARP) or group.threads != TENSOR_WARPS * WARP):
+            text = f"{group.role} reads tensor memory, and its warps are not its four quarters"
+            yield Violation("layout", text, 0, group.role)
 
 
 def _shape(buffer: Buffer) -> Iterator[str]:

@@ -1,0 +1,35 @@
+// The tensor core of Blackwell: products in tensor memory, which one thread issues, and the ways in and out of it.
+// Comments cite the PTX ISA by the title of the section. A tensor address has the lane in bits 31-16, the column below.
+#pragma once
+
+// "tcgen05.alloc", by a whole warp: columns of tensor memory; their address is written to shared memory.
+DEV void tensor_alloc(u32 smem, u32 columns) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" :: "r"(smem), "r"(columns) : "memory");
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+}
+// "tcgen05.dealloc", by a whole warp.
+DEV void tensor_free(u32 tensor, u32 columns) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" :: "r"(tensor), "r"(columns) : "memory");
+}
+// "tcgen05.fence": earlier accesses of tensor memory before what synchronizes, and that before later ones.
+DEV void tensor_fence_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
+DEV void tensor_fence_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
+// "tcgen05.wait": this thread's loads have their registers.
+DEV void tensor_wait_loads() { asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory"); }
+// "tcgen05.commit": one arrival on bar when this thread's earlier products are over.
+DEV void tensor_commit(u32 bar) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(bar) : "memory");
+}
+// "tcgen05 Shared Memory Descriptor": that of wgmma with the version in bits 46-48; the codes of swizzles are the same bits.
+DEV u64 tensor_descriptor(u64 descriptor) { return descriptor | 1ull << 46; }
+// "tcgen05.mma": D (128 x n) = A B, added to what is there if `more`. Written to tensor memory from `tensor` on.
+#define TWILL_TENSOR_MULTIPLY(KIND)                                                                              \
+  DEV void tensor_multiply_##KIND(u32 tensor, u64 a, u64 b, u32 instruction, bool more) {                        \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"                                                     \
+                 "tcgen05.mma.cta_group::1.kind::" #KIND " [%0], %1, %2, %3, p;\n}"                              \
+                 :: "r"(tensor), "l"(a), "l"(b), "r"(instruction), "r"((u32)more) : "memory");                   \
+  }
+TWILL_TENSOR_MULTIPLY(f16)
+TWILL_TENSOR_MULTIPLY(tf32)
+TWILL_TENSOR_MULTIPLY(f8f6f4)
+#undef TWILL_TENSOR_MULTIPLY
