@@ -43,7 +43,7 @@ def assign(
     """
     schedule = direct_schedule(schedule, machine) if candidate.direct else schedule
     groups, group_of = warp_groups(schedule)
-    tensor = tiles.target.has_tensor_memory
+    tensor = tiles.target.has_tensor_memory and tiles.multiplies
     if tensor:
         groups, group_of = with_epilogue(groups, group_of, tiles.target.threads)
     if candidate.ping_pong:

@@ -103,9 +103,8 @@ def _store_layout(stmt: StoreGlobal, ctx: PrintContext) -> Layout:
     if isinstance(stmt.operand, Reg):
         layout = ctx.fragment(stmt.operand.fragment).layout
         if -1 in stmt.operand.axes and not isinstance(layout, Uniform):
-            return (
-                Accumulator(*extents, layout.parent.warp_rows) if isinstance(layout, Along) else Accumulator(*extents)
-            )
+            rows, columns = extents
+            return Accumulator(rows, columns, layout.parent.warp_rows if isinstance(layout, Along) else 16)
         if not isinstance(layout, Uniform) or prod(extents) == 1:
             return layout
     return Uniform() if prod(extents) == 1 else Blocked(extents, 1)

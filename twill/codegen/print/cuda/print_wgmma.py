@@ -94,10 +94,12 @@ class Side:
 
     @property
     def size(self) -> int:
+        """Bytes of an element."""
         return BYTES[self.buffer.element]
 
     @property
     def panel_stride(self) -> int:
+        """Bytes from one panel to the next."""
         return self.buffer.shape[0] * self.buffer.panel
 
     def descriptor(self, at: str) -> str:

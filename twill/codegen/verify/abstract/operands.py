@@ -129,7 +129,11 @@ def _tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Frag
 
 def _load_tensor(stmt: LoadTensor, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     result, source = fragments[stmt.result], program.buffers[stmt.source.buffer]
-    if not source.tensor or result.layout != Accumulator(*source.shape, TENSOR_WARP_ROWS) or result.element != "f32":
+    if (
+        not source.tensor
+        or result.layout != Accumulator(source.shape[0], source.shape[-1], TENSOR_WARP_ROWS)
+        or result.element != "f32"
+    ):
         yield f"`{result.name}` is not `{source.name}` as tensor memory is read"
 
 
@@ -328,7 +332,7 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
-    Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadTensor: _load_tensor, TmaLoad: _tma_load, TmaStore: _tma_store, LoadShared: _load_shared,
-    StoreShared: _store_shared, Compute: _compute, Reduce: _reduce, Scan: _scan, SumParts: _sum_parts,
-    Copy: _copy,
+    Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadTensor: _load_tensor, TmaLoad: _tma_load,
+    TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
+    Scan: _scan, SumParts: _sum_parts, Copy: _copy,
 }  # fmt: skip
