@@ -81,8 +81,7 @@ class GroupSelector:
 
     def begun(self, region: int) -> list[Stmt]:
         """What stands in front of a loop whose sums this group makes."""
-        made = self.sums(region, made=True)
-        return begun(made, self.trip(region), self.tools) if made else []
+        return begun(self.sums(region, made=True), self.tools)
 
     def ended(self, region: int) -> list[Stmt]:
         """What stands behind a loop whose sums this group makes or reads."""

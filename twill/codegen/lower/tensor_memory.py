@@ -133,14 +133,13 @@ def _zero(value: Expr) -> bool:
 # -- around a loop --------------------------------------------------------------------------------
 
 
-def begun(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """In front of a loop: the slots of its sums are waited for. trip: its iterations."""
-    waits = tuple(Acquire(tools.cursors.of(ring.aref, "put")) for ring in rings)
-    return [If(less(Number(0), trip), waits)] if waits else []
+def begun(rings: Sequence[Ring], tools: Tools) -> list[Stmt]:
+    """In front of a loop: the slots of its sums are waited for."""
+    return [Acquire(tools.cursors.of(ring.aref, "put")) for ring in rings]
 
 
 def published(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """Behind a loop: its sums are handed on when its MMAs are over."""
+    """Behind a loop: its sums are handed on when its MMAs are over. trip: its iterations."""
     made: list[Stmt] = []
     for ring in rings:
         cursor = tools.cursors.of(ring.aref, "put")

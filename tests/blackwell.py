@@ -1,0 +1,51 @@
+"""Examples emitted for the B200: solved where they are asked for, for their schedules take a fraction of a second."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tests.golden_schedules import Example, kernel
+from tests.run_cache import once
+from twill.codegen.emit import Emission, build_kernel
+from twill.codegen.lowering import lower
+from twill.codegen.warp.program import WarpProgram
+from twill.machine.description import Machine
+from twill.machine.file import load_machine
+from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+
+GEMM = Example("examples/gemm.py", "bf16")
+FP8 = Example("examples/gemm_fp8.py", "e4m3")
+GELU = Example("examples/gemm_bias_gelu.py", "bf16")
+POINTERS = Example("examples/gemm_pointers.py", "bf16")
+LAYER_NORM = Example("examples/layer_norm.py", "bf16")
+EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM)
+
+
+@cache
+def machine() -> Machine:
+    """The B200."""
+    return load_machine("b200")
+
+
+@cache
+def schedule(example: Example) -> Schedule:
+    """Without fused program instances, as emission asks for it."""
+    found = once(f"b200-{example.name}", lambda: solve(kernel(example).graph, machine(), SolveOptions(fuse=False)))
+    assert isinstance(found, Schedule)
+    return found
+
+
+@cache
+def lowered(example: Example) -> WarpProgram:
+    """Its warp program."""
+    return lower(kernel(example).program, schedule(example), machine())
+
+
+@cache
+def compiled(example: Example) -> Emission:
+    """The example, lowered and compiled; neither checked nor executed."""
+    spec = kernel(example).specialization
+    made = (lowered(example), spec, schedule(example), machine())
+    return once(f"b200-built-{example.name}", lambda: build_kernel(*made))

@@ -1,0 +1,216 @@
+"""Promises of kernels for the B200, of which nothing was run on one: their PTX, executed, computes the tile program.
+
+The executor is held against PTX that others wrote for sm_100a (`tests.codegen.verify.ptx.test_strangers_blackwell`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests import blackwell, sentry
+from tests.blackwell import FP8, GELU, GEMM, LAYER_NORM, POINTERS
+from tests.conftest import ROOT
+from tests.golden_schedules import Example, kernel
+from twill import exc
+from twill.cli import main
+from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
+from twill.codegen.verify.abstract.static import static_violations
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp import program as aref
+from twill.codegen.warp.expression import Number
+from twill.codegen.warp.parse import parse
+from twill.codegen.warp.text import text
+from twill.kernel.specialization import problem_of
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial import execute
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+# Two tiles along each axis, the last one ragged, and so many steps that rings come round.
+SIZES: dict[Example, Mapping[str, int]] = {
+    GEMM: {"M": 144, "N": 144, "K": 528},
+    FP8: {"M": 144, "N": 144, "K": 528},
+    GELU: {"M": 144, "N": 144, "K": 272},
+    POINTERS: {"M": 144, "N": 144, "K": 272},
+    LAYER_NORM: {"M": 4, "N": 8208},
+}
+
+
+def given(example: Example, sizes: Mapping[str, int]) -> CheckedLaunch:
+    problem = problem_of(kernel(example).specialization)
+    assert problem is not None
+    return launch(blackwell.lowered(example).program, problem.case(dict(sizes)), scale=LARGE, data="normal")
+
+
+def said(example: Example, sizes: Mapping[str, int], change: Callable[[str], str] = str, ctas: int = 2) -> list[str]:
+    made = blackwell.compiled(example)
+    return execute.verified(change(made.build.ptx), made.manifest, made.program, given(example, sizes), ctas).said()
+
+
+@pytest.mark.parametrize("example", SIZES, ids=[example.name for example in SIZES])
+def test_what_is_emitted_computes_its_tile_program(example: Example) -> None:
+    assert said(example, SIZES[example]) == []
+
+
+@pytest.mark.parametrize("sizes", [{"M": 1, "N": 8, "K": 8}, {"M": 400, "N": 16, "K": 72}])
+def test_one_cta_works_on_tile_after_tile(sizes: Mapping[str, int]) -> None:
+    assert said(GEMM, sizes, ctas=1) == []
+
+
+def test_sums_are_made_by_one_thread_in_tensor_memory_and_read_by_another_group() -> None:
+    made = blackwell.compiled(GEMM)
+    roles = {group.role: group for group in made.program.groups}
+    assert [(group.role, group.threads) for group in made.program.groups] == [
+        ("epilogue", 128),
+        ("mma", 32),
+        ("load", 32),
+    ]
+    assert any(isinstance(stmt, aref.TensorMultiply) for stmt in roles["mma"].stmts) and roles["mma"].issuer
+    (ring,) = (ring for ring in made.program.arefs if ring.transport == "mma")
+    assert ring.depth == 2 and made.program.tensor_columns == 256
+    assert "tcgen05.mma.cta_group::1.kind::f16" in made.build.ptx and "wgmma.mma_async" not in made.build.ptx
+    assert made.manifest.architecture == "sm_100a"
+    assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)
+
+
+def test_the_text_of_a_program_with_tensor_memory_is_read_back() -> None:
+    program = blackwell.lowered(GEMM)
+    assert parse(text(program), program.program) == program
+
+
+# ---------------------------------------------------------------- what is wrong is found
+
+Faulty = Callable[[aref.Stmt], aref.Stmt | None]
+
+
+def changed(program: aref.WarpProgram, role: str, change: Faulty) -> aref.WarpProgram:
+    """The program with every statement of a group's body changed, or left out."""
+
+    def block(stmts: tuple[aref.Stmt, ...]) -> tuple[aref.Stmt, ...]:
+        made = (change(aref.with_blocks(stmt, block)) for stmt in stmts)
+        return tuple(stmt for stmt in made if stmt is not None)
+
+    groups = (replace(g, body=block(g.body)) if g.role == role else g for g in program.groups)
+    return replace(program, groups=tuple(groups))
+
+
+def instead(kind: type[aref.Stmt], by: Faulty) -> Faulty:
+    return lambda stmt: by(stmt) if isinstance(stmt, kind) else stmt
+
+
+def multiply(**other: object) -> Faulty:
+    return instead(aref.TensorMultiply, lambda stmt: replace(stmt, **other))  # type: ignore[arg-type]
+
+
+FAULTS: dict[str, tuple[str, Faulty, str]] = {
+    "it always adds": ("mma", multiply(accumulate=Number(1, "i1")), "values"),
+    "it never adds": ("mma", multiply(accumulate=Number(0, "i1")), "values"),
+    "the slot of sums is not waited for": ("mma", instead(aref.Acquire, lambda stmt: None), "order"),
+    "operands are not waited for": ("mma", instead(aref.Get, lambda stmt: None), "phase"),
+    "slots go back before the products are over": (
+        "mma", instead(aref.Consumed, lambda stmt: replace(stmt, behind=False)), "mma-wait",  # type: ignore[type-var]
+    ),
+    "sums are not handed on": ("mma", instead(aref.Publish, lambda stmt: None), "deadlock"),
+    "sums are read without a wait": ("epilogue", instead(aref.Get, lambda stmt: None), "order"),
+    "sums are not given back": ("epilogue", instead(aref.Consumed, lambda stmt: None), "deadlock"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_tensor_memory_is_found_by_the_abstract_machine(name: str) -> None:
+    role, change, rule = FAULTS[name]
+    problem = problem_of(kernel(GEMM).specialization)
+    found = verify(changed(blackwell.lowered(GEMM), role, change), problem)
+    assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
+
+
+def test_sums_that_overlap_or_that_a_warp_cannot_reach_are_found_as_they_stand() -> None:
+    program = blackwell.lowered(GEMM)
+    two = tuple(replace(b, id=len(program.buffers), name="other") for b in program.buffers if b.tensor)
+    overlapping = replace(program, buffers=(*program.buffers, *two))
+    assert "`acc` and `other` overlap by 256 columns" in str(static_violations(overlapping))
+    narrow = (replace(g, threads=64) if g.role == "epilogue" else g for g in program.groups)
+    assert "its warps are not its four quarters" in str(static_violations(replace(program, groups=tuple(narrow))))
+
+
+def without(pattern: str) -> Callable[[str], str]:
+    def change(ptx: str) -> str:
+        made, count = re.subn(rf"^\s*{pattern}[^;]*;", "", ptx, flags=re.M)
+        assert count
+        return made
+
+    return change
+
+
+def other(pattern: str, by: str | Callable[[re.Match[str]], str]) -> Callable[[str], str]:
+    def change(ptx: str) -> str:
+        made, count = re.subn(pattern, by, ptx)
+        assert count
+        return made
+
+    return change
+
+
+PRINTED = {
+    "loads are not waited for": without(r"tcgen05\.wait::ld"),
+    "tensor memory is not given back": without(r"tcgen05\.dealloc"),
+    "reads are not fenced before the slot goes back": without(r"tcgen05\.fence::before_thread_sync"),
+    "a wait is not followed by a fence": without(r"tcgen05\.fence::after_thread_sync"),
+    "products are not committed": without(r"tcgen05\.commit"),
+    "the version of matrix descriptors is missing": other(
+        r"\b46117566\d{11}\b", lambda found: str(int(found[0]) & ~(1 << 46))
+    ),
+    "the second half of the lanes is the first": other(r"\b1048576\b", "0"),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_fault_of_the_printer_is_found_by_the_executor(name: str) -> None:
+    assert said(GEMM, {"M": 400, "N": 16, "K": 136}, PRINTED[name], ctas=1)
+
+
+# ---------------------------------------------------------------- what is not emitted yet
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [("attention.py", r"attention\.py:\d+: `\w+` is computed in a loop beside its products"),
+     ("linear_attention.py", "is a product of 64 x 64 x 128 in bf16, and Blackwell has 128 rows")],
+)  # fmt: skip
+def test_what_is_not_emitted_yet_is_refused_at_its_line_before_it_is_solved(
+    file: str, what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twill.cli.solve.run", lambda *given: pytest.fail("solved"))
+    assert main(["emit", str(ROOT / "examples" / file), "--machine", "b200", "--ir", "--no-store"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and re.search(what, said.err)
+
+
+def test_more_columns_than_tensor_memory_has_are_refused() -> None:
+    small = blackwell.machine().model_copy(
+        update={"memories": tuple(
+            m.model_copy(update={"bytes": m.bytes.model_copy(update={"value": 32768})}) if m.name == "tmem" else m
+            for m in blackwell.machine().memories
+        )}
+    )  # fmt: skip
+    with pytest.raises(exc.TwillError, match="tmem"):
+        solve(kernel(GEMM).graph, small, SolveOptions(fuse=False))
+
+
+def test_others_find_no_race_in_an_emitted_gemm(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, execute.ptx.PtxLaunch]] = []
+    run = execute.ptx.execute
+
+    def seen(module: object, entry: str, one: execute.ptx.PtxLaunch) -> object:
+        asked.append((entry, one))
+        return run(module, entry, one)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(execute.ptx, "execute", seen)
+    assert said(GEMM, {"M": 128, "N": 128, "K": 528}, ctas=1) == []
+    answer = sentry.checked(blackwell.compiled(GEMM).build.ptx, *asked[0])
+    assert answer["result"] == "race_free", answer
