@@ -145,14 +145,14 @@ def printed(kernel: Extracted, machine: Machine, path: Path) -> str:
 
 
 def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
-    """The emitted machine code runs as its tile program says, for one small launch: in words. Errors:
-    ExecutionDiffers, UnsupportedPtx, UnknownProblem."""
+    """The emitted machine code runs as its tile program says, for one small launch, and for one with awkward data if
+    the kernel tells such data apart: in words. Errors: ExecutionDiffers, UnsupportedPtx, UnknownProblem."""
     from twill.kernel.specialization import problem_of
-    from twill.trial.execute import checked
+    from twill.trial.execute import checked_with_awkward_data
 
     say_more("executing the PTX on the CPU")
-    launch = checked(emission, problem_of(kernel.specialization)).launch
-    sizes = launch.text or "the only size"
+    executed = checked_with_awkward_data(emission, problem_of(kernel.specialization))
+    sizes = "; ".join(one.launch.text or "the only size" for one in executed)
     return f"executed on the CPU ({sizes}): equal to the tile program, nothing found"
 
 
