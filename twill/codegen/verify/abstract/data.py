@@ -73,13 +73,14 @@ def of_all_bits(rng: np.random.Generator, made: Array) -> Array:
 
 def tells_floats_apart(program: TileProgram) -> bool:
     """Whether an operation treats NaN, infinities, signs of zero, halves or sizes differently: it chooses, compares,
-    rounds or converts to an integer; or works on floats whose infinities a conversion loses."""
+    rounds, converts to an integer or reads bits, as atomic extremes do; or works on floats whose infinities a
+    conversion loses."""
     for op in program.ops():
         if any(program.type_of(value).element == "f8e5m2" for value in (*op.operands, *op.results)):
             return True
         floats = any(program.type_of(operand).element in LARGEST for operand in op.operands)
         chooses = op.kind in ("max", "min", "clamp", "compare") or dict(op.attributes).get("combine") in ("max", "min")
-        converts = op.kind == "cast" and program.type_of(op.results[0]).element.startswith("i")
+        converts = op.kind in ("cast", "bitcast") and program.type_of(op.results[0]).element.startswith("i")
         if (floats and (chooses or converts)) or op.kind in ROUNDS:
             return True
     return False

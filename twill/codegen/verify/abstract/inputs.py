@@ -228,8 +228,8 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
                 f"nothing says what argument `{argument.name}` is", file=program.file,
                 hint=f"`{argument.name}` among `scalars` of [specialization.problem] (docs/problem-sizes.md)",
             )  # fmt: skip
-    text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
-    text += "" if data == "normal" else f", {data} data"
+    words = [f"{name} = {value}" for name, value in case.sizes.items()]
+    text = ", ".join([*words, *([] if data == "normal" else [f"{data} data"])])
     return CheckedLaunch(case.grid, arrays, scalars, 1, text, scale, data=data)
 
 
