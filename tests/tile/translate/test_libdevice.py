@@ -70,3 +70,4 @@ def test_what_is_no_number_or_infinite_is_told(kernel_file: Callable[..., str]) 
     library = "tl.extra.cuda.libdevice"
     assert computed(kernel_file, f"{library}.isnan(v).to(tl.float32)", x, []) == [1, 0, 0, 0, 0]
     assert computed(kernel_file, f"{library}.isinf(v).to(tl.float32)", x, []) == [0, 1, 1, 0, 0]
+    assert computed(kernel_file, f"{library}.finitef(v).to(tl.float32)", x, []) == [0, 0, 0, 1, 1]
