@@ -19,7 +19,8 @@ from twill.exc import (
     UnknownKernel,
     UnknownSpecialization,
 )
-from twill.kernel.specialization import list_specializations, parse_type, problem_of, read_constant, resolve
+from twill.kernel.argument_types import parse_type
+from twill.kernel.specialization import list_specializations, problem_of, read_constant, resolve
 
 SOURCE = """
 @triton.jit
