@@ -13,7 +13,7 @@ from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.print.cuda.alone import alone
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.layout import Uniform
+from twill.codegen.warp.layout import Layout, Uniform
 from twill.codegen.warp.program import Fill, Reduce, Reg, StoreGlobal, Window
 
 
@@ -22,7 +22,7 @@ def sums(extent: int) -> str:
     layout = replace(FLAT, shape=(extent,))
     body = [Fill(0, Number(1, "f32")), Reduce(0, 1, 0, "add", 0, 0, (), line=9),
             StoreGlobal(Window("X", "f32", (), Number(0), 0.0), Reg(1))]  # fmt: skip
-    fragments = [("x", "f32", layout), ("y", "f32", Uniform())]
+    fragments: list[tuple[str, str, Layout]] = [("x", "f32", layout), ("y", "f32", Uniform())]
     scratch, barriers = matrix(0, "scratch", (2048,), "f32"), reductions("f32", "add").barriers
     program = simple("k", arguments(X="ptr:f32"), fragments, body, buffers=[scratch], barriers=barriers)
     program = tile_scheduler().of(program)
