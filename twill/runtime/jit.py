@@ -70,6 +70,11 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             if not dispatch.stays:
                 return dispatch.launch(None, False, grid, args, kwargs)
             return dispatch.stayed(grid, args, kwargs)
+        if dispatch.again:  # then the look-up in `hot`, which is for emitted launches, can be left out
+            compiled = dispatch.as_triton.run(grid, args, kwargs, dispatch.stays)
+            if compiled is not None:
+                return compiled
+            dispatch.again = False
         call: Any = False
         if not self.pre_run_hooks and not hooked():
             try:
@@ -79,7 +84,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             if call is True:
                 return None
             if call is None:
-                return dispatch.as_triton.run(grid, args, kwargs)
+                return dispatch.refused(grid, args, kwargs)
             if isinstance(call, TritonTurn):
                 return call.run(lambda: dispatch.as_triton.run(grid, args, kwargs))
         return dispatch.launch(hot, call, grid, args, kwargs)
