@@ -21,16 +21,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from twill.manifest.document import read_manifest
+from twill.manifest.document import MANIFEST, read_manifest
 from twill.manifest.family import FAMILY, Family
 from twill.runtime.family import COMPARED, SAMPLES, EmittedFamily, with_block
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.timing import interleaved, milliseconds
 
 KERNEL = "examples/gemm.py"
-MEMBERS = (  # BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M
-    (64, 64, 64, 8), (64, 128, 64, 8), (64, 128, 128, 8), (128, 64, 64, 8), (128, 128, 64, 8),
-    (128, 192, 64, 8), (128, 256, 64, 16), (192, 128, 64, 8),
+MEMBERS = (  # BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, CTAs of a cluster (of 1: with a split of K)
+    (64, 64, 64, 8, 1), (64, 128, 64, 8, 1), (64, 128, 128, 8, 1), (128, 64, 64, 8, 1), (128, 128, 64, 8, 1),
+    (128, 192, 64, 8, 1), (128, 256, 64, 16, 1), (192, 128, 64, 8, 1),
+    (64, 128, 64, 8, 2), (128, 64, 64, 8, 2), (128, 128, 64, 8, 2), (128, 256, 64, 16, 2),
 )  # fmt: skip
 PARTS = (1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 16)
 TRITON = ((64, 64, 64, 4, 4), (64, 128, 64, 4, 4), (128, 128, 64, 4, 4), (128, 256, 64, 8, 3))  # ..., warps, stages
@@ -67,14 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build(folder: Path, machine: str) -> int:
     """Emits every member that is not there."""
     codes = []
-    for m, n, k, group in MEMBERS:
-        out = folder / f"{m}x{n}x{k}"
+    for m, n, k, group, cluster in MEMBERS:
+        out = folder / name_of(m, n, k, cluster)
         if (out / "manifest.json").is_file():
             continue
         types, constants = words_of(m, n, k, group)
+        how = ["--split", "2"] if cluster == 1 else ["--cluster", str(cluster)]
         sig = [word for one in types for word in ("--sig", one)]
         const = [word for one in constants for word in ("--const", one)]
-        words = ["emit", KERNEL, "--machine", machine, "--split", "2", *sig, *const, "--out", str(out)]
+        words = ["emit", KERNEL, "--machine", machine, *how, *sig, *const, "--out", str(out)]
         codes.append(subprocess.run([sys.executable, "-m", "twill", *words], check=False).returncode)
     (folder / FAMILY).write_text(family(folder, machine).text(), encoding="utf-8")
     return max(codes, default=0)
@@ -88,12 +90,18 @@ def family(folder: Path, machine: str) -> Family:
     from twill.tune.family import family_of
 
     read = []
-    for m, n, k, group in MEMBERS:
-        words = words_of(m, n, k, group)
-        kernel = extract(KERNEL, None, words[0], words[1], split=2)
-        name = f"{m}x{n}x{k}"
+    for m, n, k, group, cluster in MEMBERS:
+        words, name = words_of(m, n, k, group), name_of(m, n, k, cluster)
+        if not (folder / name / MANIFEST).is_file():
+            continue
+        kernel = extract(KERNEL, None, words[0], words[1], split=2 if cluster == 1 else 1)
         read.append((name, kernel, load_schedule(folder / name / "schedule.json")))
     return family_of(read, load_machine(machine))
+
+
+def name_of(m: int, n: int, k: int, cluster: int) -> str:
+    """The folder of a member."""
+    return f"{m}x{n}x{k}" + (f"c{cluster}" if cluster > 1 else "")
 
 
 def words_of(m: int, n: int, k: int, group: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
