@@ -30,12 +30,10 @@ template <u32 THREADS, u32 COUNT> DEV void add_parts(const float* part, i32 thre
 template <u32 THREADS, u32 COUNT> DEV void sum_parts(const float* sums, i32 thread, i32 own, i32 parts, float (&d)[COUNT]) {
   if (own > 1) {
 #pragma unroll
-    for (u32 i = 0; i < COUNT; ++i) d[i] = -0.f;  // and nothing changes what it is added to
-    add_parts<THREADS>(sums, thread, d);
-    add_parts<THREADS>(sums + THREADS * COUNT, thread, d);
-  } else {
-    add_parts<THREADS>(sums + (own ? 0 : THREADS * COUNT), thread, d);
+    for (u32 i = 0; i < COUNT; ++i) d[i] = -0.f;  // which changes nothing that is added to it
+    own = -1;
   }
 #pragma unroll 1
-  for (i32 n = 2; n < parts; ++n) add_parts<THREADS>(sums + (u64)n * (THREADS * COUNT), thread, d);
+  for (i32 n = 0; n < parts; ++n, sums += THREADS * COUNT)
+    if (n != own) add_parts<THREADS>(sums, thread, d);
 }
