@@ -204,3 +204,9 @@ def test_a_family_without_a_document_or_a_good_member_is_refused(tmp_path: Path)
         (written(tmp_path) if block == BLOCKS[0] else tmp_path).joinpath(str(block), CUBIN).write_bytes(b"another")
     with pytest.raises(exc.MalformedManifest):
         EmittedFamily.load(tmp_path)
+
+
+def test_constants_may_be_given_by_position(driver: FakeDriver) -> None:
+    one = family()
+    one[grid](descriptor(), vector(), 1024, 512, 0.5, 64, "tl.bfloat16")
+    assert blocks(driver) == [128]

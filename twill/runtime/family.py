@@ -147,6 +147,8 @@ class EmittedFamily:
                 if argument.kind == "constant":
                     values.setdefault(argument.name, set()).add(argument.value)
         self.free = frozenset(name for name, found in values.items() if len(found) > 1)
+        self.names = tuple(argument.name for argument in self.first.manifest.arguments)
+        self.straight = min((self.names.index(name) for name in self.free), default=len(self.names))
 
     @classmethod
     def of(cls, *directories: str | Path) -> EmittedFamily:
@@ -179,6 +181,9 @@ class EmittedFamily:
 
     def _run(self, grid: GridLike, /, *args: Any, **kwargs: Any) -> None:
         choice = self.choices.get(key := sizes_of(grid, args, kwargs))
+        if len(args) > self.straight:  # constants by position
+            kwargs = {**dict(zip(self.names[self.straight :], args[self.straight :], strict=False)), **kwargs}
+            args = args[: self.straight]
         if kwargs and self.free:
             kwargs = {name: value for name, value in kwargs.items() if name not in self.free}
         if choice is None:
