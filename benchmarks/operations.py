@@ -16,6 +16,7 @@ takes the kernels of the version that emitted them, whatever the version is that
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import math
@@ -38,7 +39,7 @@ from benchmarks.operations_table import OPERATIONS, Maker, Operation
 LEAST = 0.98  # of the speed without Twill
 SAME = 2e-2  # relative distance of results, which are sums of bf16
 SETTLE = 60  # rounds in which every comparison finds its verdict
-TURNS, WINDOW, SINGLES = 15, 10, 60
+TURNS, WINDOW, SINGLES = 41, 10, 151
 READY, PATIENCE = "READY", 60
 ROWS, RATIO = 2, re.compile(r"x\d+\.\d+")  # printed for an operation, at least
 STORE, SAID, PACKAGES = "store.sqlite3", "emitted.json", "packages"
@@ -353,11 +354,14 @@ def in_turns(
 ) -> tuple[float, float]:
     """Medians of both."""
     times: tuple[list[float], list[float]] = ([], [])
+    gc.collect()
+    gc.disable()  # it would stop the one or the other
     for number in range(rounds + 2):
         for which in (0, 1) if number % 2 else (1, 0):
             taken = timer(pair[which])
             if number >= 2:
                 times[which].append(taken)
+    gc.enable()
     return statistics.median(times[0]), statistics.median(times[1])
 
 

@@ -21,14 +21,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from twill.manifest.document import read_manifest
+from twill.manifest.document import MANIFEST, read_manifest
+from twill.manifest.family import FAMILY, Family
+from twill.runtime.family import COMPARED, SAMPLES, EmittedFamily, with_block
 from twill.runtime.kernel import EmittedKernel
 from twill.trial.timing import interleaved, milliseconds
 
 KERNEL = "examples/gemm.py"
-MEMBERS = (  # BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M
-    (64, 64, 64, 8), (64, 128, 64, 8), (64, 128, 128, 8), (128, 64, 64, 8), (128, 128, 64, 8),
-    (128, 192, 64, 8), (128, 256, 64, 16), (192, 128, 64, 8),
+MEMBERS = (  # BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, CTAs of a cluster (of 1: with a split of K)
+    (64, 64, 64, 8, 1), (64, 128, 64, 8, 1), (64, 128, 128, 8, 1), (128, 64, 64, 8, 1), (128, 128, 64, 8, 1),
+    (128, 192, 64, 8, 1), (128, 256, 64, 16, 1), (192, 128, 64, 8, 1),
+    (64, 128, 64, 8, 2), (128, 64, 64, 8, 2), (128, 128, 64, 8, 2), (128, 256, 64, 16, 2),
 )  # fmt: skip
 PARTS = (1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 16)
 TRITON = ((64, 64, 64, 4, 4), (64, 128, 64, 4, 4), (128, 128, 64, 4, 4), (128, 256, 64, 8, 3))  # ..., warps, stages
@@ -65,17 +68,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def build(folder: Path, machine: str) -> int:
     """Emits every member that is not there."""
     codes = []
-    for m, n, k, group in MEMBERS:
-        out = folder / f"{m}x{n}x{k}"
+    for m, n, k, group, cluster in MEMBERS:
+        out = folder / name_of(m, n, k, cluster)
         if (out / "manifest.json").is_file():
             continue
-        blocks = {"a_desc": f"{m}, {k}", "b_desc": f"{k}, {n}", "c_desc": f"{m}, {n}"}
-        sig = [word for name, block in blocks.items() for word in ("--sig", f"{name}=tensordesc<bf16[{block}]>")]
-        sizes = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group}
-        const = [word for name, value in sizes.items() for word in ("--const", f"{name}={value}")]
-        words = ["emit", KERNEL, "--machine", machine, "--split", "2", *sig, *const, "--out", str(out)]
+        types, constants = words_of(m, n, k, group)
+        how = ["--split", "2"] if cluster == 1 else ["--cluster", str(cluster)]
+        sig = [word for one in types for word in ("--sig", one)]
+        const = [word for one in constants for word in ("--const", one)]
+        words = ["emit", KERNEL, "--machine", machine, *how, *sig, *const, "--out", str(out)]
         codes.append(subprocess.run([sys.executable, "-m", "twill", *words], check=False).returncode)
+    (folder / FAMILY).write_text(family(folder, machine).text(), encoding="utf-8")
     return max(codes, default=0)
+
+
+def family(folder: Path, machine: str) -> Family:
+    """The document of all members."""
+    from twill.codegen.emission import extract
+    from twill.machine.file import load_machine
+    from twill.schedule.file import load_schedule
+    from twill.tune.family import family_of
+
+    read = []
+    for m, n, k, group, cluster in MEMBERS:
+        words, name = words_of(m, n, k, group), name_of(m, n, k, cluster)
+        if not (folder / name / MANIFEST).is_file():
+            continue
+        kernel = extract(KERNEL, None, words[0], words[1], split=2 if cluster == 1 else 1)
+        read.append((name, kernel, load_schedule(folder / name / "schedule.json")))
+    return family_of(read, load_machine(machine))
+
+
+def name_of(m: int, n: int, k: int, cluster: int) -> str:
+    """The folder of a member."""
+    return f"{m}x{n}x{k}" + (f"c{cluster}" if cluster > 1 else "")
+
+
+def words_of(m: int, n: int, k: int, group: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Types and constants of a member, as flags say them."""
+    blocks = {"a_desc": f"{m}, {k}", "b_desc": f"{k}, {n}", "c_desc": f"{m}, {n}"}
+    sizes = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "GROUP_M": group}
+    sig = tuple(f"{name}=tensordesc<bf16[{block}]>" for name, block in blocks.items())
+    return sig, tuple(f"{name}={value}" for name, value in sizes.items())
 
 
 def run(folder: Path, out: Path | None) -> int:
@@ -85,10 +119,11 @@ def run(folder: Path, out: Path | None) -> int:
     members = {path.parent.name: path.parent for path in sorted(folder.glob("*/manifest.json"))}
     compile_triton()
     torch.backends.cuda.matmul.allow_tf32 = False
+    of = EmittedFamily.load(folder)
     lines, right = [f"{torch.cuda.get_device_name()}, TFLOP/s of the fastest, and the ratio of it"], True
     print(lines[0], flush=True)
     for size in SIZES:
-        line, good = row(members, size)
+        line, good = row(of, members, size)
         lines.append(line)
         right = right and good
         print(line, flush=True)
@@ -98,7 +133,7 @@ def run(folder: Path, out: Path | None) -> int:
     return 0 if right else 1
 
 
-def row(members: dict[str, Path], size: tuple[int, int, int]) -> tuple[str, bool]:
+def row(of: EmittedFamily, members: dict[str, Path], size: tuple[int, int, int]) -> tuple[str, bool]:
     """One size: a line of the table, and whether all that ran was right."""
     import torch
 
@@ -114,6 +149,8 @@ def row(members: dict[str, Path], size: tuple[int, int, int]) -> tuple[str, bool
             continue
         found.append((milliseconds(one.launch, 0.004), one))
     best = [one for _, one in sorted(found, key=lambda entry: entry[0])[:NEAR]]
+    best.append(chosen(of, a, b))
+    wrong += [] if is_right(best[-1], expected) else [best[-1].name]
     reference = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     others = [Contestant("cuBLAS", lambda: torch.matmul(a, b, out=reference), reference), *triton_peers(a, b)]
     others = [one for one in others if is_right(one, expected)]
@@ -158,8 +195,9 @@ def emitted(members: dict[str, Path], a: Any, b: Any) -> Iterator[Contestant]:
         cubin = (folder / "kernel.cubin").read_bytes()
         one = {argument.name: argument for argument in manifest.arguments}
         block_m, block_n, block_k = (int(one[f"BLOCK_{axis}"].value or 0) for axis in "MNK")
-        tensors = zip((a, b, out), ("a_desc", "b_desc", "c_desc"), strict=True)
-        descriptors = [TensorDescriptor.from_tensor(tensor, list(one[of].block)) for tensor, of in tensors]
+        tensors = zip((a, b, out), ("a_desc", "b_desc", "c_desc"), strict=True)  # in blocks that Triton's may not have
+        described = ((TensorDescriptor.from_tensor(tensor, [64, 64]), list(one[of].block)) for tensor, of in tensors)
+        descriptors = [with_block(*pair) for pair in described]
         tiles = -(-m // block_m) * -(-n // block_n)
         constants = {of: argument.value for of, argument in one.items() if argument.kind == "constant"}
         for parts in PARTS:
@@ -169,6 +207,27 @@ def emitted(members: dict[str, Path], a: Any, b: Any) -> Iterator[Contestant]:
             kernel = EmittedKernel(replace(manifest, split=split), cubin)
             arguments = (*descriptors, m, n, k)
             yield Contestant(f"{name}/{parts}", partial(kernel[(tiles,)], *arguments, **constants), out)
+
+
+def chosen(of: EmittedFamily, a: Any, b: Any) -> Contestant:
+    """What the family launches, once it has found out what is the fastest."""
+    import torch
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    m, k = a.shape
+    n = b.shape[1]
+    out = torch.empty(m, n, device="cuda", dtype=a.dtype)
+    arguments = (*(TensorDescriptor.from_tensor(tensor, [64, 64]) for tensor in (a, b, out)), m, n, k)
+
+    def grid(meta: Any) -> tuple[int]:
+        return (-(-m // meta["BLOCK_M"]) * -(-n // meta["BLOCK_N"]),)
+
+    launch = partial(of[grid], *arguments)
+    for _ in range(COMPARED * (SAMPLES + 1) + 1):
+        launch()
+        torch.cuda.synchronize()
+    choice = next(reversed(of.choices.values()))
+    return Contestant(f"family ({choice.ranked[0].name})", launch, out)
 
 
 def triton_peers(a: Any, b: Any) -> Iterator[Contestant]:

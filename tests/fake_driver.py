@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cuda.bindings import driver as real
 
-from twill.runtime import device, driver, interval, launch, module, plan, tensor_map, workspace
+from twill.runtime import device, driver, interval, launch, module, occupancy, plan, tensor_map, workspace
 
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
@@ -212,7 +212,7 @@ class FakeDriver:
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Every module of the runtime talks to `fake`; nothing is remembered from another."""
     namespace = fake.namespace()
-    for user in (driver, device, interval, module, launch, plan, tensor_map, workspace):
+    for user in (driver, device, interval, module, launch, occupancy, plan, tensor_map, workspace):
         monkeypatch.setattr(user, "bindings", lambda: namespace)
     forget()
     return fake

@@ -28,3 +28,10 @@ def integers(x, i8, u8, i16, u16, i32, u32, i64, B: tl.constexpr):
     tl.store(i32 + at, values.to(tl.int32))
     tl.store(u32 + at, values.to(tl.uint32))
     tl.store(i64 + at, values.to(tl.int64))
+
+
+@triton.jit
+def error(x, y, B: tl.constexpr):
+    """The error function."""
+    i = tl.arange(0, B)
+    tl.store(y + i, tl.math.erf(tl.load(x + i)))

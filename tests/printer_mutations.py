@@ -36,6 +36,7 @@ ANY, WINDOW = "attention_any_length_causal-d64", "sliding_window_attention_bf16"
 NORM, LINEAR = "layer_norm_bf16", "linear_attention_bf16"
 N64, N32, K64, K32 = "across_swizzle-64", "across_swizzle-32", "along_swizzle-64", "along_swizzle-32"
 COLUMNS, INTEGERS, DUAL, ROWS = "columns_bf16", "integers_i32", "dual_gemm_bf16", "columns_rows-64"
+LIBRARY, EXTREMES, SCATTERED = "functions_f32", "extremes_rows", "scattered_f32"
 
 _NOTHING = 'asm volatile("" ::: "memory");'
 
@@ -410,5 +411,62 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("instances beyond the last", "{INSTANCE} < {end}", "{INSTANCE} <= {end}", [INTEGERS, DEEP]),
         ("kept in another order", "count(value, ctx) for value in stmt.values)",
          "count(value, ctx) for value in stmt.values[::-1])", [CAUSAL]),
+    ),
+    # ------------------------------------------------------------ functions of CUDA's library, data as addresses
+    *_of(
+        "library", "print_elementwise.py",
+        ("operands exchanged", "single}({', '.join(op.operands)})\"",
+         "single}({', '.join(op.operands[::-1])})\"", [LIBRARY]),
+        *((f"{wrong} for {right}", '"pow", *LIBRARY)},',
+           f'"pow", *LIBRARY)}},\n    "{right}": _function("{wrong}f", "{wrong}"),', [LIBRARY])
+          for right, wrong in (("trunc", "rint"), ("rint", "trunc"), ("round", "rint"), ("log1p", "log"),
+                               ("expm1", "exp"), ("cosh", "sinh"), ("hypot", "fmax"), ("atan2", "fmin"))),
+    ),
+    *_of(
+        "eight bits", "tile.cuh",
+        ("infinity of e5m2 as the largest number", "return pack_e5m2(x, 0.f) & 0xff;",
+         "return saturate_e5m2(x, 0.f) & 0xff;", [LIBRARY]),
+        ("overflow of e5m2 as infinity", "from_bits_e5m2(saturate_e5m2(x, 0.f) & 0xff)", "from_bits_e5m2(bits_e5m2(x))",
+         [LIBRARY]),
+        ("e5m2 to nearest for towards zero", "from_bits_e5m2(bits_e5m2(truncate_f16(x)))",
+         "round_e5m2(x)", [LIBRARY]),
+        ("e5m2 read as e4m3", "return low_f16(e5m2_to_f16(bits & 0xff));", "return low_f16(e4m3_to_f16(bits & 0xff));",
+         [LIBRARY]),
+    ),
+    *_of(
+        "eight bits", "fragment.cuh",
+        ("bytes of e5m2 exchanged", "pack_f16(c, d), 0x7531)", "pack_f16(c, d), 0x7513)", [LIBRARY]),
+        ("lower bytes of e5m2", "pack_f16(c, d), 0x7531)", "pack_f16(c, d), 0x6420)", [LIBRARY]),
+    ),
+    *_of(
+        "atomics", "atomics.cuh",
+        ("signed maximum of unsigned numbers", "global.max.u32", "global.max.s32", [EXTREMES]),
+        ("maximum for unsigned minimum", "global.min.u32", "global.max.u32", [EXTREMES]),
+        ("sum for unsigned maximum", "global.max.u32", "global.add.u32", [EXTREMES]),
+    ),
+    *_of(
+        "atomics", "print_global.py",
+        ("signed maximum and minimum for unsigned", "reduce_{combine}(({kind}*)(at + {place}), ({kind}){value});",
+         "reduce_{combine[1:]}((({element}*)at + {place}), {value});", [EXTREMES]),
+        ("minimum for maximum", "return f\"reduce_{combine}(at",
+         "return f\"reduce_{'min' if combine == 'max' else 'max'}(at", [EXTREMES]),
+    ),
+    *_of(
+        "data as addresses", "print_global.py",
+        ("conditions of tiles left out",
+         "    return out + [access.ctx.operand(tile, access.layout, i) for tile in access.window.where]",
+         "    return out", [SCATTERED, EXTREMES]),
+        ("index of the register before",
+         'terms.append(f"(i64){access.ctx.operand(index.tile, access.layout, i)}{scale}")',
+         'terms.append(f"(i64){access.ctx.operand(index.tile, access.layout, \'0\')}{scale}")', [SCATTERED]),
+        ("index twice as far", 'terms.append(f"(i64){access.ctx.operand(index.tile, access.layout, i)}{scale}")',
+         'terms.append(f"2 * (i64){access.ctx.operand(index.tile, access.layout, i)}{scale}")', [SCATTERED]),
+    ),
+    *_of(
+        "extremes with their index", "print_elementwise.py",
+        ("different for equal", '"eq": "=="', '"eq": "!="', [EXTREMES]),
+        ("NaN is equal", 'return f"({left} {_SIGNS[predicate]} {right})"',
+         'return f"!({left} {_SIGNS[_OPPOSITE.get(predicate, predicate)]} {right})" if predicate in _OPPOSITE else '
+         'f"({left} {_SIGNS[predicate]} {right})"', [EXTREMES, LIBRARY]),
     ),
 )  # fmt: skip

@@ -108,6 +108,31 @@ def test_why_lists_every_choice_with_its_predicted_cost_and_what_became_of_it(
     assert "one row block (I = 512): chosen" in said and "2 row blocks along m (I = 512): worse" in said
     assert said.count(": taken\n") == 1 and "ping-pong, all that is free in registers (512 cycles an iteration" in said
     assert "not tried: predicted no faster" in said
+    assert "none is missing" in said
+
+
+def test_why_says_what_promises_would_buy(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["emit", "examples/gemm_pointers.py", *GIVEN, "--strategy", "heuristic", "--sig", "a_ptr=*bf16", "--why"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "by the TMA: a_ptr is not known to be aligned to 16 bytes" in said
+    assert "b_ptr" not in said
+
+
+def test_k_is_split_into_as_many_parts_as_asked_or_refused_with_the_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["emit", GEMM.file, *GIVEN, "--strategy", "heuristic", "--split", "3", "--out", str(tmp_path / "o")]
+    assert main(words) == 0
+    assert "a sum over K in parts" in capsys.readouterr().out
+    split = EmittedKernel.load(tmp_path / "o").manifest.split
+    assert split is not None
+    assert (split.axis, split.parts, split.bytes) == (1, 3, 4 * 128 * 128)
+    for more, said in ((("--cluster", "2"), "repeat an instance"), (("--as", "gluon"), "no printer for Gluon")):
+        assert main([*words[:-2], "--ir", *more]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["emit", "examples/attention.py", *GIVEN, "--split", "2", "--ir"]) == 2
+    assert "attention.py:20: K cannot be split: the loop carries 3 values" in capsys.readouterr().err
 
 
 def test_clusters_are_emitted_if_asked_and_refused_where_nothing_is_shared(

@@ -8,7 +8,19 @@ import pytest
 
 from tests import printer_survey
 from tests.printer_edits import mutated, printed, source
-from tests.printer_mutations import FULL, INTEGERS, K64, MUTATIONS, N32, N64, ROWS, Mutation
+from tests.printer_mutations import (
+    EXTREMES,
+    FULL,
+    INTEGERS,
+    K64,
+    LIBRARY,
+    MUTATIONS,
+    N32,
+    N64,
+    ROWS,
+    SCATTERED,
+    Mutation,
+)  # fmt: skip
 from tests.printer_survey import FOUND, MISSED, Line, case, ended_after, rest, table, tried
 from twill.codegen.print.cuda.printer import print_cuda
 
@@ -36,6 +48,10 @@ CHOSEN = (
     ("signs and comparisons", "unsigned shift as signed", INTEGERS),
     ("guards", "an iteration less", N32),
     ("tile scheduler", "columns of a band", N32),
+    ("library", "rint for round", LIBRARY),
+    ("eight bits", "infinity of e5m2 as the largest number", LIBRARY),
+    ("atomics", "signed maximum of unsigned numbers", EXTREMES),
+    ("data as addresses", "conditions of tiles left out", SCATTERED),
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.golden_schedules import machine
 from twill.codegen.emission import Extracted, emit_solved, extract
 from twill.codegen.emit import Emission
@@ -18,11 +19,13 @@ from twill.codegen.warp.expression import Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.program import Stmt, SumParts, WarpProgram, with_blocks
 from twill.codegen.warp.text import text
+from twill.graph.extract import extract as solved_graph
 from twill.kernel.specialization import problem_of
 from twill.manifest.document import SPLIT_ZEROS
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.tile.program import Split
 from twill.trial import execute
 
 SMALL = tuple(
@@ -125,3 +128,15 @@ def test_so_many_tiles_that_their_counters_have_no_room_are_not_split() -> None:
     assert split is not None
     assert split.instances((1000, 1, 1), SPLIT_ZEROS) == (1000, 3, 1)
     assert split.instances((20000, 1, 1), SPLIT_ZEROS) == (20000, 1, 1)
+
+
+def test_a_sidecar_that_splits_is_solved_as_it_is_emitted(kernel_file: Callable[..., str]) -> None:
+    """The graph of `twill solve`, and with it the key of the schedule, is that of `twill emit`."""
+    source = (ROOT / "examples/gemm.py").read_text().partition("@triton.jit")
+    sidecar = (
+        (ROOT / "examples/gemm.twill.toml").read_text().replace('name = "bf16"\n', 'name = "bf16"\nsplit = 3\n', 1)
+    )
+    file = kernel_file("@triton.jit" + source[2], sidecar)
+    assert solved_graph(file, "bf16")[1] == extract(file, "bf16").graph
+    assert extract(file, "bf16").program.split == Split(axis=1, parts=3)
+    assert extract(file, "bf16", split=1).program.split is None

@@ -33,10 +33,11 @@ HEAD = """# Operations
 Extraction and the interpreter of tile programs are held against Triton's interpreter: kernels written at random, on
 NaN, infinities, signed zeros, subnormal numbers, the largest and smallest integers, shifts by the width and more
 (`tests/generated/`). A thousand of them are a test, `python -m tests.generated --count 20000 --progress FILE` is the
-nightly form, which goes on where it was interrupted. Run to its end (2026-11-23, Triton 3.9, 67 ms of
-CPU time a program), two of its 20,000 programs differed. One was the generator's fault: halves that are divided are f32
-for Triton, so that joining them to halves does not compile; such quotients are converted back now. The other was the
-interpreter's: a `where` between infinities of fp8 made them the largest number; it gives what it is given now.
+nightly form, which goes on where it was interrupted. Run to its end (2026-11-23, Triton 3.9, 69 ms of CPU time a
+program), none of its {programs} programs differed; before functions of CUDA's library were among them two did. One was
+the generator's fault: halves that are divided are f32 for Triton, so that joining them to halves does not compile; such
+quotients are converted back now. The other was the interpreter's: a `where` between infinities of fp8 made them the
+largest number; it gives what it is given now.
 Where Triton's interpreter does something else than the code that it compiles for sm_90, the compiled code counts; those
 cases are listed below. What compiled code gives for the same values was recorded on a GPU (`tests/gpu/awkward.py`,
 `tests/gpu/awkward.json`: {device}, Triton {triton}, {results} operations and types), and a test holds the interpreter
@@ -44,7 +45,7 @@ of tile programs against it.
 
 The columns are types of results (of comparisons: of operands; `fp8e4nv` is Triton's name of e4m3). `=`: every bit, NaN
 for NaN and the sign of zero included; `2 ulp`: within two units in the last place; the number behind it is how many of
-the {programs} programs of the recorded run have it; none of them differed by more. `Σ` of floats: exact for integers,
+the {programs} programs of that run have it; none of them differed by more. `Σ` of floats: exact for integers,
 for other numbers within 64 epsilons.
 
 """

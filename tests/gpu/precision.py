@@ -184,6 +184,7 @@ def waves(directory: Path) -> Iterator[Row]:
         ("usual", torch.randn(n, device="cuda")), ("large", torch.randn(n, device="cuda") * 1e4),
         ("subnormal", tiny * sign), ("subnormal, positive", tiny), ("special", special.repeat(n // 7 + 1)[:n]),
     )  # fmt: skip
+    known: dict[str, float] = {}  # Triton's largest error, of numbers around 1
     for data, x in cases:
         found = [[torch.full((n,), float("nan"), device="cuda") for _ in WAVES] for _ in range(2)]
         emitted[(n // block,)](x, *found[0], n)
@@ -192,13 +193,18 @@ def waves(directory: Path) -> Iterator[Row]:
         exact = (wide.sin(), wide.cos(), torch.special.erf(wide), wide.log2())
         for i, name in enumerate(WAVES):
             scale = exact[i].abs().clamp(min=2.0**-126)
-            yield compared(name, data, [found[0][i], found[1][i]], exact[i], scale, WORST, WORST)
+            pair = [found[0][i], found[1][i]]
+            row = compared(name, data, pair, exact[i], scale, WORST, WORST, elsewhere=known.get(name, 0.0))
+            known.setdefault(name, row.worst[1])
+            yield row
 
 
 def compared(
-    name: str, data: str, found: list[Any], exact: Any, scale: Any, mean: float, worst: float, exact_data: bool = False
-) -> Row:
-    """A row of the table. exact_data: every bit has to be Triton's."""
+    name: str, data: str, found: list[Any], exact: Any, scale: Any, mean: float, worst: float, exact_data: bool = False,
+    elsewhere: float = 0.0,
+) -> Row:  # fmt: skip
+    """A row of the table. exact_data: every bit has to be Triton's. elsewhere: Triton's largest error among other
+    numbers, which may be the largest here too: few of the large ones are where the error function is not 1."""
     import torch
 
     finite = torch.isfinite(found[0]) & torch.isfinite(found[1]) & torch.isfinite(exact) & (scale > 0)
@@ -208,7 +214,7 @@ def compared(
     means = [float(one.square().mean().sqrt()) if one.numel() else 0.0 for one in errors]
     most = [float(one.max()) if one.numel() else 0.0 for one in errors]
     same = bool((found[0].view(torch.int32) == found[1].view(torch.int32))[~torch.isnan(found[1])].all()) and not other
-    good = not other and means[0] <= mean * means[1] + 1e-3 and most[0] <= worst * most[1] + 1e-3
+    good = not other and means[0] <= mean * means[1] + 1e-3 and most[0] <= worst * max(most[1], elsewhere) + 1e-3
     return Row(name, data, (means[0], means[1]), (most[0], most[1]), same, other, same if exact_data else good)
 
 

@@ -55,6 +55,7 @@ def test_every_key_of_the_grammar(tmp_path: Path) -> None:
             6,
             ["second", "default"],
         ),
+        ('[[specialization]]\nname = "a"\nsignature = { x = "float32*" }', 3, ['"float32*" is no type for argument x']),
     ],
 )
 def test_fail_names_file_line_and_key(tmp_path: Path, text: str, line: int, words: list[str]) -> None:

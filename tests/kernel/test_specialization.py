@@ -11,6 +11,7 @@ import pytest
 from twill.exc import (
     KernelFileMissing,
     MalformedFlag,
+    MalformedSidecar,
     MissingArgument,
     NoKernel,
     SeveralKernels,
@@ -19,7 +20,8 @@ from twill.exc import (
     UnknownKernel,
     UnknownSpecialization,
 )
-from twill.kernel.specialization import list_specializations, parse_type, problem_of, read_constant, resolve
+from twill.kernel.argument_types import parse_type
+from twill.kernel.specialization import list_specializations, problem_of, read_constant, resolve
 
 SOURCE = """
 @triton.jit
@@ -218,3 +220,25 @@ def test_a_problem_has_the_constants_of_the_flags() -> None:
     problem = problem_of(spec)
     assert problem is not None
     assert problem.case({"M": 128, "N": 128, "K": 64}).grid == (2,)
+
+
+SPLIT = """
+[[specialization]]
+name = "a"
+split = {}
+
+[specialization.signature]
+X = "*fp32:16"
+"""
+
+
+@pytest.mark.parametrize(("said", "parts"), [("4", 4), ("1", 1)])
+def test_a_sidecar_says_into_how_many_parts_k_is_split(kernel_file: Callable[..., str], said: str, parts: int) -> None:
+    file = kernel_file("@triton.jit\ndef k(X):\n    pass\n", SPLIT.format(said))
+    assert resolve(file, spec="a").split == parts
+
+
+def test_no_parts_are_refused_with_the_line(kernel_file: Callable[..., str]) -> None:
+    with pytest.raises(MalformedSidecar, match="cannot be split into 0 parts") as caught:
+        resolve(kernel_file("@triton.jit\ndef k(X):\n    pass\n", SPLIT.format("0")), spec="a")
+    assert caught.value.line == 3

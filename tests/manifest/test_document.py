@@ -10,7 +10,7 @@ import pytest
 
 from tests.manifests import CODE, KERNEL
 from twill.exc import FileMissing, MalformedManifest
-from twill.manifest.document import parse_manifest, read_manifest
+from twill.manifest.document import parse_manifest, read_manifest, sha256
 
 
 def test_a_text_is_read_back_and_written_the_same() -> None:
@@ -25,8 +25,8 @@ def test_a_text_is_read_back_and_written_the_same() -> None:
     [
         (lambda text: text[:-20], "not JSON"),
         (lambda text: "[]", "schema is None"),
-        (lambda text: text.replace("twill.manifest/7", "twill.manifest/6"), "which has the list of what"),
-        (lambda text: text.replace("twill.manifest/7", "twill.manifest/9"), "reads 'twill.manifest/7'"),
+        (lambda text: text.replace("twill.manifest/8", "twill.manifest/6"), "which has the list of what"),
+        (lambda text: text.replace("twill.manifest/8", "twill.manifest/9"), "reads 'twill.manifest/8'"),
         (lambda text: text.replace('"threads": 384', '"threads": "384"'), "threads: '384' where it is a int"),
         (lambda text: text.replace('"threads": 384', '"threads": 256'), "its digest is not that of its content"),
     ],
@@ -38,6 +38,13 @@ def test_any_other_text_is_refused(change: object, words: str, tmp_path: Path) -
     with pytest.raises(MalformedManifest) as caught:
         read_manifest(path)
     assert words in str(caught.value) and caught.value.file == str(path)
+
+
+def test_one_from_before_splits_is_read() -> None:
+    older = {name: value for name, value in json.loads(KERNEL.text()).items() if name != "split"}
+    body = json.dumps({**older, "schema": "twill.manifest/7", "digest": ""}, indent=1) + "\n"
+    text = body.replace('"digest": ""', f'"digest": "{sha256(body.encode())}"')
+    assert replace(parse_manifest(text), digest="") == KERNEL
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:

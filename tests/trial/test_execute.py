@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.golden_schedules import Example, compiled, examples, kernel
+from tests.kernels import H100
+from tests.lowered import scheduled
 from twill import exc
+from twill.codegen.emission import extract
 from twill.codegen.emit import Emission
+from twill.codegen.lowering import lower
+from twill.codegen.manifest import make_manifest
+from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.data import Data
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch, launches, most_iterations
 from twill.kernel.specialization import problem_of
@@ -182,3 +189,38 @@ def test_an_emission_that_is_wrong_is_refused_with_what_was_found(monkeypatch: p
     with pytest.raises(exc.ExecutionDiffers) as refused:
         execute.checked(broken)
     assert refused.value.exit_code == 5 and "[proxy-fence]" in str(refused.value)
+
+
+PRODUCT = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(x, y, z, M, N, K, B: tl.constexpr):
+    rows, columns, total = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, B), tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        depth = k + tl.arange(0, B)
+        left = tl.load(x + rows[:, None] * K + depth, mask=(rows[:, None] < M) & (depth < K), other=0.0)
+        right = tl.load(y + depth[:, None] * N + columns, mask=(depth[:, None] < K) & (columns < N), other=0.0)
+        total = tl.dot(left, right, total)
+    tl.store(z + rows[:, None] * N + columns, total, mask=(rows[:, None] < M) & (columns < N))
+"""
+SIGNATURE = ("x=*bf16:16", "y=*bf16:16", "z=*fp32:16", "M=i32:16", "N=i32:16", "K=i32:16")
+
+
+def test_of_launches_that_were_made_up_one_that_can_be_is_executed(tmp_path: Path) -> None:
+    """Without a sidecar sizes of 0 are among them, of which there is no tensor map."""
+    path = tmp_path / "k.py"
+    path.write_text(PRODUCT, encoding="utf-8")
+    kernel = extract(str(path), sig=SIGNATURE, const=("B=64",))
+    found = scheduled(kernel.program)
+    program = lower(kernel.program, found, H100)
+    printed = print_cuda(program, H100)
+    manifest = make_manifest(
+        program, kernel.specialization, architecture="sm_90a", entry=printed.function, threads=printed.threads,
+        cubin=b"", schedule=found.key,
+    )  # fmt: skip
+    made = execute.small(program, execute.TRIED)
+    assert manifest.maps
+    assert {execute.launchable(manifest, one) for one in made} == {False, True}
+    assert all(one.scalars["M"] and one.scalars["N"] for one in made if execute.launchable(manifest, one))

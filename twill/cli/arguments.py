@@ -172,8 +172,6 @@ def add_emit(commands: Commands) -> None:
     one.add_argument(
         "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that load tiles together: 1 or 2 (1)"
     )
-    text = "parts that the loop over K is split into, each a program instance of its own (the specialization's, or 1)"
-    one.add_argument("--split", metavar="N", type=positive, help=text)
     given = one.add_mutually_exclusive_group()
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
     text = "a warp program as --ir prints it: check it and print its CUDA"

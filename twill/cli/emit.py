@@ -78,7 +78,7 @@ def emit(arguments: Namespace) -> int:
     if arguments.ir:
         sys.stdout.write(emission.files()["program.txt"])  # type: ignore[arg-type]
     if arguments.why:
-        print("\n".join((*competed(emission.schedule), *tried(attempts))))
+        print("\n".join((*promised(kernel, machine), *competed(emission.schedule), *tried(attempts))))
     if not arguments.ir and not arguments.why:
         changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
         said = (*kernel.rescale_report.said(), *changes, *executed)
@@ -145,14 +145,14 @@ def printed(kernel: Extracted, machine: Machine, path: Path) -> str:
 
 
 def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
-    """The emitted machine code runs as its tile program says, for one small launch: in words. Errors:
-    ExecutionDiffers, UnsupportedPtx, UnknownProblem."""
+    """The emitted machine code runs as its tile program says, for one small launch, and for one with awkward data if
+    the kernel tells such data apart: in words. Errors: ExecutionDiffers, UnsupportedPtx, UnknownProblem."""
     from twill.kernel.specialization import problem_of
-    from twill.trial.execute import checked
+    from twill.trial.execute import checked_with_awkward_data
 
     say_more("executing the PTX on the CPU")
-    launch = checked(emission, problem_of(kernel.specialization)).launch
-    sizes = launch.text or "the only size"
+    executed = checked_with_awkward_data(emission, problem_of(kernel.specialization))
+    sizes = "; ".join(one.launch.text or "the only size" for one in executed)
     return f"executed on the CPU ({sizes}): equal to the tile program, nothing found"
 
 
@@ -166,6 +166,27 @@ def emitted(
     if arguments.schedule is not None:
         return emit_scheduled(kernel, machine, given(arguments), *asked)
     return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), *asked)
+
+
+def promised(kernel: Extracted, machine: Machine) -> Iterator[str]:
+    """What promises of divisibility that nobody made would buy: a line for each tile that threads move without one. The
+    code is right at any size without them."""
+    from twill.graph.price import price_transfer
+    from twill.graph.work import tile_bytes
+    from twill.tile.access.promises import unpromised
+
+    missing = [*unpromised(kernel.program)]
+    if not missing:
+        yield 'promises (":16" in a type): none is missing, every tile that the TMA can move goes by it'
+        return
+    yield 'promises (":16" in a type) that would bring a tile through the TMA, cycles of one tile:'
+    for op, why in missing:
+        access, way = op.access, "load" if op.kind == "tile_load" else "store"
+        assert access is not None
+        size = tile_bytes(tuple(axis.extent for axis in access.axes), access.element)
+        now, then = (price_transfer(machine.transfer(f"{transport}_{way}"), size).uses[0].cycles
+                     for transport in (access.transport if way == "load" else "plain", "tma"))  # fmt: skip
+        yield f"  line {op.line}: {access.base}, {now} by threads, {then} by the TMA: {why}"
 
 
 def competed(schedule: Schedule) -> Iterator[str]:
@@ -236,8 +257,8 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
         watch=seen.__setitem__, record=attempts.append,
     )  # fmt: skip
     shown = text(made if arguments.dump_after is None else seen[arguments.dump_after])
-    why = "\n".join((*competed(schedule), *tried(attempts), "")) if arguments.why else ""
-    return (shown if arguments.ir or arguments.dump_after is not None else "") + why
+    why = (*promised(kernel, machine), *competed(schedule), *tried(attempts), "") if arguments.why else ()
+    return (shown if arguments.ir or arguments.dump_after is not None else "") + "\n".join(why)
 
 
 def refuse_unknown(name: str) -> None:

@@ -120,9 +120,9 @@ def has_gpu() -> bool:
 def noted(launch: Launch) -> tuple[str, RecordedVariant, Sizes]:
     """The file, the variant and the sizes of a launch. Errors: Unrecordable."""
     from twill.exc import MalformedFlag
+    from twill.kernel.argument_types import parse_type
     from twill.kernel.recorded import RecordedVariant as Recorded
     from twill.kernel.recorded import Sizes
-    from twill.kernel.specialization import parse_type
     from twill.runtime.variant import Unsupported, variant
 
     function = launch.kernel.fn

@@ -51,10 +51,30 @@ def tune(arguments: Namespace) -> int:
         tune_store.keep(tuning, default.kernel.graph, default.schedule, machine, asked.options, arguments)
         if arguments.out is not None:
             from twill.cli.output import write_all
+            from twill.manifest.family import FAMILY
 
-            write_all({Path(arguments.out) / "tuning.json": tuning.canonical() + "\n"})
+            folder = Path(arguments.out)
+            texts = {"tuning.json": tuning.canonical() + "\n", FAMILY: family_text(explored, built, tuning, machine)}
+            write_all({folder / name: text for name, text in texts.items()})
     show(tuning, arguments)
     return codes.SOLVED
+
+
+def family_text(explored: Explored, built: Mapping[str, Built], found: Tuning, machine: Machine) -> str:
+    """The document of the candidates that were emitted and are right, for launches (`twill.runtime.family`)."""
+    from twill.tune.family import family_of
+
+    emitted = [
+        (built[one.name].folder.name, one.kernel, built[one.name].schedule)
+        for one in explored.candidates
+        if one.name in built
+    ]
+    return family_of(emitted, machine).without(wrong_ones(found)).text()
+
+
+def wrong_ones(found: Tuning) -> frozenset[str]:
+    """Folders of candidates that were emitted and found to be wrong."""
+    return frozenset(one.folder for one in found.tried if one.folder and one.note)
 
 
 def show(tuning: Tuning, arguments: Namespace) -> None:

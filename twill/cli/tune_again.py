@@ -33,6 +33,7 @@ def again(arguments: Namespace) -> int:
     from twill.cli.output import write_all
     from twill.cli.solve import options_of
     from twill.machine.file import load_machine
+    from twill.manifest.family import FAMILY, read_family
     from twill.tune.candidate import Tiles, read
 
     folder, machine = Path(arguments.earlier), load_machine(arguments.machine)
@@ -43,7 +44,8 @@ def again(arguments: Namespace) -> int:
         options = replace(options_of(arguments), fuse=False)
         default = schedule_in(folder, found.tried[0])
         tune_store.keep(found, kernel.graph, default, machine, options, arguments)
-        write_all({folder / "tuning.json": found.canonical() + "\n"})
+        family = read_family(folder).without(tuning.wrong_ones(found))
+        write_all({folder / "tuning.json": found.canonical() + "\n", folder / FAMILY: family.text()})
     tuning.show(found, arguments)
     return codes.SOLVED
 

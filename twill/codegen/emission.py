@@ -29,9 +29,9 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
-from twill.tile.program import Split, TileProgram
+from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
-from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, rewrite
+from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, in_parts, rewrite
 from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
@@ -87,10 +87,7 @@ def extract(
     specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
     program = resolve_accesses(tile_program(specialization))
-    parts = specialization.split if split is None else split
-    if parts > 1:
-        allowed = replace(allowed, split=Split(max(1, len(specialization.grid)), parts))
-    return replace(_extracted(specialization, program, allowed), order=order)
+    return replace(_extracted(specialization, program, in_parts(allowed, specialization, split)), order=order)
 
 
 def extract_module(module: str, specialization: Specialization) -> Extracted:

@@ -13,7 +13,7 @@ from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
-from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, rewrite
+from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, in_parts, rewrite
 
 
 def extract(
@@ -32,6 +32,6 @@ def extract(
     Raises the errors of `twill.exc` that name the kernel file. Importing the file is all that is
     done with it; nothing is launched.
     """
-    program = resolve_accesses(tile_program(resolve(target, spec=spec, sig=sig, const=const, strict=strict)))
-    rewritten = rewrite(program, allowed)
+    specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
+    rewritten = rewrite(resolve_accesses(tile_program(specialization)), in_parts(allowed, specialization))
     return rewritten, dependence_graph(rewritten)

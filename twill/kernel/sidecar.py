@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from twill.exc import MalformedSidecar
+from twill.exc import MalformedFlag, MalformedSidecar
+from twill.kernel.argument_types import parse_type
 from twill.kernel.modules import module_of
 from twill.kernel.problem import ProblemTable, read_problem
 from twill.kernel.tuning_space import Space, read_space
@@ -124,7 +125,13 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
 
 
 def _signature(table: Table) -> dict[str, str]:
-    return {name: table.string(name, f'{name} = "i32"') for name in table.names()}
+    types = {name: table.string(name, f'{name} = "i32"') for name in table.names()}
+    for name, text in types.items():
+        try:
+            parse_type(name, text)
+        except MalformedFlag as wrong:
+            raise _malformed(table, name, wrong.message, wrong.hint) from None
+    return types
 
 
 def _constexprs(table: Table) -> dict[str, Constant]:

@@ -30,7 +30,6 @@ with what other tiles it may be tried: see `twill.kernel.tuning_space`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -47,23 +46,13 @@ from twill.exc import (
     UnknownKernel,
     UnknownSpecialization,
 )
+from twill.kernel.argument_types import parse_type
 from twill.kernel.importing import KernelFile, line_of_def, load
 from twill.kernel.modules import file_of
 from twill.kernel.problem import ProblemTable
 from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
 
 STRICT = "TWILL_STRICT_MATH"
-SCALARS = ("i1", "i8", "i16", "i32", "i64", "u1", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64")
-FLOATS = ("fp16", "bf16", "fp32", "fp64")
-POINTEES = (*SCALARS, "fp8e4nv", "fp8e5")
-_DTYPE = "|".join(POINTEES)
-_TYPE = re.compile(
-    rf"(?P<type>\*({_DTYPE})|{'|'.join(SCALARS)}|tensordesc<({_DTYPE})\[\s*\d+\s*(,\s*\d+\s*)*\]>)(:(?P<hint>16|positive))?"
-)
-TYPE_HELP = (
-    '"i32", "fp32", "*bf16" (a pointer), "tensordesc<bf16[128, 64]>", each with ":16" if divisible by 16; '
-    '"fp32:positive" if greater than 0'
-)
 
 
 @dataclass(frozen=True)
@@ -298,17 +287,6 @@ def parameters_of(function: JITFunction) -> tuple[Parameter, ...]:
         optional = parameter.has_default and (default is None or isinstance(default, int | float | str))
         found.append(Parameter(parameter.name, optional, default if optional else None))
     return tuple(found)
-
-
-def parse_type(name: str, text: str, file: str = "") -> tuple[str, str]:
-    """Triton's type string without its hint, and the hint: "16" promises divisibility, "positive" a sign, or ""."""
-    match = _TYPE.fullmatch(text.strip())
-    if match is None:
-        raise MalformedFlag(f'"{text}" is no type for argument {name}', file=file, hint=f"one of {TYPE_HELP}")
-    if match["hint"] == "positive" and match["type"] not in FLOATS:
-        hint = "the promise only for a float, as in fp32:positive"
-        raise MalformedFlag(f'"{text}" for argument {name}: {match["type"]} is no float', file=file, hint=hint)
-    return match["type"], match["hint"] or ""
 
 
 def _missing(

@@ -18,8 +18,9 @@ from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
 SCHEMA = "twill.manifest/8"
+BEFORE_SPLITS = "twill.manifest/7"  # the same, of kernels that are not split
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
-OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 8))  # without what `lacks` says
+OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
 COUNTERS_AT = 128  # bytes into the workspace: counters of a split, behind that of a dynamic order
 SPLIT_ZEROS = 1 << 16  # bytes of zeros of a split kernel
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
@@ -186,6 +187,8 @@ def parse_manifest(text: str, file: str = "") -> Manifest:
     except (ValueError, RecursionError) as error:
         raise exc.MalformedManifest(f"not JSON: {error}", file=file, hint=AGAIN) from None
     schema = data.get("schema") if isinstance(data, dict) else None
+    if schema == BEFORE_SPLITS:
+        schema, data = SCHEMA, {**data, "schema": SCHEMA, "split": None}
     if schema != SCHEMA:
         older = isinstance(schema, str) and schema in OLDER
         lacks = ", which has the list of what the code changes in numbers and loops over tiles" if older else ""

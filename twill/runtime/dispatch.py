@@ -65,6 +65,7 @@ class Dispatch:
 
     hot: None until an emitted kernel is used. never: why no launch can ever be an emitted one. launched: whether it
     ever was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far.
+    again: whether the last launch was of one of them for good, beside variants that have one; the next is likely to be.
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -77,6 +78,7 @@ class Dispatch:
         self.hot: Hot | None = None
         self.launched = False
         self.stays: dict[Any, KnownVariant] = {}
+        self.again = False
         renew_after_fork(self)
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
@@ -126,6 +128,12 @@ class Dispatch:
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
         self.after_triton(known, compiled)
+        return compiled
+
+    def refused(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A launch that was matched, and is Triton's."""
+        compiled = self.as_triton.run(grid, args, kwargs)
+        self.again = self.stays.get(compiled) is SETTLED
         return compiled
 
     def stayed(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

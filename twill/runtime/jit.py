@@ -13,15 +13,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from twill.exc import NotAKernel
+from twill.exc import NotAKernel, TwillError
 from twill.runtime.comparison import TritonTurn
 from twill.runtime.dispatch import Dispatch
+from twill.runtime.family import EmittedFamily
 from twill.runtime.hooks import hooked
 from twill.runtime.policy import JitSettings, settings
+from twill.store.location import open_store
 
 
 class TwillKernel(JITFunction):  # type: ignore[misc]
@@ -30,12 +33,24 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
     Errors of its launches: Triton's; KernelNotReady if the policy is "require".
     """
 
-    def __init__(self, original: Any, chosen: JitSettings) -> None:
+    def __init__(self, original: Any, chosen: JitSettings, family: str | Path | None = None) -> None:
         # The insides are the original's own objects, so that what is done to either is done to both; what Triton adds
         # to the original later is found by __getattr__.
         self.__dict__.update({name: value for name, value in vars(original).items() if name not in vars(TwillKernel)})
         self.twill_original = original
         self.twill_dispatch = Dispatch(original, chosen)
+        self.twill_family = (
+            None if family is None or chosen.policy == "off" else self.twill_members(Path(family), chosen)
+        )
+
+    def twill_members(self, folder: Path, chosen: JitSettings) -> EmittedFamily | None:
+        """The family in a folder, which keeps its choices in the store; None, with the reason logged, if there is none
+        that can be read."""
+        try:
+            return EmittedFamily.load(folder, open_store(chosen.store or None, ""))
+        except TwillError as error:
+            self.twill_dispatch.reasons.report(f"{type(error).__name__}: {error.message}")
+            return None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("twill_"):  # a copy that is not yet filled
@@ -53,7 +68,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             return self.twill_original.run(*args, **kwargs)
         grid = kwargs.pop("grid")
         del kwargs["warmup"]
-        if dispatch.hot is None and dispatch.stays:
+        if dispatch.hot is None and dispatch.stays and self.twill_family is None:
             return dispatch.stayed(grid, args, kwargs)
         return self.twill_launch(grid, args, kwargs)
 
@@ -65,11 +80,23 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
     def twill_launch(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One launch, by whichever kernel. Triton's gives back what Triton gives back, an emitted one None."""
         dispatch = self.twill_dispatch
+        if self.twill_family is not None and not self.pre_run_hooks and not hooked():
+            try:
+                self.twill_family[grid](*args, **kwargs)
+            except Exception as error:  # no member takes the call, or it is a mistake that Triton will name
+                dispatch.reasons.report(f"{type(error).__name__}: {error}")
+            else:
+                return None
         hot = dispatch.hot
         if hot is None:
             if not dispatch.stays:
                 return dispatch.launch(None, False, grid, args, kwargs)
             return dispatch.stayed(grid, args, kwargs)
+        if dispatch.again:  # then the look-up in `hot`, which is for emitted launches, can be left out
+            compiled = dispatch.as_triton.run(grid, args, kwargs, dispatch.stays)
+            if compiled is not None:
+                return compiled
+            dispatch.again = False
         call: Any = False
         if not self.pre_run_hooks and not hooked():
             try:
@@ -79,37 +106,38 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             if call is True:
                 return None
             if call is None:
-                return dispatch.as_triton.run(grid, args, kwargs)
+                return dispatch.refused(grid, args, kwargs)
             if isinstance(call, TritonTurn):
                 return call.run(lambda: dispatch.as_triton.run(grid, args, kwargs))
         return dispatch.launch(hot, call, grid, args, kwargs)
 
 
-def jit(kernel: Any = None, **options: Any) -> Any:
+def jit(kernel: Any = None, *, family: str | Path | None = None, **options: Any) -> Any:
     """`kernel` with emitted launches; see the top of this file.
 
     kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
-    of others. Without it, a decorator. options: policy, budget (seconds), machine, store, server, solve_seconds,
-    strict_math, prefer, as `JitSettings` has them; what is not given is as the environment says
-    (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
+    of others. Without it, a decorator. family: a directory that `twill tune --out` wrote, whose members have the
+    launches that they take (`twill.runtime.family`); the grid is a function of the constants then. options: policy,
+    budget (seconds), machine, store, server, solve_seconds, strict_math, prefer, as `JitSettings` has them; what is not
+    given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
     """
     if kernel is None:
-        return partial(jit, **options)
-    return _wrapped(kernel, settings(**options))
+        return partial(jit, family=family, **options)
+    return _wrapped(kernel, settings(**options), family)
 
 
-def _wrapped(kernel: Any, chosen: JitSettings) -> Any:
+def _wrapped(kernel: Any, chosen: JitSettings, family: str | Path | None) -> Any:
     if isinstance(kernel, TwillKernel):
-        return TwillKernel(kernel.twill_original, chosen)
+        return TwillKernel(kernel.twill_original, chosen, family)
     if isinstance(kernel, JITFunction):
-        return TwillKernel(kernel, chosen)
+        return TwillKernel(kernel, chosen, family)
     inner = getattr(kernel, "fn", None)
     if inner is None:
         raise NotAKernel(f"twill.jit takes no {type(kernel).__name__}", hint="a function under @triton.jit")
     if isinstance(kernel, KernelInterface) and not hasattr(inner, "run"):  # interpreted: there is nothing to compile
         return kernel
     outer = copy.copy(kernel)
-    outer.fn = _wrapped(inner, chosen)
+    outer.fn = _wrapped(inner, chosen, family)
     if isinstance(getattr(outer, "cache", None), dict):
         outer.cache = {}  # what was the fastest without emitted kernels
     return outer

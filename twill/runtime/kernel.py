@@ -99,6 +99,19 @@ class EmittedKernel:
         runtime, in_maps, zeros = self._calls.runtime, self._in_maps, self._workspaces
         return make_plan(self.manifest, runtime, values, grid, stream, self._loaded, in_maps, zeros)
 
+    def place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, int]:
+        """The GPU and the stream of a call. Errors: WrongArgument, WrongConstant."""
+        named = dict(kwargs)
+        given = named.pop("stream", None) if self._takes_stream else None
+        values = self._calls.bind(args, named)
+        stream = self._current_stream(values) if given is None else stream_handle(given)
+        bases = (getattr(values[i], "base", values[i]) for i, _, _, _ in self._tensors)
+        return next((int(base.get_device()) for base in bases if is_torch(base)), 0), stream
+
+    def constants(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a grid that is a function gets: the constants beside these values."""
+        return {**values, **{a.name: a.value for a in self.manifest.arguments if a.kind == "constant"}}
+
     @property
     def runtime_names(self) -> tuple[str, ...]:
         """Names of the arguments that are no constants, in order."""

@@ -8,6 +8,7 @@ for the first time, hooks, another `run` put in its place, a changed global, a c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +39,11 @@ class TritonLauncher:
         self.original = original
         self.known: dict[Any, CompiledVariant] = {}
 
-    def run(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As `JITFunction.run(*args, grid=grid, warmup=False, **kwargs)`, its results and errors included."""
+    def run(
+        self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], among: Collection[Any] | None = None
+    ) -> Any:
+        """As `JITFunction.run(*args, grid=grid, warmup=False, **kwargs)`, its results and errors included. among:
+        compiled kernels; where it would be another one, or one that is not known yet, nothing is launched: None."""
         original, variant = self.original, None
         if not original.pre_run_hooks and not hooked() and "run" not in vars(original) and JITFunction.run is RUN:
             active = driver.active
@@ -52,15 +56,19 @@ class TritonLauncher:
             except Exception:  # Triton says what is wrong with the call
                 known = variant = None
             if known is not None and cache.get(known.key) is known.compiled and not self.changed():
+                compiled = known.compiled
+                if among is not None and compiled not in among:
+                    return None
                 sizes = grid(bound) if callable(grid) else grid
                 count = len(sizes)
-                compiled = known.compiled
                 compiled.run(
                     sizes[0], sizes[1] if count > 1 else 1, sizes[2] if count > 2 else 1,
                     active.get_current_stream(device), compiled.function, compiled.packed_metadata, None, None, None,
                     *bound.values(),
                 )  # fmt: skip
                 return compiled
+        if among is not None:
+            return None
         compiled = original.run(*args, grid=grid, warmup=False, **kwargs)
         if variant is not None:
             self.learn(variant, compiled)

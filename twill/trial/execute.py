@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from twill import exc
@@ -187,13 +188,12 @@ def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Checke
 
 
 def launchable(manifest: Manifest, launch: CheckedLaunch) -> bool:
-    """Whether a launch takes it: no tensor map is of a size 0, as of a matrix without columns."""
+    """Whether the driver takes its tensors: no tensor map is of a size 0, as of a matrix without columns."""
     bound = bind(manifest, launch)
     try:
-        for parameter in manifest.parameters:
-            if parameter.kind == "map":
-                argument(parameter, manifest, bound, launch.grid)
-    except exc.WrongArgument:
+        for entry in manifest.maps:
+            map_parameters(entry, bound)
+    except (exc.WrongArgument, exc.MisalignedTensor):
         return False
     return True
 
@@ -201,11 +201,21 @@ def launchable(manifest: Manifest, launch: CheckedLaunch) -> bool:
 def checked(emission: Emission, problem: ProblemTable | None = None) -> Execution:
     """An emission executed for the smallest launch that there can be. problem: the sizes that make sense. Errors:
     ExecutionDiffers if anything is wrong with it, UnknownProblem, those of `execute`."""
-    program = emission.program
-    made = small(program, TRIED, problem)
-    launch = next((one for one in made if launchable(emission.manifest, one)), made[0])
-    found = verified(emission.build.ptx, emission.manifest, program, launch)
+    made = small(emission.program, TRIED, problem)
+    return _checked(emission, next((one for one in made if launchable(emission.manifest, one)), made[0]))
+
+
+def checked_with_awkward_data(emission: Emission, problem: ProblemTable | None = None) -> tuple[Execution, ...]:
+    """The same, and for the one with NaN, infinities and the like, if the kernel tells such numbers apart."""
+    first = checked(emission, problem)
+    awkward = (one for one in launches(emission.program, problem) if one.data == "awkward")
+    further = () if first.launch.data == "awkward" else tuple(islice(awkward, 1))
+    return (first, *(_checked(emission, one) for one in further if launchable(emission.manifest, one)))
+
+
+def _checked(emission: Emission, launch: CheckedLaunch) -> Execution:
+    found = verified(emission.build.ptx, emission.manifest, emission.program, launch)
     if found.said():
-        tile = program.program
+        tile = emission.program.program
         raise exc.ExecutionDiffers(tile.kernel, launch.text, found.said(), file=tile.file)
     return found

@@ -53,7 +53,7 @@ def split_cycles(kernel: Extracted, schedule: Schedule, machine: Machine, case: 
     waves = math.ceil(math.prod(case.grid) * parts / machine.sms.value)
     written, read = (price_transfer(machine.transfer(name), size_of_sums(kernel))
                      for name in ("plain_store", "plain_load"))  # fmt: skip
-    return cycles + waves * written.latency + tiles * parts * read.uses[0].cycles + read.latency
+    return cycles + waves * written.latency + (tiles * parts - 1) * read.uses[0].cycles + read.latency
 
 
 def size_of_sums(kernel: Extracted) -> int:

@@ -6,9 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from itertools import count
+from pathlib import Path
 
-from tests.lowered import planned
+import pytest
+
+from tests.kernels import H100
+from tests.lowered import planned, scheduled
 from tests.tile_programs import attention, gemm
+from twill.codegen.emission import extract
 from twill.codegen.lower.group_stream import GroupStream, stream
 from twill.codegen.lower.loop_stream import LoopStream
 from twill.codegen.lower.memory import SharedMemoryPlan
@@ -16,6 +21,8 @@ from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.ring_uses import RingReads, SlotUse, ring_uses
 from twill.codegen.lower.select_group import select_group
 from twill.codegen.lower.stream import Stream, StreamEvent
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import Commit, Multiply, Pipeline, TmaLoad, WaitGroups, WarpGroup, walk
 
 ISSUE, RETIRE = ("issue", 0), ("retire", 0)
@@ -129,3 +136,35 @@ def test_each_stage_reads_at_a_position_of_its_own_and_the_last_moves_on_those_o
         ("issue", 0): SlotUse((7, "get", 0), True, False, ((7, "get", 0),)),
         ("issue", 1): SlotUse((7, "get", 1), False, True, ((7, "get", 1), (7, "get", 2))),
     }
+
+
+CONDITIONAL = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def conditional(a, b, c, d, M, N, K, B: tl.constexpr):
+    rows, columns = tl.program_id(0) * B + tl.arange(0, B), tl.arange(0, B)
+    part, total = tl.zeros((B, B), tl.float32), tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        depth = k + tl.arange(0, B)
+        left = tl.load(a + rows[:, None] * K + depth, mask=(rows[:, None] < M) & (depth < K), other=0.0)
+        right = tl.load(b + depth[:, None] * N + columns, mask=(depth[:, None] < K) & (columns < N), other=0.0)
+        total = tl.dot(left, right, total)
+        if tl.program_id(0) == 0:
+            part = tl.dot({left}, right, part)
+    inside = (rows[:, None] < M) & (columns < N)
+    tl.store(c + rows[:, None] * N + columns, part, mask=inside)
+    tl.store(d + rows[:, None] * N + columns, total, mask=inside)
+"""
+SIGNATURE = ("a=*bf16:16", "b=*bf16:16", "c=*fp32:16", "d=*fp32:16", "M=i32:16", "N=i32:16", "K=i32:16")
+
+
+@pytest.mark.parametrize("left", ["left", "left * 2"])
+def test_a_product_that_is_added_under_a_condition_leaves_the_sum_for_when_it_does_not_hold(
+    tmp_path: Path, left: str
+) -> None:
+    path = tmp_path / "k.py"
+    path.write_text(CONDITIONAL.replace("{left}", left), encoding="utf-8")
+    program = extract(str(path), sig=SIGNATURE, const=("B=64",)).program
+    assert not verify(lower(program, scheduled(program), H100))

@@ -337,3 +337,11 @@ def test_a_wait_leaves_in_flight_what_was_issued_since() -> None:
     stream = arrange([*product(0, 0, 5), *product(1, 3, 9)], 10)
     assert stream.pending(stream.event(("retire", 0))) == (1, ((0, -1),))
     assert stream.pending(stream.event(("retire", 1))) == (0, ((1, -1), (SHARED, -1)))
+
+
+def test_a_slot_is_read_until_the_wait_for_its_product_even_if_another_reads_it_after_the_scheduled_end() -> None:
+    """The product is scheduled to end by cycle 6, its result is wanted and waited for in cycle 9; a sum reads in 7."""
+    reading = event("issue", 1, 7)
+    stream = arrange([*product(0, 0, 9), reading], 12)
+    assert stream.last([("retire", 0), reading.key]) == ("retire", 0)
+    assert stream.last([("issue", 0), reading.key]) == reading.key

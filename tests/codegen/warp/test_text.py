@@ -74,6 +74,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.StopUnless(Local("told.w", "u32")),
     aref.ReceiveInstance(aref.SlotRef(0, 10)),
     aref.Scan(0, 0, 1, "add", 0, 2, reverse=True),
+    aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
@@ -175,6 +176,7 @@ group 0 consumer: 128 threads, 240 registers
     stop unless told.w
     receive instance x[x_read]
     %acc#0 = scan add %acc#0 axis 1 backwards through x with scratch
+    %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch
   finish
     bulk wait 0 pending
 """

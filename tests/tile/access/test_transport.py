@@ -55,6 +55,12 @@ def test_terms_that_move_the_tile_are_axes_of_the_tensor_map(scalars: SymbolicSc
     assert (transport, reason) == ("copy", "it has 6 strides, over 5")
 
 
+def test_a_term_that_moves_the_tile_backward_is_no_axis_of_a_tensor_map(scalars: SymbolicScalars) -> None:
+    down = movement(ROWS, COLUMNS, constant=size * 8 - pid * 64)
+    assert choose(down, scalars) == ("copy", "it moves by -64*pid, and no stride of a tensor map is negative")
+    assert choose(movement(ROWS, COLUMNS, constant=-size * 8 + pid * 64), scalars)[0] == "tma"  # a fixed start may be
+
+
 def test_a_descriptor_promises_alignment(scalars: SymbolicScalars) -> None:
     unknown = movement(replace(ROWS, stride=size), COLUMNS)
     assert choose(unknown, scalars)[0] == "plain"

@@ -50,6 +50,12 @@ KERNELS = {
         "def k(a, b, y):\n" + MATRIX + '    s = tl.dot(tl.load(a + ij), tl.load(b + ij), input_precision="ieee")\n'
         "    tl.store(y + ij, s)\n",
     ),
+    # Upper halves of unsigned products, alone and in random numbers.
+    "upper halves": (
+        {"x": "*i32", "y": "*i32", "z": "*fp32"}, {},
+        "def k(x, y, z):\n    i = tl.arange(0, 1024)\n    u = tl.load(x + i) * 715827883\n"
+        "    tl.store(y + i, tl.umulhi(u, u * 77 + 1))\n    tl.store(z + i, tl.rand(7, i))\n",
+    ),
     # A scalar that a loop carries.
     "scalar sum": (
         {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"n": 100},

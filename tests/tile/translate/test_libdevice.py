@@ -70,3 +70,12 @@ def test_what_is_no_number_or_infinite_is_told(kernel_file: Callable[..., str]) 
     library = "tl.extra.cuda.libdevice"
     assert computed(kernel_file, f"{library}.isnan(v).to(tl.float32)", x, []) == [1, 0, 0, 0, 0]
     assert computed(kernel_file, f"{library}.isinf(v).to(tl.float32)", x, []) == [0, 1, 1, 0, 0]
+    assert computed(kernel_file, f"{library}.finitef(v).to(tl.float32)", x, []) == [0, 0, 0, 1, 1]
+
+
+def test_roots_and_quotients_that_are_asked_for_as_rounded_stay_so(kernel_file: Callable[..., str]) -> None:
+    library = "tl.extra.cuda.libdevice"
+    file = kernel_file(HEAD + f"    tl.store(y + at, {library}.sqrt_rn(v) + {library}.div_rn(v, v + 3))\n")
+    program = tile_program(resolve(f"{file}::kernel", sig=SIGNATURE))
+    rounding = {op.kind: dict(op.attributes).get("rounding") for op in program.ops() if op.kind in ("sqrt", "div")}
+    assert rounding == {"sqrt": "rn", "div": "rn"}

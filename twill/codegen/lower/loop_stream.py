@@ -333,7 +333,7 @@ class _LoopStreams:
             keys[ring.aref.id] = ring.key
             reads.setdefault(ring.aref.id, []).append((key, key))
         for aref, found in reads.items():
-            ends = max((end for _, end in found), key=lambda end: (stream.event(end).stage, stream.position(end)))
             again, _ = position(self.plan.reuse_groups, keys[aref])
             side = f"get_again{again}_" if again else "get"
+            ends = stream.last(end for _, end in found)
             yield RingReads(aref, tuple(event for event, _ in found), ends, side, keys[aref])

@@ -7,7 +7,7 @@ another stage.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 # A value: the step of the flat program that makes it (~step: see `values.fetched`), and the row block.
@@ -52,6 +52,11 @@ class Stream:
     def event(self, key: tuple[str, int]) -> StreamEvent:
         """The event of that key."""
         return self.events[self.position(key)]
+
+    def last(self, keys: Iterable[EventKey]) -> EventKey:
+        """Which of some events of one iteration happens last: in the stream, where an MMA may be waited for later than
+        the schedule ends it."""
+        return max(keys, key=lambda key: (self.event(key).stage, self.position(key)))
 
     def pending(self, event: StreamEvent) -> tuple[int, tuple[Made, ...]]:
         """Of a wait: how many younger MMAs stay in flight, and what is free behind it, if that matters."""

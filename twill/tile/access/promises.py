@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from twill.tile.program import TileProgram
+from twill.tile.program import Op, TileProgram
 
 MISSING = re.compile(
     r"is not known to be (aligned to|a multiple of) \d+ bytes"
@@ -15,6 +15,13 @@ MISSING = re.compile(
 def missing_promises(program: TileProgram) -> Iterator[tuple[int, str]]:
     """(line, what is missing), once each, for tiles that threads copy because nothing says that an address or a stride
     is a multiple of 16 bytes."""
+    for op, reason in unpromised(program):
+        assert op.access is not None
+        yield op.line, f"a tile of {op.access.base} does not go by TMA: {reason}"
+
+
+def unpromised(program: TileProgram) -> Iterator[tuple[Op, str]]:
+    """The same as accesses: each operation, and what is not known."""
     listed: set[tuple[str, str]] = set()
     for op in program.ops():
         access = op.access
@@ -22,4 +29,4 @@ def missing_promises(program: TileProgram) -> Iterator[tuple[int, str]]:
         if access is None or not MISSING.search(reason) or (access.base, reason) in listed:
             continue
         listed.add((access.base, reason))
-        yield op.line, f"a tile of {access.base} does not go by TMA: {reason}"
+        yield op, reason

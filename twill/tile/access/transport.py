@@ -77,6 +77,9 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     varying = [term for term in address.constant.terms if any(not scalars.facts[s].fixed for s, _ in term[0])]
     if len(address.axes) + len(varying) > RANK:
         yield f"it has {len(address.axes) + len(varying)} strides, over {RANK}"
+    for part in varying:
+        if part[1] < 0:
+            yield f"it moves by {text(Polynomial((part,)), movement)}, and no stride of a tensor map is negative"
     for axis in address.axes:
         if not scalars.fixed(axis.stride):
             yield f"its stride {text(axis.stride, movement)} differs between program instances"

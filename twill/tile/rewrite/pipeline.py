@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from twill.kernel.specialization import Specialization
 from twill.tile.program import Split, TileProgram
 from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.loop_fusion import fuse_loops
@@ -41,6 +42,12 @@ class Allowed:
 
 
 EVERYTHING = Allowed()
+
+
+def in_parts(allowed: Allowed, specialization: Specialization, parts: int | None = None) -> Allowed:
+    """With K in so many parts (None: as the specialization says), along the axis behind those of its launch grid."""
+    parts = specialization.split if parts is None else parts
+    return allowed if parts < 2 else replace(allowed, split=Split(max(1, len(specialization.grid)), parts))
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def test_rows_are_reduced_by_two_chains_and_four_lanes() -> None:
 
 def test_padding_is_neutral() -> None:
     text = print_cuda(reductions("f32", "min")).text
-    assert re.search(r"< 1000 \? x_\d+\[i\] : infinity\(\)\)", text)
+    assert re.search(r"< 1000 \? x_\d+\[i \* 4 \+ 3\] : infinity\(\)\)", text)
 
 
 def test_warps_meet_in_scratch_memory_of_the_right_size() -> None:
@@ -99,7 +99,7 @@ def test_the_largest_unsigned_number_is_the_largest_everywhere() -> None:
 def test_short_unsigned_numbers_are_widened_as_such() -> None:
     text = print_cuda(reductions("i8", "min", said=(("signed", 0),))).text
     assert "(i32)(u8)x[" in text
-    assert re.search(r"< 1000 \? \(i32\)\(u8\)x_\d+\[i\] : -1\)", text)  # all bits: the greatest
+    assert re.search(r"< 1000 \? \(i32\)\(u8\)x_\d+\[i \* 4 \+ 3\] : -1\)", text)  # all bits: the greatest
 
 
 @pytest.mark.parametrize(("element", "combine"), [("f32", "max"), ("f32", "min"), ("bf16", "max"), ("f64", "min")])

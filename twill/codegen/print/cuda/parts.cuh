@@ -15,18 +15,25 @@ template <u32 THREADS, u32 COUNT> DEV void store_parts(float* part, i32 thread, 
     ((Vec4*)part)[i * THREADS + thread] = Vec4{__float_as_uint(d[4 * i]), __float_as_uint(d[4 * i + 1]),
                                                __float_as_uint(d[4 * i + 2]), __float_as_uint(d[4 * i + 3])};
 }
-// d = the sum of `parts` of them, the first at `part`, in their order: the same in every launch.
-template <u32 THREADS, u32 COUNT> DEV void sum_parts(const float* part, i32 thread, i32 parts, float (&d)[COUNT]) {
+// d += what another one stored at `part`.
+template <u32 THREADS, u32 COUNT> DEV void add_parts(const float* part, i32 thread, float (&d)[COUNT]) {
+  const Vec4* from = (const Vec4*)part + thread;
 #pragma unroll
-  for (u32 i = 0; i < COUNT; ++i) d[i] = 0.f;
-#pragma unroll 1
-  for (i32 n = 0; n < parts; ++n) {
-    const Vec4* from = (const Vec4*)(part + (u64)n * (THREADS * COUNT)) + thread;
-#pragma unroll
-    for (u32 i = 0; i < COUNT / 4; ++i) {
-      const Vec4 v = load_part(from + i * THREADS);
-      d[4 * i] += __uint_as_float(v.x), d[4 * i + 1] += __uint_as_float(v.y);
-      d[4 * i + 2] += __uint_as_float(v.z), d[4 * i + 3] += __uint_as_float(v.w);
-    }
+  for (u32 i = 0; i < COUNT / 4; ++i) {
+    const Vec4 v = load_part(from + i * THREADS);
+    d[4 * i] += __uint_as_float(v.x), d[4 * i + 1] += __uint_as_float(v.y);
+    d[4 * i + 2] += __uint_as_float(v.z), d[4 * i + 3] += __uint_as_float(v.w);
   }
+}
+// d, which is part number `own`, becomes the sum of `parts` of them, stored from `sums` on: the first two, and then one
+// after the other. Two numbers have the same sum in either order, so that it is the same whoever adds.
+template <u32 THREADS, u32 COUNT> DEV void sum_parts(const float* sums, i32 thread, i32 own, i32 parts, float (&d)[COUNT]) {
+  if (own > 1) {
+#pragma unroll
+    for (u32 i = 0; i < COUNT; ++i) d[i] = -0.f;  // which changes nothing that is added to it
+    own = -1;
+  }
+#pragma unroll 1
+  for (i32 n = 0; n < parts; ++n, sums += THREADS * COUNT)
+    if (n != own) add_parts<THREADS>(sums, thread, d);
 }

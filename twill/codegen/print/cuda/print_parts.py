@@ -40,4 +40,4 @@ def print_sum_parts(stmt: SumParts, ctx: PrintContext) -> None:
             out.line(f"store_shared({scratch}, {before} == {of} - 1);")
         out.line(sync)
         out.line(f"{last} = load_shared({scratch}) != 0;")
-        out.line(f"if ({last}) sum_parts<{threads}>({sums}, thread, {of}, {result});")
+        out.line(f"if ({last}) sum_parts<{threads}>({sums}, thread, {part}, {of}, {result});")

@@ -3,6 +3,7 @@ each."""
 
 from __future__ import annotations
 
+from twill.codegen.print.cuda.alone import alone
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.names import RESERVED
@@ -77,8 +78,13 @@ def print_recall(stmt: Recall, ctx: PrintContext) -> None:
 
 
 def print_set_program_id(stmt: SetProgramId, ctx: PrintContext) -> None:
-    """What the kernel's own code calls it."""
-    _line(stmt, f"const i32 program_id_{stmt.axis} = {count(stmt.value, ctx)};", ctx)
+    """What the kernel's own code calls it. In a grid of one axis there is nothing to divide, as a CTA that begins with
+    its first load finds out by one comparison."""
+    text = count(stmt.value, ctx)
+    match stmt.value:
+        case Apply("rem", (instance, extent)) if alone(ctx.program):
+            text = f"{count(instance, ctx)} < {count(extent, ctx)} ? {count(instance, ctx)} : {text}"
+    _line(stmt, f"const i32 program_id_{stmt.axis} = {text};", ctx)
 
 
 def print_stop_unless(stmt: StopUnless, ctx: PrintContext) -> None:

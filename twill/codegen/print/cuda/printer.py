@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from twill.codegen.print.cuda.alone import alone
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
@@ -146,6 +147,8 @@ class _Kernel:
         ctx = replace(self._context(self.sections[0]), locals=self.locals)
         print_block(self.program.setup, ctx)
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
+        if alone(self.program):  # there is nothing that threads would have to find made
+            return
         with out.block("if (threadIdx.x == 0)"):
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
                 for name, count in ((full, ring.full_count), (empty, ring.empty_count)):

@@ -13,6 +13,8 @@ from twill.tile.program import Loop, TileProgram
 CREEP = 4.0  # what creeping floats grow to: maxima of a row then move by less than an exponent's 8 bits, and by more
 EVERY = 4096  # elements of a tensor among which there is one of each awkward float
 
+ROUNDS = frozenset({"floor", "ceil", "trunc", "rint", "round"})
+
 LARGEST = {"f64": 1.7976931348623157e308, "f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38,
            "f8e4m3": 448.0, "f8e5m2": 57344.0}  # fmt: skip
 LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126, "f8e4m3": 2.0**-6, "f8e5m2": 2.0**-14}
@@ -21,9 +23,9 @@ LEAST = {"f64": 2.0**-1022, "f32": 2.0**-126, "f16": 2.0**-14, "bf16": 2.0**-126
 Data = Literal["normal", "creeping", "awkward"]
 """normal: floats from a normal distribution, integers from 0 to 7. creeping: the floats grow from the start of each
 tensor to its middle, so that maxima over a loop rise a little in some iterations and a lot in others, and shrink to its
-end, so that what was summed up when they rose is not lost among what follows. awkward: NaN,
-infinities, -0.0, subnormal numbers and the type's largest among them; integers of all bits, where no address, bound or
-trip count depends on them."""
+end, so that what was summed up when they rose is not lost among what follows. awkward: NaN, infinities, -0.0, subnormal
+numbers, the type's largest and halves of odd numbers among them; integers of all bits, where no address, bound or trip
+count depends on them."""
 
 
 def tensor(rng: np.random.Generator, size: int, element: str, scale: int, data: Data, free: bool) -> Array:
@@ -45,9 +47,9 @@ def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int)
 
 
 def with_awkward_floats(rng: np.random.Generator, made: Array, element: str) -> Array:
-    """The tensor with a few NaN, infinities, -0.0, subnormal numbers and the largest ones in it."""
+    """The tensor with a few NaN, infinities, -0.0, subnormal numbers, the largest ones, and halves of odd numbers."""
     largest, least = LARGEST[element], LEAST[element]
-    awkward = (math.nan, math.inf, -math.inf, -0.0, 0.0, largest, -largest, least / 2, -least / 4)
+    awkward = (math.nan, math.inf, -math.inf, -0.0, 0.0, largest, -largest, least / 2, -least / 4, 0.5, -2.5)
     if not made.size:
         return made
     changed = made.copy()
@@ -70,15 +72,16 @@ def of_all_bits(rng: np.random.Generator, made: Array) -> Array:
 
 
 def tells_floats_apart(program: TileProgram) -> bool:
-    """Whether an operation treats NaN, infinities, signs of zero or sizes differently: it chooses, compares or
-    converts to an integer; or works on floats whose infinities a conversion loses."""
+    """Whether an operation treats NaN, infinities, signs of zero, halves or sizes differently: it chooses, compares,
+    rounds, converts to an integer or reads bits, as atomic extremes do; or works on floats whose infinities a
+    conversion loses."""
     for op in program.ops():
         if any(program.type_of(value).element == "f8e5m2" for value in (*op.operands, *op.results)):
             return True
         floats = any(program.type_of(operand).element in LARGEST for operand in op.operands)
         chooses = op.kind in ("max", "min", "clamp", "compare") or dict(op.attributes).get("combine") in ("max", "min")
-        converts = op.kind == "cast" and program.type_of(op.results[0]).element.startswith("i")
-        if floats and (chooses or converts):
+        converts = op.kind in ("cast", "bitcast") and program.type_of(op.results[0]).element.startswith("i")
+        if (floats and (chooses or converts)) or op.kind in ROUNDS:
             return True
     return False
 

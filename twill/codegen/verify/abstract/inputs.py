@@ -39,7 +39,7 @@ class CheckedLaunch:
     """One launch. arrays: flat tensors by argument name. scalars: of every scalar argument, descriptors' included.
 
     ctas: persistent CTAs that share the program instances. text: for people. scale: of the floats in `arrays`.
-    derived: at sizes that were made up from the program alone.
+    derived: at sizes that were made up from the program alone. data: of what kind those in `arrays` are.
     """
 
     grid: tuple[int, ...]
@@ -49,6 +49,7 @@ class CheckedLaunch:
     text: str = ""
     scale: int = 1
     derived: bool = False
+    data: Data = "normal"
 
     def unscaled(self) -> CheckedLaunch:
         """The same with floats about 1."""
@@ -227,9 +228,9 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
                 f"nothing says what argument `{argument.name}` is", file=program.file,
                 hint=f"`{argument.name}` among `scalars` of [specialization.problem] (docs/problem-sizes.md)",
             )  # fmt: skip
-    text = ", ".join(f"{name} = {value}" for name, value in case.sizes.items())
-    text += "" if data == "normal" else f", {data} data"
-    return CheckedLaunch(case.grid, arrays, scalars, 1, text, scale)
+    words = [f"{name} = {value}" for name, value in case.sizes.items()]
+    text = ", ".join([*words, *([] if data == "normal" else [f"{data} data"])])
+    return CheckedLaunch(case.grid, arrays, scalars, 1, text, scale, data=data)
 
 
 def tables(

@@ -131,6 +131,8 @@ def _exchange(actor: Actor, scratch: SlotRef) -> None:
 
 def _sum_parts(actor: Actor, stmt: SumParts) -> None:
     value = actor.fragments.read(stmt.operand, actor.line)
+    actor.clock.learn(actor.clock.released())  # all wait for one another before the word is written, too
+    actor.clock.tick()
     _exchange(actor, SlotRef(stmt.scratch))
     slot, part, parts = (integer(expr, actor.scope) for expr in (stmt.slot, stmt.part, stmt.parts))
     met = actor.machine.tensors.sums.add(slot, part, parts, value)

@@ -1,0 +1,45 @@
+"""Products whose operands are converted or transposed, for `benchmarks.operands`."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def w8a16(a_desc, b_desc, c_desc, scale_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C = A B s: activations bf16 [M, K], weights int8 [K, N] with a scale for each column."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = a_desc.load([pm * BM, k])
+        b = b_desc.load([k, pn * BN])
+        acc = tl.dot(a, b.to(tl.bfloat16), acc)
+    s = tl.load(scale_ptr + pn * BN + tl.arange(0, BN))
+    c_desc.store([pm * BM, pn * BN], (acc * s[None, :]).to(tl.bfloat16))
+
+
+@triton.jit
+def w8a16_t(a_desc, b_desc, c_desc, scale_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The same with weights [N, K] as the left operand, which the tensor core takes from registers."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    acc = tl.zeros((BN, BM), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = a_desc.load([pm * BM, k])
+        b = b_desc.load([pn * BN, k])
+        acc = tl.dot(b.to(tl.bfloat16), a.T, acc)
+    s = tl.load(scale_ptr + pn * BN + tl.arange(0, BN))
+    c_desc.store([pm * BM, pn * BN], (acc * s[:, None]).to(tl.bfloat16).T)
+
+
+@triton.jit
+def ktv(k_desc, v_desc, o_desc, T, BK: tl.constexpr, BV: tl.constexpr, BT: tl.constexpr):
+    """K^T V of [T, K] and [T, V]: the left operand is transposed."""
+    pk = tl.program_id(0)
+    pv = tl.program_id(1)
+    acc = tl.zeros((BK, BV), dtype=tl.float32)
+    for t in range(0, T, BT):
+        k = k_desc.load([t, pk * BK])
+        v = v_desc.load([t, pv * BV])
+        acc = tl.dot(k.T, v, acc)
+    o_desc.store([pk * BK, pv * BV], acc)

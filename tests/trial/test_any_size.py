@@ -1,0 +1,46 @@
+"""No promise is needed for being right: what is emitted without one is right at any size, whole or in parts of K."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.golden_schedules import machine
+from twill.codegen.emission import emit_solved, extract
+from twill.codegen.verify.abstract.inputs import launch
+from twill.kernel.problem import Case
+from twill.kernel.specialization import problem_of
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import verified
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+NAMES = {"a_ptr": "*bf16", "b_ptr": "*bf16", "c_ptr": "*bf16", **dict.fromkeys(("M", "N", "K"), "i32"),
+         **dict.fromkeys(("stride_am", "stride_bk", "stride_cm"), "i32")}  # fmt: skip
+SMALL = ("BLOCK_M=64", "BLOCK_N=64", "BLOCK_K=64")
+BLOCKS = tuple(f"{name}=tensordesc<bf16[64, 64]>" for name in ("a_desc", "b_desc", "c_desc"))
+SIZES = {
+    "gemm_pointers": ({"M": 1, "N": 30, "K": 100}, {"M": 67, "N": 3, "K": 131}),
+    "gemm": ({"M": 1, "N": 120, "K": 104}, {"M": 70, "N": 8, "K": 200}),  # rows that a descriptor can have
+}
+
+
+@pytest.mark.parametrize("split", [1, 2])
+@pytest.mark.parametrize("name", SIZES)
+def test_a_gemm_without_promises_is_right_at_odd_sizes(name: str, split: int) -> None:
+    """Through pointers by loads of threads, with rows at any distance; through descriptors by the TMA with bounds."""
+    types = tuple(f"{n}={kind}" for n, kind in NAMES.items()) if name == "gemm_pointers" else BLOCKS
+    kernel = extract(f"examples/{name}.py", "bf16", types, SMALL, split=split)
+    assert kernel.specialization.divisibility == ()
+    options = SolveOptions(strategy="heuristic", blocks=1, fuse=False)
+    emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options))
+    problem = problem_of(kernel.specialization)
+    assert problem is not None
+    if name == "gemm_pointers":
+        problem = replace(problem, units=dict.fromkeys(problem.units, "1"))
+    for sizes in SIZES[name]:
+        case: Case = problem.case(sizes)
+        made = launch(emission.program.program, replace(case, grid=(*case.grid, split)))
+        assert not verified(emission.build.ptx, emission.manifest, emission.program, made).said()
