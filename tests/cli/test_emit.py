@@ -264,10 +264,13 @@ def test_a_machine_without_a_target_is_refused_before_anything_is_solved(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("twill.cli.solve.run", lambda *given: pytest.fail("solved"))
+    described = (ROOT / "machines" / "b200.toml").read_text(encoding="utf-8")
+    path = tmp_path / "later.toml"
+    path.write_text(described.replace('name = "b200"', 'name = "later"').replace('"sm_100a"', '"sm_120a"'))
     for words in (["--ir"], ["--out", str(tmp_path / "out")], ["--dump-after", "fences"]):
-        assert main(["emit", str(ROOT / "examples" / "gemm.py"), "--machine", "b200", "--no-store", *words]) == 2
+        assert main(["emit", str(ROOT / "examples" / "gemm.py"), "--machine", str(path), "--no-store", *words]) == 2
         said = capsys.readouterr()
-        assert said.out == "" and "no code is emitted for machine b200 (sm_100a)" in said.err
+        assert said.out == "" and "no code is emitted for machine later (sm_120a)" in said.err
     assert not (tmp_path / "out").exists()
 
 

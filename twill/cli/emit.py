@@ -81,7 +81,8 @@ def emit(arguments: Namespace) -> int:
         print("\n".join((*promised(kernel, machine), *competed(emission.schedule), *tried(attempts))))
     if not arguments.ir and not arguments.why:
         changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
-        said = (*kernel.rescale_report.said(), *changes, *executed)
+        unproven = target_of(machine).unproven
+        said = (*kernel.rescale_report.said(), *changes, *executed, *([unproven] if unproven else []))
         print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
     return codes.SOLVED
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests import blackwell, sentry
+from tests import blackwell
 from tests.blackwell import FP8, GELU, GEMM, LAYER_NORM, POINTERS
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
@@ -107,13 +108,14 @@ def multiply(**other: object) -> Faulty:
     return instead(aref.TensorMultiply, lambda stmt: replace(stmt, **other))  # type: ignore[arg-type]
 
 
+EARLY: dict[str, Any] = {"behind": False}
 FAULTS: dict[str, tuple[str, Faulty, str]] = {
     "it always adds": ("mma", multiply(accumulate=Number(1, "i1")), "values"),
     "it never adds": ("mma", multiply(accumulate=Number(0, "i1")), "values"),
     "the slot of sums is not waited for": ("mma", instead(aref.Acquire, lambda stmt: None), "order"),
     "operands are not waited for": ("mma", instead(aref.Get, lambda stmt: None), "phase"),
     "slots go back before the products are over": (
-        "mma", instead(aref.Consumed, lambda stmt: replace(stmt, behind=False)), "mma-wait",  # type: ignore[type-var]
+        "mma", instead(aref.Consumed, lambda stmt: replace(stmt, **EARLY)), "mma-wait",
     ),
     "sums are not handed on": ("mma", instead(aref.Publish, lambda stmt: None), "deadlock"),
     "sums are read without a wait": ("epilogue", instead(aref.Get, lambda stmt: None), "order"),
@@ -191,6 +193,15 @@ def test_what_is_not_emitted_yet_is_refused_at_its_line_before_it_is_solved(
     assert said.out == "" and re.search(what, said.err)
 
 
+def test_clusters_are_refused_and_a_dynamic_order_is_emitted(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["emit", str(ROOT / GEMM.file), "--machine", "b200", "--no-store"]
+    assert main([*words, "--cluster", "2", "--execute"]) == 2
+    assert "clusters of 2 CTAs are not emitted for Blackwell yet" in capsys.readouterr().err
+    assert main([*words, "--order", "dynamic", "--execute"]) == 0
+    said = capsys.readouterr().out
+    assert "equal to the tile program, nothing found" in said and "not run on hardware" in said
+
+
 def test_more_columns_than_tensor_memory_has_are_refused() -> None:
     small = blackwell.machine().model_copy(
         update={"memories": tuple(
@@ -200,17 +211,3 @@ def test_more_columns_than_tensor_memory_has_are_refused() -> None:
     )  # fmt: skip
     with pytest.raises(exc.TwillError, match="tmem"):
         solve(kernel(GEMM).graph, small, SolveOptions(fuse=False))
-
-
-def test_others_find_no_race_in_an_emitted_gemm(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, execute.ptx.PtxLaunch]] = []
-    run = execute.ptx.execute
-
-    def seen(module: object, entry: str, one: execute.ptx.PtxLaunch) -> object:
-        asked.append((entry, one))
-        return run(module, entry, one)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(execute.ptx, "execute", seen)
-    assert said(GEMM, {"M": 128, "N": 128, "K": 528}, ctas=1) == []
-    answer = sentry.checked(blackwell.compiled(GEMM).build.ptx, *asked[0])
-    assert answer["result"] == "race_free", answer

@@ -28,7 +28,13 @@ def streams(
     """
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)
-    tiles = TileLayouts(wired, target_of(machine), dim, schedule.cooperation.blocks, columns_of(wired, schedule))
+    target = target_of(machine)
+    if cluster > 1 and target.has_tensor_memory:
+        raise exc.UnsupportedInKernel(
+            f"clusters of {cluster} CTAs are not emitted for {target.name} yet", file=wired.program.file,
+            hint="emit without `--cluster`",
+        )  # fmt: skip
+    tiles = TileLayouts(wired, target, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     plan = assign(wired, tiles, schedule, machine, candidate)
     if isinstance(plan, CandidateRefusal):
         return plan

@@ -44,13 +44,15 @@ class MmaShapes:
 class Target:
     """name: as people call the GPUs. architectures: that its code is compiled for, as machine files name them. warps:
     of a warp group. mma: the products that it has; None if it has none that code is made for. warp_rows: neighbouring
-    rows of a product's result that one warp has (`twill.codegen.warp.layout`)."""
+    rows of a product's result that one warp has (`twill.codegen.warp.layout`). unproven: what nobody has seen of its
+    kernels, which is said wherever one is emitted; "" if all is well."""
 
     name: str
     architectures: tuple[str, ...]
     warps: int = 4
     mma: MmaShapes | None = None
     warp_rows: int = 16
+    unproven: str = ""
 
     @property
     def threads(self) -> int:

@@ -23,6 +23,7 @@ from twill.codegen.print.cuda.statements import print_block
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.print.kernel_lines import KernelLines
 from twill.codegen.print.sections import Section, common_name, sections
+from twill.codegen.targets.base import target_of
 from twill.codegen.warp.expression import Local, PerGroup
 from twill.codegen.warp.layout import text as layout_text
 from twill.codegen.warp.parameters import PrintedParameter, nodes, parameters
@@ -89,6 +90,9 @@ class _Kernel:
         """All of it."""
         tile = self.program.program
         self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
+        unproven = target_of(self.machine).unproven
+        if unproven:
+            self.out.line(f"// {unproven}")
         self._constants()
         cluster = self.program.cluster
         shape = f" __cluster_dims__({cluster.ctas}, 1, 1)" if cluster is not None else ""
@@ -161,6 +165,7 @@ class _Kernel:
             print_block(self.program.once, ctx.inside())
         if self.program.tensor_columns:
             taken = f"tensor_alloc(smem + {tensor_at(self.program)}, {self.program.tensor_columns})"
+            out.line("warp_sync();")
             out.line(f"if (warps_before == 0) {taken};")
         cluster = self.program.cluster
         out.line("cluster_sync();" if cluster is not None and cluster.meets_first else "__syncthreads();")
@@ -173,6 +178,7 @@ class _Kernel:
         """What the first warp took, once nobody reads it any more."""
         if self.program.tensor_columns:
             self.out.line()
+            self.out.line("warp_sync();  // the threads that issued, and those of their warps that did not")
             self.out.line("__syncthreads();")
             self.out.line(f"if (warps_before == 0) tensor_free(tensor, {self.program.tensor_columns});")
 
