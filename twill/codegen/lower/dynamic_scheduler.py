@@ -18,8 +18,9 @@ def is_dynamic(plan: LoweringPlan, asked: Order) -> bool:
     """Whether instances are fetched. Only a thread that issues loads can do it without holding others up.
 
     Of its own, where trip counts are unequal, and where CTAs share an SM, for how fast one is depends on the others.
-    Where neither is so, fetching gained nothing (docs/performance-log.md).
+    Where neither is so, fetching gained nothing (docs/performance-log.md). Parts of a split are equal but for the last.
     """
     if asked == "static" or not any(group.issuer for group in plan.groups):
         return False
-    return asked == "dynamic" or unequal(plan) or plan.candidate.ctas > 1
+    apart = unequal(plan) and plan.wired.program.split is None
+    return asked == "dynamic" or apart or plan.candidate.ctas > 1
