@@ -16,7 +16,13 @@ import pytest
 from tests.conftest import ROOT
 
 TWILL = ROOT / "twill"
-TARGETS = ("codegen/targets/hopper/", "codegen/print/cuda/", "codegen/print/gluon/hopper.py", "codegen/verify/ptx/")
+TARGETS = (
+    "codegen/targets/hopper/",
+    "codegen/targets/blackwell/",
+    "codegen/print/cuda/",
+    "codegen/print/gluon/hopper.py",
+    "codegen/verify/ptx/",
+)
 WORDS = re.compile(r"wgmma|setmaxnreg|sm_90|\b64 rows|\b128 threads", re.IGNORECASE)
 NUMBERS = frozenset({"64", "128"})  # rows of its products, threads of its warp groups; bytes of its widest swizzle
 

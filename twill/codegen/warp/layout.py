@@ -38,6 +38,7 @@ from dataclasses import dataclass
 THREADS = 128
 LANES = 32
 LANES_OF_A_ROW = 4
+WARP_ROWS = 16  # neighbouring rows of an accumulator that a warp has, unless said otherwise
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Accumulator:
 
     rows: int
     columns: int
-    warp_rows: int = 16
+    warp_rows: int = WARP_ROWS
 
     @property
     def block_step(self) -> int:

@@ -154,9 +154,6 @@ def _read_axis(r: Reader, names: ScalarNames) -> WindowAxis:
 
 
 # ---------------------------------------------------------------- layouts
-_WARP_ROWS = layout.Accumulator(64, 8).warp_rows  # where nothing is said of them
-
-
 def _by(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape)) or "()"
 
@@ -186,7 +183,7 @@ def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
 
 
 def _matrix(made: layout.Accumulator) -> str:
-    return f"{made.rows}x{made.columns}" + (f" by {made.warp_rows}" if made.warp_rows != _WARP_ROWS else "")
+    return f"{made.rows}x{made.columns}" + (f" by {made.warp_rows}" if made.warp_rows != layout.WARP_ROWS else "")
 
 
 def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
@@ -222,7 +219,7 @@ def _read_accumulator(r: Reader) -> layout.Accumulator:
     shape = _read_shape(r)
     if len(shape) != 2:
         r.fail("a shape of rows and columns")
-    return layout.Accumulator(shape[0], shape[1], read_int(r) if r.accept("by") else _WARP_ROWS)
+    return layout.Accumulator(shape[0], shape[1], read_int(r) if r.accept("by") else layout.WARP_ROWS)
 
 
 # ---------------------------------------------------------------- the kinds

@@ -137,7 +137,6 @@ from twill.codegen.warp.statements import (
     Let,
     LoadGlobal,
     LoadShared,
-    LoadTensor,
     Multiply,
     Pipeline,
     ProxyFence,
@@ -151,11 +150,11 @@ from twill.codegen.warp.statements import (
     StoreShared,
     SumParts,
     Sync,
-    TensorMultiply,
     TmaLoad,
     TmaStore,
     WaitGroups,
 )
+from twill.codegen.warp.tensor_statements import LoadTensor, TensorMultiply
 from twill.tile.program import TileProgram
 
 __all__ = [

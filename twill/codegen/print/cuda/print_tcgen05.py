@@ -60,7 +60,8 @@ def print_load_tensor(stmt: LoadTensor, ctx: PrintContext) -> None:
         for half in range(2):
             for column, columns in _pieces(layout.columns):
                 first = half * layout.columns // 2 + column // 2
-                ctx.out.line(_load(name, first, columns, f"at + {(half * _HALF << 16) + column}"))
+                at = f"at + {(half * _HALF << 16) + column}"
+                ctx.out.line(f"tensor_load_x{columns // _GROUP}({name} + {first}, {at});")
         ctx.out.line("tensor_wait_loads();")
         ctx.out.line(f"pin({name});")
 
@@ -72,12 +73,3 @@ def _pieces(columns: int) -> Iterator[tuple[int, int]]:
         width = min(_MOST, 1 << (columns - first).bit_length() - 1)
         yield first, width
         first += width
-
-
-def _load(name: str, first: int, columns: int, at: str) -> str:
-    """C: 16 lanes of so many columns into registers from `first` on."""
-    count = columns // 2
-    held = ", ".join(f"%{i}" for i in range(count))
-    outputs = ", ".join(f'"=f"({name}[{first + i}])' for i in range(count))
-    instruction = f"tcgen05.ld.sync.aligned.16x256b.x{columns // _GROUP}.b32"
-    return f'asm volatile("{instruction} {{{held}}}, [%{count}];" : {outputs} : "r"({at}));'

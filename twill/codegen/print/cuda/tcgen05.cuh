@@ -33,3 +33,37 @@ TWILL_TENSOR_MULTIPLY(f16)
 TWILL_TENSOR_MULTIPLY(tf32)
 TWILL_TENSOR_MULTIPLY(f8f6f4)
 #undef TWILL_TENSOR_MULTIPLY
+// "tcgen05.ld", 16x256b: 16 lanes from the address on, 8 columns for each of the repetitions, into 4 registers of a thread for
+// each: those that an accumulator of wgmma has (rows lane / 4 and 8 more, columns 2 * (lane % 4) and the next).
+DEV void tensor_load_x1(float* d, u32 tensor) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x1.b32 {"
+               "%0, %1, %2, %3"
+               "}, [%4];"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]) : "r"(tensor));
+}
+DEV void tensor_load_x2(float* d, u32 tensor) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 {"
+               "%0, %1, %2, %3, %4, %5, %6, %7"
+               "}, [%8];"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]),
+                 "=f"(d[7]) : "r"(tensor));
+}
+DEV void tensor_load_x4(float* d, u32 tensor) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x4.b32 {"
+               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+               "}, [%16];"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]),
+                 "=f"(d[7]), "=f"(d[8]), "=f"(d[9]), "=f"(d[10]), "=f"(d[11]), "=f"(d[12]), "=f"(d[13]),
+                 "=f"(d[14]), "=f"(d[15]) : "r"(tensor));
+}
+DEV void tensor_load_x8(float* d, u32 tensor) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 {"
+               "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "
+               "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+               "}, [%32];"
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]),
+                 "=f"(d[7]), "=f"(d[8]), "=f"(d[9]), "=f"(d[10]), "=f"(d[11]), "=f"(d[12]), "=f"(d[13]),
+                 "=f"(d[14]), "=f"(d[15]), "=f"(d[16]), "=f"(d[17]), "=f"(d[18]), "=f"(d[19]), "=f"(d[20]),
+                 "=f"(d[21]), "=f"(d[22]), "=f"(d[23]), "=f"(d[24]), "=f"(d[25]), "=f"(d[26]), "=f"(d[27]),
+                 "=f"(d[28]), "=f"(d[29]), "=f"(d[30]), "=f"(d[31]) : "r"(tensor));
+}

@@ -16,7 +16,7 @@ from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.tcgen05_memory import Cells
 from twill.codegen.verify.ptx.tcgen05_multiplies import (
     PAIR,
-    TensorMultiply,
+    TensorProduct,
     begin_reading,
     group_of,
     multiplies_of,
@@ -64,7 +64,7 @@ def build(operands: Operands, instruction: PtxInstruction) -> Step:
                     words = np.ascontiguousarray(cta.shared[at].reshape(rows, -1)).view(np.uint32)
                     cta.tensor.cells[lanes[..., None], wanted] = words
 
-            mine.open.append(TensorMultiply(run, reads, by.epoch, place))
+            mine.open.append(TensorProduct(run, reads, by.epoch, place))
 
     return step
 

@@ -32,7 +32,7 @@ PAIR = 2  # CTAs
 
 
 @dataclass
-class TensorMultiply:
+class TensorProduct:
     """One that is in flight. run: does it. reads: of each CTA the bytes of shared memory. epoch: of its warp's
     multiplies."""
 
@@ -65,7 +65,7 @@ class WarpMultiplies:
     """Multiplies that a warp's threads have issued. agent: among the clocks."""
 
     agent: int
-    open: list[TensorMultiply] = field(default_factory=list)
+    open: list[TensorProduct] = field(default_factory=list)
 
     def finish(self, epoch: int) -> None:
         """All up to an epoch are over."""
@@ -222,7 +222,7 @@ def _issue(g: Gang, lane: int, one: IssuedMultiply) -> None:
             a, b = part.scaled(part.left(), whole)
             cells[at] = tcgen05.multiply(does, a, b, cells[at] if one.adds else None, one.scale)
 
-    mine.open.append(TensorMultiply(run, reads, by.epoch, one.place))
+    mine.open.append(TensorProduct(run, reads, by.epoch, one.place))
 
 
 def begin_reading(by: TensorIssuer, lane: int, reads: list[tuple[Cta, Array]]) -> None:
