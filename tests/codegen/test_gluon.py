@@ -29,7 +29,7 @@ from twill.solve.pipeline import solve
 from twill.tile.rewrite.pipeline import Allowed
 from twill.trial.gluon import checked
 
-MOST_LINES = 260
+MOST_LINES = 250
 WIDEST = 120
 MODULES = {"gemm": ("gemm", "bf16"), "gelu": ("gemm_bias_gelu", "bf16"), "attention": ("attention", "full")}
 
@@ -156,7 +156,9 @@ def test_a_module_with_other_names_and_comments_is_still_what_its_schedule_asks_
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = _written("gemm", tmp_path)
-    text = path.read_text(encoding="utf-8").replace("first_m", "first_row").replace("import math", "import math\n")
+    before = path.read_text(encoding="utf-8")
+    text = before.replace("first_m", "first_row").replace("import functools", "import functools\n")
+    assert text.count("\n") > before.count("\n")
     path.write_text(text, encoding="utf-8")
     assert main(["check", "--gluon", str(path)]) == codes.SOLVED
     assert "edited, and what the schedule of gemm asks for" in capsys.readouterr().out
