@@ -23,7 +23,7 @@ _LOC = re.compile(
     r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+"
     r"(?:, function_name \S+, inlined_at (\d+) (\d+)|\s*// (?P<file>\S+?):\d+:\d+ @\[ (?P=file):(?P<caller>\d+))?"
 )
-"""A place, and the one that it was inlined at: Triton 3.8 and 3.9 say that in the directive, 3.6 and 3.7 in a comment."""
+"""A place, and where it was inlined, which Triton 3.6 and 3.7 say in a comment."""
 _READERS = (
     (re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)"), "mbarrier.init: {} arrivals"),
     (re.compile(r"mbarrier\.arrive\.expect_tx\.\S+ \S+ \[\S+\], (\d+)"), "mbarrier.expect: {} bytes"),
@@ -31,7 +31,7 @@ _READERS = (
     (re.compile(r"\bbar\.(sync|arrive)\s+((?:[89]|1[0-5]), \d+)"), "named barrier: {} {}"),
 )
 _COPIES = (
-    (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::cta\.global"), "copy into shared memory"),
+    (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::(?:cta|cluster)\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
 )
 _USES = ("wait", "arrive", "expect")
