@@ -190,9 +190,9 @@ class NotInGluon(TwillError):
 class NoGluon(TwillError):
     """The installed Triton has no Gluon, or one with names that are not known here."""
 
-    def __init__(self, version: str, oldest: str, name: str) -> None:
+    def __init__(self, version: str, oldest: str, newest: str, name: str) -> None:
         have = f"Triton {version}" if version else "no Triton"
-        hint = f"Triton {oldest} to 3.9 (pip install triton)"
+        hint = f"Triton {oldest} to {newest} (pip install triton)"
         super().__init__(f"{have} is installed, which has no `{name}`", hint=hint)
 
 

@@ -19,7 +19,11 @@ from difflib import SequenceMatcher
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use
 
-_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+(?:, function_name \S+, inlined_at (\d+) (\d+))?")
+_LOC = re.compile(
+    r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+"
+    r"(?:, function_name \S+, inlined_at (\d+) (\d+)|\s*// (?P<file>\S+?):\d+:\d+ @\[ (?P=file):(?P<caller>\d+))?"
+)
+"""A place, and where it was inlined, which Triton 3.6 and 3.7 say in a comment."""
 _READERS = (
     (re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)"), "mbarrier.init: {} arrivals"),
     (re.compile(r"mbarrier\.arrive\.expect_tx\.\S+ \S+ \[\S+\], (\d+)"), "mbarrier.expect: {} bytes"),
@@ -27,7 +31,7 @@ _READERS = (
     (re.compile(r"\bbar\.(sync|arrive)\s+((?:[89]|1[0-5]), \d+)"), "named barrier: {} {}"),
 )
 _COPIES = (
-    (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::cta\.global"), "copy into shared memory"),
+    (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::(?:cta|cluster)\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
 )
 _USES = ("wait", "arrive", "expect")
@@ -97,7 +101,9 @@ def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
 
 def _line_of(at: re.Match[str], helpers: dict[int, int]) -> int:
     """The line of the module that an instruction stands for: of the call, if it is in a helper. 0: none is known."""
-    file, line, outer_file, outer = at.groups()
+    file, line, outer_file, outer, _, caller = at.groups()
+    if caller is not None:
+        outer_file, outer = file, caller
     if file == "1" and not (outer_file == "1" and int(line) in helpers):
         return int(line)
     return int(outer) if outer_file == "1" else 0

@@ -1,8 +1,4 @@
-"""The one place that knows what versions of Triton call the parts of Gluon that compile a module.
-
-Triton 3.6 to 3.9 have the same ones; the names that a module itself uses are settled in its first lines
-(`twill.codegen.print.gluon.preface`).
-"""
+"""Modules of Gluon, compiled by the Triton that is installed; `twill.codegen.print.gluon.versions` has its names."""
 
 from __future__ import annotations
 
@@ -17,17 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from twill import exc
+from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST
 
-OLDEST = "3.6"
-_NAMES = (
-    ("triton", "compile"),
-    ("triton.backends.compiler", "GPUTarget"),
-    ("triton.experimental.gluon", "jit"),
-    ("triton.experimental.gluon._runtime", "GluonASTSource"),
-    ("triton.experimental.gluon.language", "warp_specialize"),
-    ("triton.experimental.gluon.language.nvidia.hopper", "warpgroup_mma"),
-)
-_ELEMENTS = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 LANES = 32
 _WITH_LENGTH = 0x04
 _FRAME_SIZE = (_WITH_LENGTH, 0x11)
@@ -50,11 +37,11 @@ class CompiledModule:
 def gluon() -> dict[str, Any]:
     """What compiling needs of the Triton that is installed. Raises NoGluon, in one sentence, if it lacks any of it."""
     found: dict[str, Any] = {}
-    for module, name in _NAMES:
+    for module, name in COMPILING:
         try:
             found[name] = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
-            raise exc.NoGluon(_version(), OLDEST, f"{module}.{name}") from error
+            raise exc.NoGluon(_version(), OLDEST, NEWEST, f"{module}.{name}") from error
     return found
 
 
@@ -85,13 +72,13 @@ def _known(module: ModuleType) -> Iterator[None]:
 
 def descriptor_type(element: str, block: tuple[int, ...], layout: object) -> str:
     """The type of a tensor descriptor in a signature."""
-    return f"tensordesc<{_ELEMENTS.get(element, element)}[{','.join(map(str, block))}],{layout!r}>"
+    return f"tensordesc<{ELEMENTS.get(element, element)}[{','.join(map(str, block))}],{layout!r}>"
 
 
 def scalar_type(element: str) -> str:
     """The type of a number or pointer in a signature."""
     star = "*" if element.startswith("*") else ""
-    return star + _ELEMENTS.get(element.removeprefix("*"), element.removeprefix("*"))
+    return star + ELEMENTS.get(element.removeprefix("*"), element.removeprefix("*"))
 
 
 def compile_kernel(

@@ -41,17 +41,16 @@ def print_launcher(
             out.line(f"if given != ({', '.join(map(repr, fixed.values()))}{comma}):")
             out.line(f'    raise ValueError(f"this {kernel} is not for ({", ".join(fixed)}) = {{given}}")')
         out.line("grid = (*(grid(locals()) if callable(grid) else grid), 1, 1)[:3]")
-        out.line("instances = math.prod(grid)")
+        out.line("instances = grid[0] * grid[1] * grid[2]")
         with out.block("if not instances"):
             out.line("return")
         if program.once and "together" in parameters:
             for line in together(program.once, lambda expr: _bare(host(expr))):
                 out.line(line)
         places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
-        out.line(f"ctas = min(instances, {places})")
         of = {d.name: d for d in descriptors}
         arguments = [_argument(name, of, program) for name in parameters]
-        out.call(f"{entry}[(ctas,)]", [*arguments, "num_warps=4"])
+        out.call(f"{entry}[(min(instances, {places}),)]", [*arguments, "num_warps=4"])
     for line in _LAUNCHER.format(kernel=kernel).splitlines():
         out.line(line)
 

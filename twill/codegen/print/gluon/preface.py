@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
 from twill.codegen.warp.program import WarpProgram
 
@@ -27,7 +28,6 @@ def docstring(program: WarpProgram, specialization: Specialization, schedule: Sc
         f'"""{tile.kernel} ({specialization.spec}) of {Path(tile.file).name} for {program.machine}, in Gluon. '
         f"Emitted by Twill.\n\n{interval} ({proven}: {bounds.witness}). What each warp group begins at which cycle of "
         f"an iteration (and how many iterations later):{groups}\n\n{_RINGS}\n\n"
-        f"    {tile.kernel}[grid](...)  # as the Triton kernel is called\n\n"
     )
     said = [wrap(part, WIDTH, subsequent_indent="  " * part.startswith("- "), break_long_words=False) or [""]
             for part in text.splitlines()]  # fmt: skip
@@ -71,7 +71,6 @@ def imports(features: set[str], program: WarpProgram) -> list[str]:
     used = [name for name in hopper.NAMES if name != "fence_async_shared" or "fence" in features]
     lines = [
         "import functools",
-        "import math",
         "",
         "import triton",
         "from triton.experimental import gluon",
@@ -80,10 +79,7 @@ def imports(features: set[str], program: WarpProgram) -> list[str]:
         f"from {hopper.HOST} import TensorDescriptor",
         "",
     ]
-    if "load" in features:
-        lines.append('tma_load = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared')
-    if "store" in features:
-        lines.append('tma_store = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global')
+    lines += [settled(f"tma_{kind}") for kind in ("load", "store") if kind in features]
     return lines
 
 
