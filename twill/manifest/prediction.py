@@ -14,8 +14,8 @@ USUAL = 128  # threads of the warp groups that costs are for
 @dataclass(frozen=True)
 class Prediction:
     """emitted: the emitted kernel's, with all CTAs that share an SM. resource: what the units are busy for, whoever
-    runs it. waits: for asynchronous instructions, one after the other, their operands loaded ahead. work: that a warp
-    group of 128 threads does itself."""
+    runs it. waits: for asynchronous instructions, one after the other, their operands loaded ahead. work: that a
+    warp group does itself."""
 
     emitted: float
     resource: float

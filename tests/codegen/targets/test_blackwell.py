@@ -193,13 +193,22 @@ def test_what_is_not_emitted_yet_is_refused_at_its_line_before_it_is_solved(
     assert said.out == "" and re.search(what, said.err)
 
 
-def test_clusters_are_refused_and_a_dynamic_order_is_emitted(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["emit", str(ROOT / GEMM.file), "--machine", "b200", "--no-store"]
-    assert main([*words, "--cluster", "2", "--execute"]) == 2
-    assert "clusters of 2 CTAs are not emitted for Blackwell yet" in capsys.readouterr().err
-    assert main([*words, "--order", "dynamic", "--execute"]) == 0
+@pytest.mark.parametrize(
+    ("words", "what"), [(("--cluster", "2"), "clusters of 2 CTAs"), (("--order", "dynamic"), "a dynamic order")]
+)
+def test_clusters_and_a_dynamic_order_are_refused(
+    words: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["emit", str(ROOT / GEMM.file), "--machine", "b200", "--no-store", "--execute"]
+    assert main([*asked, *words]) == 2
+    assert re.search(f"{what}.* not emitted for Blackwell yet", capsys.readouterr().err)
+
+
+def test_it_is_said_that_nothing_was_run_on_hardware(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emit", str(ROOT / GEMM.file), "--machine", "b200", "--no-store", "--execute"]) == 0
     said = capsys.readouterr().out
     assert "equal to the tile program, nothing found" in said and "not run on hardware" in said
+    assert "// not run on hardware" in blackwell.compiled(GEMM).printed.text
 
 
 def test_more_columns_than_tensor_memory_has_are_refused() -> None:
