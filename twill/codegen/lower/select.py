@@ -47,13 +47,7 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     besides = sum(buffer.bytes for buffer in more if not buffer.name.startswith("staging"))
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
-    tensor = any(buffer.tensor for buffer in rings.buffers)
-    if tensor and asked == "dynamic":
-        raise exc.UnsupportedInKernel(
-            f"a dynamic order of program instances is not emitted for {plan.tiles.target.name} yet", file=program.file,
-            hint="emit without `--order dynamic`",
-        )  # fmt: skip
-    dynamic = rings.sharing is None and not tensor and is_dynamic(plan, asked)
+    dynamic = rings.sharing is None and is_dynamic(plan, asked)
     cluster_of, order = (Cluster(rings.sharing.axis, CTAS), None) if rings.sharing else (None, longest_first(plan))
     raster_group = raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
     in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)

@@ -173,6 +173,7 @@ class _Kernel:
         columns = self.program.tensor_columns
         if columns:
             self.out.line(f"const u32 tensor = read_shared<u32>(smem + {tensor_at(self.program)});")
+            self.out.line("warp_sync();  // a thread that arrives for its warp arrives behind the others' reads")
 
     def _free_tensor_memory(self) -> None:
         """What the first warp took, once nobody reads it any more."""
