@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.fake_driver import FakeDriver, fake_torch, forget, install
+from tests.fake_driver import Code, FakeDriver, fake_torch, forget, install
 from tests.manifests import CODE, KERNEL, SIZES
 from twill import exc
 from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Manifest, Promise, SplitK
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import FAMILY, SCHEMA, Family, Member, MemberCost
+from twill.runtime import driver as real
 from twill.runtime.family import COMPARED, SAMPLES, EmittedFamily, FamilyMember
 from twill.runtime.kernel import EmittedKernel
 from twill.store.memory import MemoryStore
@@ -102,6 +103,19 @@ def test_other_sizes_are_found_out_anew_and_equal_ones_are_not(driver: FakeDrive
     assert blocks(driver)[-2:] == [256, 128]
     launch(one)
     assert blocks(driver)[-1] == 256
+
+
+@pytest.mark.parametrize("what", ["cuEventCreate", "cuEventRecord", "cuEventElapsedTime"])
+def test_a_launch_that_cannot_be_timed_is_made_once_and_the_predicted_best_stays(
+    what: str, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = (Code(400), None) if what in ("cuEventCreate", "cuEventElapsedTime") else (Code(400),)
+    monkeypatch.setattr(real.bindings(), what, lambda *given: answer)
+    one = family()
+    launch(one, LAUNCHES)
+    assert len(driver.launches) == LAUNCHES
+    assert blocks(driver)[-3:] == [128] * 3
+    assert not driver.alive
 
 
 def test_no_more_than_a_few_are_timed(driver: FakeDriver) -> None:

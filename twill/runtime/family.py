@@ -115,13 +115,14 @@ def with_block(value: Any, block: list[int]) -> Any:
 @dataclass
 class Choice:
     """Of launches of one size on one GPU. ranked: members that can still be taken, the best first. decided: whether
-    only the first has launches. times: of each timed member, microseconds."""
+    only the first has launches. times: of each timed member, microseconds. missed: launches that could not be timed."""
 
     key: Key
     device: int
     ranked: list[FamilyMember]
     decided: bool = False
     issued: int = 0
+    missed: int = 0
     times: dict[str, list[float]] = field(default_factory=dict)
     pending: list[tuple[str, TimedInterval]] = field(default_factory=list)
 
@@ -232,21 +233,36 @@ class EmittedFamily:
             turns = choice.ranked[: self.compared]
             number = choice.issued
             choice.issued += 1
-            decided = all(len(choice.times.get(one.name, ())) >= SAMPLES for one in turns)
+            timed = all(len(choice.times.get(one.name, ())) >= SAMPLES for one in turns)
+            decided = timed or choice.missed >= SAMPLES
             if decided:
-                best = min(turns, key=lambda one: statistics.median(choice.times[one.name]))
+                best = min(turns, key=lambda one: statistics.median(choice.times[one.name])) if timed else turns[0]
                 choice.ranked.sort(key=lambda one: one is not best)
                 choice.decided = True
-        if decided:
+        if timed:
             self._keep(choice, device(index).name)
+        if decided:
             return choice.ranked[0], None
-        with on_device(index):
-            return turns[number % len(turns)], TimedInterval(stream) if number >= len(turns) else None
+        return turns[number % len(turns)], self._interval(choice, stream) if number >= len(turns) else None
+
+    def _interval(self, choice: Choice, stream: int) -> TimedInterval | None:
+        """One that begins now; None if the driver does not want to: a launch is not lost because it is not timed."""
+        try:
+            with on_device(choice.device):
+                return TimedInterval(stream)
+        except exc.DriverFailed:
+            choice.missed += 1
+            return None
 
     def _timed(self, choice: Choice, member: FamilyMember, interval: TimedInterval) -> None:
-        """A timed launch was made."""
-        with on_device(choice.device):
-            interval.close()
+        """A timed launch was made. It must not be made again, whatever becomes of its time."""
+        try:
+            with on_device(choice.device):
+                interval.close()
+        except exc.DriverFailed:
+            interval.forget()
+            choice.missed += 1
+            return
         with self.lock:
             choice.pending.append((member.name, interval))
 
@@ -254,12 +270,16 @@ class EmittedFamily:
         """Read the times that are there by now."""
         waiting = []
         for name, interval in choice.pending:
-            time = interval.microseconds()
-            if time is None:
-                waiting.append((name, interval))
+            try:
+                time = interval.microseconds()
+            except exc.DriverFailed:  # as of a stream that was destroyed
+                choice.missed += 1
             else:
+                if time is None:
+                    waiting.append((name, interval))
+                    continue
                 choice.times.setdefault(name, []).append(time)
-                interval.forget()
+            interval.forget()
         choice.pending = waiting
 
     def _leave_out(self, choice: Choice, member: FamilyMember, error: exc.TwillError) -> None:
