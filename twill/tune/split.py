@@ -14,11 +14,11 @@ from twill.codegen.emission import Extracted
 from twill.graph.price import price_transfer
 from twill.kernel.problem import Case
 from twill.machine.description import Machine
+from twill.manifest.family import MOST_PARTS
 from twill.schedule.document import Schedule
 from twill.tile.program import Op
 from twill.tune.predict import predicted_cycles
 
-MOST = 16  # parts that are looked at
 WAVES = 12  # of program instances that parts make of a launch at most: behind so many, the last one matters little
 FULL = 0.9  # of the SMs busy, on an average over the waves of a launch: no split gains much
 
@@ -69,7 +69,7 @@ def best_parts(
     waves = max(math.prod(case.grid) / machine.sms.value for case in launches)
     tried = [
         (parts, tuple(split_cycles(kernel, schedule, machine, case, parts) for case in launches))
-        for parts in range(1, MOST + 1)
+        for parts in range(1, MOST_PARTS + 1)
         if parts == 1 or parts * waves <= WAVES
     ]
     return min(tried, key=lambda one: sum(math.log(max(1.0, cycles)) for cycles in one[1]))
