@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from tests.golden_schedules import Example, kernel
+from tests.golden_schedules import Example, built, kernel
 from tests.run_cache import once
-from twill.codegen.emit import Emission, build_kernel
+from twill.codegen.emit import Emission
 from twill.codegen.lowering import lower
 from twill.codegen.warp.program import WarpProgram
 from twill.machine.description import Machine
@@ -46,6 +46,4 @@ def lowered(example: Example) -> WarpProgram:
 @cache
 def compiled(example: Example) -> Emission:
     """The example, lowered and compiled; neither checked nor executed."""
-    spec = kernel(example).specialization
-    made = (lowered(example), spec, schedule(example), machine())
-    return once(f"b200-built-{example.name}", lambda: build_kernel(*made))
+    return built(example, lowered(example), schedule(example), machine())

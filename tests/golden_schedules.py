@@ -100,8 +100,13 @@ def lowered(example: Example) -> WarpProgram:
 @cache
 def compiled(example: Example) -> Emission:
     """The example, lowered and compiled; neither checked nor executed."""
+    return built(example, lowered(example), schedule(example), machine())
+
+
+def built(example: Example, program: WarpProgram, found: Schedule, on: Machine) -> Emission:
+    """The warp program of an example, compiled."""
     spec = kernel(example).specialization
-    return once(f"built-{example.name}", lambda: build_kernel(lowered(example), spec, schedule(example), machine()))
+    return once(f"built-{on.name}-{example.name}", lambda: build_kernel(program, spec, found, on))
 
 
 def main() -> int:

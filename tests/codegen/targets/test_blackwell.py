@@ -65,7 +65,7 @@ def test_one_cta_works_on_tile_after_tile(sizes: Mapping[str, int]) -> None:
     assert said(GEMM, sizes, ctas=1) == []
 
 
-def test_sums_are_made_by_one_thread_in_tensor_memory_and_read_by_another_group() -> None:
+def test_one_thread_multiplies_into_tensor_memory_and_another_group_reads_it() -> None:
     made = blackwell.compiled(GEMM)
     roles = {group.role: group for group in made.program.groups}
     assert [(group.role, group.threads) for group in made.program.groups] == [
@@ -114,14 +114,14 @@ EARLY: dict[str, Any] = {"behind": False}
 FAULTS: dict[str, tuple[str, Faulty, str]] = {
     "it always adds": ("mma", multiply(accumulate=Number(1, "i1")), "values"),
     "it never adds": ("mma", multiply(accumulate=Number(0, "i1")), "values"),
-    "the slot of sums is not waited for": ("mma", instead(aref.Acquire, lambda stmt: None), "order"),
+    "the accumulator's slot is not waited for": ("mma", instead(aref.Acquire, lambda stmt: None), "order"),
     "operands are not waited for": ("mma", instead(aref.Get, lambda stmt: None), "phase"),
     "slots go back before the products are over": (
         "mma", instead(aref.Consumed, lambda stmt: replace(stmt, **EARLY)), "mma-wait",
     ),
-    "sums are not handed on": ("mma", instead(aref.Publish, lambda stmt: None), "deadlock"),
-    "sums are read without a wait": ("epilogue", instead(aref.Get, lambda stmt: None), "order"),
-    "sums are not given back": ("epilogue", instead(aref.Consumed, lambda stmt: None), "deadlock"),
+    "accumulators are not handed on": ("mma", instead(aref.Publish, lambda stmt: None), "deadlock"),
+    "accumulators are read without a wait": ("epilogue", instead(aref.Get, lambda stmt: None), "order"),
+    "accumulators are not given back": ("epilogue", instead(aref.Consumed, lambda stmt: None), "deadlock"),
 }  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_a_fault_in_tensor_memory_is_found_by_the_abstract_machine(name: str) ->
     assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
 
 
-def test_sums_that_overlap_or_that_a_warp_cannot_reach_are_found_as_they_stand() -> None:
+def test_accumulators_that_overlap_or_that_a_warp_cannot_reach_are_found_as_they_stand() -> None:
     program = blackwell.lowered(GEMM)
     two = tuple(replace(b, id=len(program.buffers), name="other") for b in program.buffers if b.tensor)
     overlapping = replace(program, buffers=(*program.buffers, *two))
@@ -176,6 +176,29 @@ PRINTED = {
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_fault_of_the_printer_is_found_by_the_executor(name: str) -> None:
     assert said(GEMM, {"M": 400, "N": 16, "K": 136}, PRINTED[name], ctas=1)
+
+
+# ---------------------------------------------------------------- loops that multiply, of all kinds
+
+TYPES = {"a": "tensordesc<bf16[128,64]>", "b": "tensordesc<bf16[64,64]>", "c": "tensordesc<bf16[128,64]>", "M": "i32",
+         "N": "i32", "K": "i32"}  # fmt: skip
+GIVEN = [word for name, text in TYPES.items() for word in ("--sig", f"{name}={text}")]
+LOOPS = [*GIVEN, "--const", "BM=128", "--const", "BN=64", "--const", "BK=64", "--machine", "b200", "--no-store"]
+
+
+@pytest.mark.parametrize("name", ["a_held_operand", "one_loop_behind_another", "the_last_product"])
+def test_loops_with_accumulators_of_their_own_are_emitted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emit", f"tests/tensor_kernels.py::{name}", *LOOPS, "--execute"]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["two_into_one", "from_ones", "a_loop_that_goes_on"])
+def test_accumulators_that_begin_with_something_else_than_zero_are_refused(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["emit", f"tests/tensor_kernels.py::{name}", *LOOPS, "--ir"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"tensor_kernels\.py:\d+: `acc` adds to more than its own accumulator from zero on", said)
 
 
 # ---------------------------------------------------------------- what is not emitted yet

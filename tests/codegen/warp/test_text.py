@@ -77,7 +77,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.TensorMultiply(
         aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "bf16", less(N, Number(4))
     ),
-    aref.LoadTensor(aref.SlotRef(0, 10), 0),
+    aref.LoadAccumulator(aref.SlotRef(0, 10), 0),
     aref.Consumed(10, behind=True),
     aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
 )  # fmt: skip
@@ -182,7 +182,7 @@ group 0 consumer: 128 threads, 240 registers
     receive instance x[x_read]
     %acc#0 = scan add %acc#0 axis 1 backwards through x with scratch
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 bf16, added if ($N < 4)
-    %acc#0 = tensor load x[x_read]
+    %acc#0 = load accumulator x[x_read]
     consumed x_read behind MMAs
     %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch
   finish

@@ -22,7 +22,7 @@ from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
 from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
 from twill.codegen.lower.task import Place, Task
-from twill.codegen.lower.tensor_memory import refuse_unlike_sums, with_epilogue
+from twill.codegen.lower.tensor_memory import refuse_not_emitted, with_epilogue
 from twill.codegen.lower.tiles import TileLayouts
 from twill.graph.build import Wired
 from twill.machine.description import Machine
@@ -57,7 +57,7 @@ def assign(
     asked = plan.groups
     plan = with_straight(plan if tensor else with_budgets(plan))
     if tensor:
-        refuse_unlike_sums(plan)
+        refuse_not_emitted(plan)
     plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")

@@ -79,7 +79,7 @@ class _LoopStreams:
         return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream))
 
     def is_waited_for(self, task: Task) -> bool:
-        """Whether a task is an MMA that its group waits for; for sums in tensor memory their readers wait."""
+        """Whether a task is an MMA that its group waits for; of accumulators in tensor memory the readers wait."""
         return task.node.kind == "mma" and not self.plan.is_in_tensor_memory(task)
 
     def with_versions(self, loop: LoopStream) -> LoopStream | Overwritten:

@@ -102,11 +102,11 @@ class SharedMemoryPlan:
         """Bytes of all rings so far, before alignment of the next."""
         return self._layout()[1]
 
-    def place(self, capacity: int, order: int = 0) -> tuple[tuple[Buffer, ...], int]:
-        """Buffers with offsets, and the bytes of everything. order: bytes that the order of program instances needs.
-        Raises SharedMemoryFull."""
+    def place(self, capacity: int, own: int = 0) -> tuple[tuple[Buffer, ...], int]:
+        """Buffers with offsets, and the bytes of everything. own: bytes that the program needs besides rings and their
+        barriers. Raises SharedMemoryFull."""
         offsets, end = self._layout()
-        total = end + BARRIER_BYTES * sum(a.depth for a in self.arefs) + order
+        total = end + BARRIER_BYTES * sum(a.depth for a in self.arefs) + own
         if total > capacity:
             held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers if not b.tensor)
             raise exc.SharedMemoryFull(

@@ -9,7 +9,7 @@ from twill import exc
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
-from twill.codegen.lower.tensor_memory import added
+from twill.codegen.lower.tensor_memory import accumulates
 from twill.codegen.lower.values import fetched, fetches, touched
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import (
@@ -39,7 +39,7 @@ class MmaLowering:
     def issue(self, task: Task, scope: LoweringScope) -> list[Stmt]:
         """Fence and multiply; or multiply into tensor memory."""
         if self.plan.is_in_tensor_memory(task):
-            return list(self.issue_sum(task, scope))
+            return list(self.issue_into_tensor_memory(task, scope))
         step = self.plan.flat.steps[task.steps[-1]]
         accumulator = self.registers.of((task.steps[-1], task.block))
         made: list[Stmt] = []
@@ -57,14 +57,14 @@ class MmaLowering:
             accumulate = True
         return [*made, Fence(tuple(touched)), *mmas]
 
-    def issue_sum(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
+    def issue_into_tensor_memory(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
         """Into the slot that the group has waited for in front of the loop."""
         step = self.plan.flat.steps[task.steps[-1]]
         ring = self.tools.rings.by_place[task.place]
         target = SlotRef(ring.buffer.id, self.tools.cursors.of(ring.aref, "put"))
         element = self.plan.flat.cells[step.operands[0]].type.element
         depth = self.plan.tiles.shape(step.operands[0])[1]
-        more = added(task, scope.at.number, self.tools)
+        more = accumulates(task, scope.at.number, self.tools)
         for block in self.plan.parts(task):
             (a, a_across), (b, b_across) = (self.factor(task, scope, position, block) for position in (0, 1))
             assert isinstance(a, SlotRef) and isinstance(b, SlotRef)

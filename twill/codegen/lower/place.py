@@ -19,7 +19,7 @@ from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
-from twill.codegen.lower.tensor_memory import slots_of_sums
+from twill.codegen.lower.tensor_memory import accumulator_slots
 from twill.codegen.targets.base import LANES
 
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
@@ -57,7 +57,7 @@ class _Rings:
         for place in sorted(self.plan.tasks):
             task = self.plan.tasks[place]
             if self.plan.is_in_tensor_memory(task):
-                self.by_place[place] = self.ring_of_sums(task)
+                self.by_place[place] = self.accumulator_ring(task)
                 continue
             slot = [reader for reader in self.plan.tasks.values() if self.in_place(reader, place)]
             away = self.away(task)
@@ -115,11 +115,11 @@ class _Rings:
         self.alike.setdefault(alike, []).append(made)
         return made
 
-    def ring_of_sums(self, task: Task) -> Ring:
+    def accumulator_ring(self, task: Task) -> Ring:
         """The ring in tensor memory that an MMA fills."""
         sums = [other for other in self.plan.tasks.values() if self.plan.is_in_tensor_memory(other)]
         shape = {other.place: self.plan.tiles.core(self.cell(other)) for other in sums}
-        slots = slots_of_sums(self.plan, sum(columns for _, columns in shape.values()))
+        slots = accumulator_slots(self.plan, sum(columns for _, columns in shape.values()))
         readers = self.plan.readers(task.place, slots=False)
         away = {g for reader in readers for g in reader.groups} - set(task.groups)
         consumers = tuple(sorted(away)) or (self.plan.home_group(task.block),)

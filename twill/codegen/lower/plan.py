@@ -233,7 +233,7 @@ class LoweringPlan:
         return task.node.result is not None and (task.node.kind != "load" or self.candidate.direct)
 
     def is_in_tensor_memory(self, task: Task) -> bool:
-        """Whether a task is an MMA whose sum is there."""
+        """Whether a task is an MMA whose accumulator is there."""
         return task.node.kind == "mma" and self.tiles.target.has_tensor_memory
 
     def register_sources(self, task: Task) -> Iterator[Source]:
@@ -242,7 +242,7 @@ class LoweringPlan:
             step = self.flat.steps[number]
             for position, source in self.part_sources(task, step):
                 if step.op.kind == "dot" and position > 1 and self.tiles.target.has_tensor_memory:
-                    continue  # the sum so far
+                    continue  # the accumulator, which is not in registers
                 if not self.in_slot(task, step, position, source) and not (
                     source.step in task.steps and not source.distance
                 ):

@@ -18,7 +18,7 @@ from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.task import Task
-from twill.codegen.lower.tensor_memory import begun, published, received
+from twill.codegen.lower.tensor_memory import acquire_accumulators, load_accumulators, publish_accumulators
 from twill.codegen.lower.transfers import Transfers
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
@@ -59,9 +59,9 @@ class GroupSelector:
         for region in regions:
             body += self.held(region.id, first=True)
             if region.kind == "loop":
-                body += self.begun(region.id)
+                body += self.acquired(region.id)
                 body += self.loops.statements(plans[region.id]) if region.id in plans else []
-                body += self.ended(region.id)
+                body += self.handed_on(region.id)
             else:
                 body += self.straight(region.id)
             body += self.held(region.id, first=False)
@@ -77,22 +77,22 @@ class GroupSelector:
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 
-    # -- sums in tensor memory ----------------------------------------------------------------
+    # -- accumulators in tensor memory --------------------------------------------------------
 
-    def begun(self, region: int) -> list[Stmt]:
-        """What stands in front of a loop whose sums this group makes."""
-        return begun(self.sums(region, made=True), self.tools)
+    def acquired(self, region: int) -> list[Stmt]:
+        """What stands in front of a loop into whose accumulators this group multiplies."""
+        return acquire_accumulators(self.accumulators(region, made=True), self.tools)
 
-    def ended(self, region: int) -> list[Stmt]:
-        """What stands behind a loop whose sums this group makes or reads."""
-        made, read = self.sums(region, made=True), self.sums(region, made=False)
+    def handed_on(self, region: int) -> list[Stmt]:
+        """What stands behind a loop whose accumulators this group makes or reads."""
+        made, read = self.accumulators(region, made=True), self.accumulators(region, made=False)
         if not made and not read:
             return []
         trip = self.trip(region)
-        return [*published(made, trip, self.tools), *received(read, trip, self.tools)]
+        return [*publish_accumulators(made, trip, self.tools), *load_accumulators(read, trip, self.tools)]
 
-    def sums(self, region: int, *, made: bool) -> list[Ring]:
-        """The rings of a loop's sums that this group fills, or reads."""
+    def accumulators(self, region: int, *, made: bool) -> list[Ring]:
+        """The rings of a loop's accumulators that this group fills, or reads."""
         rings = [ring for ring in self.rings.values() if ring.key[0] == region and ring.buffer.tensor]
         return [r for r in rings if (r.aref.producer == self.group if made else self.group in r.aref.consumers)]
 
@@ -120,7 +120,9 @@ class GroupSelector:
             if first and regions[0] == region and not self.puts_first(ring, region):
                 made += self.got(ring)
             if first and regions[0] == region if reused else not first and regions[-1] == region:
-                made += [Consumed(cursor), *map(Advance, self.cursors.every(ring.aref, "get"))]
+                mine = (self.plan.tasks[place] for place in ring.readers)
+                behind = any(self.plan.is_in_tensor_memory(task) for task in mine if self.group in task.groups)
+                made += [Consumed(cursor, behind=behind), *map(Advance, self.cursors.every(ring.aref, "get"))]
         return made
 
     def puts_first(self, ring: Ring, region: int) -> bool:

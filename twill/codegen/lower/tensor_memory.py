@@ -1,10 +1,10 @@
-"""Sums of products in tensor memory, where the target has it: who issues MMAs, and who reads what they make.
+"""Accumulators in tensor memory, where the target has it: who issues MMAs, and who reads what they make.
 
-One thread issues the MMAs of a loop into a slot of a ring in tensor memory, which holds the sum of a program instance.
-When they are over the slot is published, and a computing warp group that the schedule does not have, the epilogue,
-reads it into registers and does what follows the loop, while the next instance is multiplied into another slot.
+One thread issues the MMAs of a loop into a slot of a ring in tensor memory, the accumulator of one program instance.
+When they are complete the slot is published, and a computing warp group that the schedule does not have, the epilogue,
+reads it into registers and does what follows the loop, while the MMAs of the next instance go to another slot.
 
-What is emitted so far are kernels whose loops load tiles and multiply them; everything else is refused at its line.
+Emitted so far are kernels whose loops load tiles by the TMA and multiply them; everything else is refused at its line.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from twill.codegen.lower.groups import Group
 from twill.codegen.lower.operations import Tools, outside
 from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.scalars import OUTSIDE
 from twill.codegen.lower.task import Task
 from twill.codegen.warp.expression import Expr, Number, less
 from twill.codegen.warp.program import (
@@ -26,7 +27,7 @@ from twill.codegen.warp.program import (
     Fill,
     Get,
     If,
-    LoadTensor,
+    LoadAccumulator,
     Publish,
     SlotRef,
     Stmt,
@@ -35,8 +36,9 @@ from twill.machine.description import Machine
 from twill.tile.flat import UNIFORM, FlatCarry
 
 EPILOGUE = "epilogue"
+ELEMENT = "f32"  # of an accumulator that is emitted
 LANE_BYTES = 4  # of a column of one lane (PTX ISA, "Tensor Memory Addressing")
-SLOTS = 2  # of a ring of sums: one is read while the other is added to
+SLOTS = 2  # of a ring of accumulators: one is read while the other is added to
 
 
 def with_epilogue(
@@ -49,20 +51,26 @@ def with_epilogue(
     return (epilogue, *moved), {old: new + 1 for old, new in group_of.items()}
 
 
-def refuse_unlike_sums(plan: LoweringPlan) -> None:
-    """Raises UnsupportedInKernel for what is not said in tensor memory yet, at its line."""
-    inside = [task for task in plan.tasks.values() if task.region in plan.loops]
-    for task in inside:
-        if task.node.kind not in ("load", "mma"):
-            _refuse(plan, task, f"`{task.node.name or task.node.kind}` is computed in a loop beside its products")
-        if task.node.kind == "load" and task.node.transport != "tma":
-            _refuse(plan, task, f"`{task.node.name}` is loaded by threads")
+def refuse_not_emitted(plan: LoweringPlan) -> None:
+    """Raises UnsupportedInKernel, at its line, for what is not emitted with accumulators in tensor memory yet."""
     for task in plan.tasks.values():
-        if task.node.kind == "mma" and task.region not in plan.loops:
-            _refuse(plan, task, f"`{task.node.name}` is a product outside of loops")
-        for source in plan.slot_sources(task) if task.node.kind == "mma" else ():
-            if plan.tasks[plan.place_of(source)].node.kind != "load":
-                _refuse(plan, task, f"`{task.node.name}` multiplies what the kernel computes")
+        name, kind, inside = task.node.name or task.node.kind, task.node.kind, task.region in plan.loops
+        if inside and kind not in ("load", "mma"):
+            _refuse(plan, task, f"`{name}` is computed in a loop beside its products")
+        if inside and kind == "load" and task.node.transport != "tma":
+            _refuse(plan, task, f"`{name}` is loaded by threads")
+        if kind == "mma":
+            _refuse_product(plan, task, f"`{name}`")
+
+
+def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
+    element = plan.flat.cells[plan.flat.steps[task.steps[-1]].results[0]].type.element
+    if task.region not in plan.loops:
+        _refuse(plan, task, f"{name} is a product outside of loops")
+    if element != ELEMENT:
+        _refuse(plan, task, f"{name} is accumulated in {element}")
+    if any(plan.tasks[plan.place_of(source)].node.kind != "load" for source in plan.slot_sources(task)):
+        _refuse(plan, task, f"{name} multiplies what the kernel computes")
 
 
 def _refuse(plan: LoweringPlan, task: Task, what: str) -> None:
@@ -74,12 +82,12 @@ def _refuse(plan: LoweringPlan, task: Task, what: str) -> None:
     )  # fmt: skip
 
 
-def slots_of_sums(plan: LoweringPlan, columns: int) -> int:
-    """Slots of each ring of sums. columns: of all of them, one slot each. Raises UnsupportedInKernel."""
+def accumulator_slots(plan: LoweringPlan, columns: int) -> int:
+    """Slots of each ring of accumulators. columns: of all of them, one slot each. Raises UnsupportedInKernel."""
     whole = most_columns(plan.machine, plan.tiles.target.mma.rows if plan.tiles.target.mma else 1)
     if columns > whole:
         raise exc.UnsupportedInKernel(
-            f"sums of {columns} columns are more than tensor memory has, {whole}", file=plan.wired.program.file,
+            f"accumulators of {columns} columns are more than tensor memory has, {whole}", file=plan.wired.program.file,
             hint="smaller tiles",
         )  # fmt: skip
     return SLOTS if SLOTS * columns <= whole else 1
@@ -90,34 +98,31 @@ def most_columns(machine: Machine, lanes: int) -> int:
     return machine.capacity("tmem") // (lanes * LANE_BYTES)
 
 
-def added(task: Task, number: Expr, tools: Tools) -> Expr:
-    """Whether an MMA adds to what its slot has, in iteration `number`. Raises UnsupportedInKernel if it would add to
-    anything else than its own sum, from zero on."""
+def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
+    """Whether an MMA adds to what its slot has, in iteration `number`: the first one overwrites it. Raises
+    UnsupportedInKernel if it would add to anything else than its own accumulator, from zero on."""
     plan = tools.plan
     step = plan.flat.steps[task.steps[-1]]
     if len(step.operands) < 3:
         return Number(0, "i1")
     cell = step.operands[2]
-    base = plan.tiles.view(cell).base
-    carry = plan.wired.wiring.argument.get(base)
+    carry = plan.wired.wiring.argument.get(plan.tiles.view(cell).base)
     if carry is None:
-        if is_zero(cell, task, tools):
-            return Number(0, "i1")
-        _refuse(plan, task, f"`{task.node.name}` adds to another tile than its own sum")
-    assert carry is not None
+        if not is_zero(cell, task, tools):
+            _refuse(plan, task, f"`{task.node.name}` adds to another tile than its own accumulator")
+        return Number(0, "i1")
     source = plan.source(carry.yielded, task.block)
     if source is None or plan.place_of(source) != task.place or not begins_with_zero(carry, task, tools):
-        _refuse(plan, task, f"`{task.node.name}` adds to more than its own sum from zero on")
+        _refuse(plan, task, f"`{task.node.name}` adds to more than its own accumulator from zero on")
     return less(Number(0), number)
 
 
 def begins_with_zero(carry: FlatCarry, task: Task, tools: Tools) -> bool:
     """Whether a carried value is zero in front of its loop."""
-    if carry.init == UNIFORM:
-        value = tools.plan.flat.cells[carry.argument].value
-        return _zero(outside(tools, task.block, []).scalars.value(tools.plan.wired.uniformity.carries[value].init,
-                                                                   outside(tools, task.block, []).at))  # fmt: skip
-    return is_zero(carry.init, task, tools)
+    if carry.init != UNIFORM:
+        return is_zero(carry.init, task, tools)
+    value = tools.plan.flat.cells[carry.argument].value
+    return _zero(tools.scalars.value(tools.plan.wired.uniformity.carries[value].init, OUTSIDE))
 
 
 def is_zero(cell: int, task: Task, tools: Tools) -> bool:
@@ -133,13 +138,13 @@ def _zero(value: Expr) -> bool:
 # -- around a loop --------------------------------------------------------------------------------
 
 
-def begun(rings: Sequence[Ring], tools: Tools) -> list[Stmt]:
-    """In front of a loop: the slots of its sums are waited for."""
+def acquire_accumulators(rings: Sequence[Ring], tools: Tools) -> list[Stmt]:
+    """In front of a loop: the slots of its accumulators are waited for."""
     return [Acquire(tools.cursors.of(ring.aref, "put")) for ring in rings]
 
 
-def published(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """Behind a loop: its sums are handed on when its MMAs are over. trip: its iterations."""
+def publish_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
+    """Behind a loop: its accumulators are handed on when its MMAs are complete. trip: its iterations."""
     made: list[Stmt] = []
     for ring in rings:
         cursor = tools.cursors.of(ring.aref, "put")
@@ -147,15 +152,15 @@ def published(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
     return [If(less(Number(0), trip), tuple(made))] if made else []
 
 
-def received(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """Behind a loop, in a group that reads its sums: into registers; zeros of a loop without iterations."""
+def load_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
+    """Behind a loop, in a group that reads its accumulators: into registers; zeros of a loop without iterations."""
     made: list[Stmt] = []
     for ring in rings:
         task = tools.plan.tasks[ring.key]
         cursor, line = tools.cursors.of(ring.aref, "get"), task.node.line
         variable = tools.registers.of((task.steps[-1], task.block))
         element = tools.registers.fragment(variable).element
-        read = (Get(cursor), LoadTensor(SlotRef(ring.buffer.id, cursor), variable, line=line), Consumed(cursor))
+        read = (Get(cursor), LoadAccumulator(SlotRef(ring.buffer.id, cursor), variable, line=line), Consumed(cursor))
         zeros = (Fill(variable, Number(0, element), line=line),)
         made.append(If(less(Number(0), trip), (*read, Advance(cursor)), zeros))
     return made

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import TENSOR_BYTES, WarpProgram
+from twill.codegen.warp.program import WarpProgram
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises SharedMemoryFull."""
-    besides = program.once_bytes + (TENSOR_BYTES if program.tensor_columns else 0)
-    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, besides)
+    buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, program.own_bytes)
     return replace(program, buffers=buffers, shared=shared)

@@ -15,6 +15,7 @@ from functools import cache
 from importlib import import_module
 
 from twill import exc
+from twill.codegen.warp.layout import WARP_ROWS
 from twill.graph.dependence import DependenceGraph, Mma
 from twill.machine.description import Machine
 
@@ -51,7 +52,7 @@ class Target:
     architectures: tuple[str, ...]
     warps: int = 4
     mma: MmaShapes | None = None
-    warp_rows: int = 16
+    warp_rows: int = WARP_ROWS
     unproven: str = ""
 
     @property

@@ -53,7 +53,7 @@ class Accumulator:
     @property
     def block_step(self) -> int:
         """Rows from the first of a thread's block to that of its next one."""
-        return 64 if self.warp_rows == 16 else 16
+        return 64 if self.warp_rows == WARP_ROWS else WARP_ROWS
 
 
 @dataclass(frozen=True)

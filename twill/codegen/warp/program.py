@@ -19,7 +19,7 @@ Grammar::
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
-           | TensorMultiply | LoadTensor                                      MMAs in tensor memory
+           | TensorMultiply | LoadAccumulator                                      MMAs in tensor memory
            | Fill | Range | Compute | Reduce | Scan | SumParts | Copy         registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
@@ -44,7 +44,7 @@ so a pipeline's prologue and epilogue, where some Multiply is left out, keep the
 Where the target has tensor memory, one thread of a group that only issues makes MMAs (TensorMultiply), whose results
 stay there, in rings of transport "mma": an acquired slot is added to by the MMAs of a whole loop, and published by an
 arrival that comes when they are over (`behind`); so are the slots of their operands given back. A consumer's threads
-read the slot into registers (LoadTensor). MMAs of one thread are done in the order in which it issues them.
+read the slot into registers (LoadAccumulator). MMAs of one thread are done in the order in which it issues them.
 
 A group with a `share` (i, n) has every n-th of its CTA's program instances, from the i-th on, and n such groups take
 instances alternately. A slot of a ring that they consume is consumed by the one that has the instance; the others move
@@ -76,7 +76,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from twill.codegen.warp.layout import Accumulator, Along
+from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.resources import (
     Aref,
     Buffer,
@@ -154,14 +154,14 @@ from twill.codegen.warp.statements import (
     TmaStore,
     WaitGroups,
 )
-from twill.codegen.warp.tensor_statements import LoadTensor, TensorMultiply
+from twill.codegen.warp.tensor_statements import LoadAccumulator, TensorMultiply
 from twill.tile.program import TileProgram
 
 __all__ = [
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
     "Commit", "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect",
     "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
-    "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadTensor", "Multiply",
+    "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline",
     "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance",
     "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt",
@@ -196,7 +196,7 @@ class WarpGroup:
         """Neighbouring rows of a product's result that each warp has."""
         layouts = [fragment.layout for fragment in self.fragments]
         matrices = [made.parent if isinstance(made, Along) else made for made in layouts]
-        return max((made.warp_rows for made in matrices if isinstance(made, Accumulator)), default=16)
+        return max((made.warp_rows for made in matrices if isinstance(made, Accumulator)), default=WARP_ROWS)
 
     @property
     def stmts(self) -> Iterator[Stmt]:
@@ -266,6 +266,11 @@ class WarpProgram:
         """Columns of tensor memory that a CTA takes: a power of two (PTX ISA, "tcgen05.alloc"); 0 for none."""
         end = max((b.offset + b.slots * b.shape[-1] for b in self.buffers if b.tensor), default=0)
         return 1 << max(end - 1, LEAST_TENSOR_COLUMNS - 1).bit_length() if end else 0
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of shared memory besides rings and their barriers."""
+        return self.once_bytes + (TENSOR_BYTES if self.tensor_columns else 0)
 
     @property
     def once_bytes(self) -> int:

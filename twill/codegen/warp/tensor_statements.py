@@ -29,7 +29,7 @@ class TensorMultiply(Stmt):
 
 
 @dataclass(frozen=True)
-class LoadTensor(Stmt):
+class LoadAccumulator(Stmt):
     """result = a slot in tensor memory, read by all threads of the group, which wait for it. Get comes before."""
 
     source: SlotRef

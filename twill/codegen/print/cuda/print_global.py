@@ -29,7 +29,7 @@ from twill.codegen.print.cuda.multiples import argument_multiple, multiple_of
 from twill.codegen.print.cuda.places import LaneIndex, indices, inside, owner
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.layout import Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
+from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
 from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window, WindowAxis
 
 _WIDEST = 16  # bytes of one access
@@ -104,7 +104,7 @@ def _store_layout(stmt: StoreGlobal, ctx: PrintContext) -> Layout:
         layout = ctx.fragment(stmt.operand.fragment).layout
         if -1 in stmt.operand.axes and not isinstance(layout, Uniform):
             rows, columns = extents
-            return Accumulator(rows, columns, layout.parent.warp_rows if isinstance(layout, Along) else 16)
+            return Accumulator(rows, columns, layout.parent.warp_rows if isinstance(layout, Along) else WARP_ROWS)
         if not isinstance(layout, Uniform) or prod(extents) == 1:
             return layout
     return Uniform() if prod(extents) == 1 else Blocked(extents, 1)

@@ -27,6 +27,7 @@ from twill.codegen.print.cuda.elements import (
 from twill.codegen.print.cuda.places import indices, inside, owner
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.layout import (
+    WARP_ROWS,
     Accumulator,
     Along,
     AlongBlocked,
@@ -173,7 +174,7 @@ def _transposed_matrices(move: _Move) -> None:
     layout, (row, byte), out = move.layout, move.origin, move.ctx.out
     assert isinstance(layout, Accumulator)
     panel = move.buffer.panel
-    if layout.rows > 64 and (byte % panel or layout.warp_rows != 16):
+    if layout.rows > 64 and (byte % panel or layout.warp_rows != WARP_ROWS):
         _single_elements(move)
         return
     rows = "lane % 8 + lane / 16 * 8"

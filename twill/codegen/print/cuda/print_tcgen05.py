@@ -16,7 +16,7 @@ from twill.codegen.print.cuda.print_wgmma import OPERANDS, STEP_BYTES, side_of
 from twill.codegen.print.cuda.tcgen05_descriptors import OPERANDS as KINDS
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
 from twill.codegen.warp.layout import Accumulator
-from twill.codegen.warp.program import LoadTensor, TensorMultiply
+from twill.codegen.warp.program import LoadAccumulator, TensorMultiply
 
 _ROWS, _HALF, _MOST = 128, 16, 64  # of a product; lanes of one load; columns of one load
 _GROUP = 8  # columns for each of a load's repetitions: four registers of a thread
@@ -49,7 +49,7 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
             ctx.out.line(f"{name}({ctx.slot(stmt.target)}, {inputs}, {instruction:#010x}, more || ks != 0);")
 
 
-def print_load_tensor(stmt: LoadTensor, ctx: PrintContext) -> None:
+def print_load_accumulator(stmt: LoadAccumulator, ctx: PrintContext) -> None:
     """A slot into the registers of an accumulator; every thread waits for its own part."""
     fragment, name = ctx.fragment(stmt.result), ctx.fragments[stmt.result]
     layout = fragment.layout

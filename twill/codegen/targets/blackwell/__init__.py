@@ -1,4 +1,4 @@
-"""Blackwell (B200): tcgen05, whose products are sums in tensor memory that one thread issues."""
+"""Blackwell (B200): tcgen05, whose MMAs one thread issues into tensor memory."""
 
 from twill.codegen.targets.base import MmaShapes, Target
 

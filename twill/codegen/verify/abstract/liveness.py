@@ -14,9 +14,9 @@ from twill.codegen.warp.program import (
     Fill,
     Fragment,
     If,
+    LoadAccumulator,
     LoadGlobal,
     LoadShared,
-    LoadTensor,
     Multiply,
     Pipeline,
     Range,
@@ -86,7 +86,7 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
         case Multiply(accumulator=accumulator, a=a):
             read |= {a} if isinstance(a, int) else set()
             return (set(), read | {accumulator}) if stmt.accumulate else ({accumulator}, read)
-        case Fill(result=result) | Range(result=result) | LoadShared(result=result) | LoadTensor(result=result):
+        case Fill(result=result) | Range(result=result) | LoadShared(result=result) | LoadAccumulator(result=result):
             return {result}, read
         case Compute(operands=operands, result=result):
             return {result}, read | {operand.fragment for operand in operands if isinstance(operand, Reg)}

@@ -29,8 +29,8 @@ from twill.codegen.warp.program import (
     Compute,
     Copy,
     Fragment,
+    LoadAccumulator,
     LoadShared,
-    LoadTensor,
     Multiply,
     Reduce,
     Reg,
@@ -51,7 +51,8 @@ MOST_COLUMNS = 256  # of one MMA
 LARGEST_BOX = 256  # elements of a box along one axis
 WIDEST = 8  # bytes of an element of a tensor map
 WARPS = 4  # of a warp group
-TENSOR_ROWS, TENSOR_STEP, TENSOR_WARP_ROWS = 128, 16, 32  # of a sum in tensor memory; of its columns; a warp's quarter
+TENSOR_ROWS, TENSOR_STEP = 128, 16  # of an accumulator in tensor memory; its columns are multiples
+TENSOR_WARP_ROWS = 32  # a warp's quarter of its rows
 K_BYTES = 32  # of one MMA along k
 
 
@@ -116,7 +117,7 @@ def _tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Frag
     into = program.buffers[stmt.target.buffer]
     rows, columns = region(program, stmt.target)
     if not into.tensor or into.element != "f32" or (rows, columns) != into.shape:
-        yield f"`{into.name}` is no sum in tensor memory"
+        yield f"`{into.name}` is no accumulator in tensor memory"
     if rows != TENSOR_ROWS or columns % TENSOR_STEP or columns > MOST_COLUMNS:
         yield f"no MMA makes {rows} x {columns} in tensor memory"
     if stmt.depth * BITS[stmt.operand] % (8 * K_BYTES):
@@ -127,7 +128,7 @@ def _tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Frag
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
 
 
-def _load_tensor(stmt: LoadTensor, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _load_accumulator(stmt: LoadAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     result, source = fragments[stmt.result], program.buffers[stmt.source.buffer]
     if (
         not source.tensor
@@ -332,7 +333,7 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
-    Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadTensor: _load_tensor, TmaLoad: _tma_load,
+    Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
     Scan: _scan, SumParts: _sum_parts, Copy: _copy,
 }  # fmt: skip

@@ -166,7 +166,7 @@ class SlotAccesses:
 
     @staticmethod
     def _in_order(earlier: SlotAccess, access: SlotAccess) -> bool:
-        """Whether both are sums in tensor memory of one thread's MMAs, which are done as they are issued (PTX ISA,
+        """Whether both are MMAs of one thread into tensor memory, which are done as they are issued (PTX ISA,
         "tcgen05 Memory Consistency Model")."""
         return earlier.group == access.group and earlier.proxy == access.proxy == "mma"
 

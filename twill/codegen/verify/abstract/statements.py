@@ -25,9 +25,9 @@ from twill.codegen.warp.program import (
     FetchInstance,
     Fill,
     Fragment,
+    LoadAccumulator,
     LoadGlobal,
     LoadShared,
-    LoadTensor,
     Multiply,
     Operand,
     ProxyFence,
@@ -251,9 +251,9 @@ def _tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
     actor.multiplies.open.append(over)
 
 
-def _load_tensor(actor: Actor, stmt: LoadTensor) -> None:
+def _load_accumulator(actor: Actor, stmt: LoadAccumulator) -> None:
     event: Event = ("time", actor.group.id)
-    what = f"LoadTensor of `{actor.machine.program.buffers[stmt.source.buffer].name}`"
+    what = f"LoadAccumulator of `{actor.machine.program.buffers[stmt.source.buffer].name}`"
     region = actor.machine.shared.region(stmt.source)
     access = SlotAccess(actor.group.id, event, actor.clock.own[event], "tensor", False, region, actor.line, what)
     slot = actor.touch(stmt.source, access, actor.clock.collective())
@@ -384,9 +384,8 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts, Copy: _copy,
     LoadShared: _load_shared, StoreShared: _store_shared, LoadGlobal: load_global, StoreGlobal: store_global,
-    Fence: _fence, Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadTensor: _load_tensor,
-    Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load,
-    TmaStore: _tma_store,
+    Fence: _fence, Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator,
+    Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
     BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, FetchInstance: _fetch_instance,
     PublishInstance: _publish_instance, ReceiveInstance: _receive_instance,
 }  # fmt: skip

@@ -11,7 +11,6 @@ from twill.codegen.verify.abstract.statements import BITS
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     INSTANCE_RING,
-    TENSOR_BYTES,
     Acquire,
     Advance,
     Aref,
@@ -21,7 +20,7 @@ from twill.codegen.warp.program import (
     Expect,
     FetchInstance,
     Get,
-    LoadTensor,
+    LoadAccumulator,
     Publish,
     PublishInstance,
     ReceiveInstance,
@@ -175,7 +174,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
     yield from _overlaps(spans, "bytes")
     last = max((end for _, end, _ in spans), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
-    needed += program.once_bytes + (TENSOR_BYTES if program.tensor_columns else 0)
+    needed += program.own_bytes
     if program.shared < needed:
         yield Violation("shared", f"{program.shared} bytes of shared memory, buffers and barriers need {needed}")
     limit = share(machine, program.ctas) if machine else 0
@@ -191,7 +190,7 @@ def _overlaps(spans: list[tuple[int, int, str]], unit: str) -> Iterator[Violatio
 
 
 def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
-    """Sums lie beside one another, and within what there is."""
+    """Accumulators lie beside one another, and within what there is."""
     held = [buffer for buffer in program.buffers if buffer.tensor]
     yield from _overlaps(sorted((b.offset, b.offset + b.slots * b.shape[-1], b.name) for b in held), "columns")
     if held and machine:
@@ -201,7 +200,7 @@ def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Vi
             yield Violation("shared", text)
     for group in program.groups:
         first = sum(before.threads for before in program.groups[: group.id])
-        reads = any(isinstance(stmt, LoadTensor) for stmt in group.stmts)
+        reads = any(isinstance(stmt, LoadAccumulator) for stmt in group.stmts)
         if reads and (first % (TENSOR_WARPS * WARP) or group.threads != TENSOR_WARPS * WARP):
             text = f"{group.role} reads tensor memory, and its warps are not its four quarters"
             yield Violation("layout", text, 0, group.role)
