@@ -99,6 +99,14 @@ def never(text: str, unreached: frozenset[int]) -> list[str]:
     return [lines[number - 1].split()[0] for number in sorted(left)]
 
 
+@pytest.mark.parametrize("name", ["attention_full", "attention_causal-d64", "sliding_window_attention_bf16"])
+def test_awkward_data_give_the_results_of_the_tile_program(name: str) -> None:
+    """NaN, infinities and the like; products of large numbers do not overflow."""
+    emission, problem = compiled(BY_NAME[name]), problem_of(kernel(BY_NAME[name]).specialization)
+    awkward = next(one for one in launches(emission.program, problem) if one.data == "awkward")
+    assert not said(emission, emission.build.ptx, awkward)
+
+
 def longest(emission: Emission) -> CheckedLaunch:
     """The launch in which rings come round most often."""
     tile = emission.program.program

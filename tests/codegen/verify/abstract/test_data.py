@@ -7,7 +7,15 @@ import pytest
 
 from tests.golden_schedules import Example, kernel, lowered
 from tests.tile_programs import Programs
-from twill.codegen.verify.abstract.data import CREEP, EVERY, free_integers, tells_floats_apart, tensor
+from twill.codegen.verify.abstract.data import (
+    CREEP,
+    EVERY,
+    FACTOR,
+    finite_in_products,
+    free_integers,
+    tells_floats_apart,
+    tensor,
+)
 from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract_machine import run
 from twill.tile.interpret.arithmetic import rounded
@@ -74,3 +82,12 @@ def test_creeping_maxima_move_a_little_in_some_warps_and_not_in_others() -> None
     moved = [factor for factor in factors if factor != 1]
     assert moved and len(moved) < len(factors)
     assert [factor for factor in moved if factor > 2.0**-14]
+
+
+def test_large_numbers_of_matrices_are_made_smaller_and_nothing_else_is(at_root: object) -> None:
+    """Sums that overflow on their way have no one right result; what is no number or infinite stays so."""
+    given = {"q_desc": np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -0.0, 2.5], np.float32), "n": np.arange(3)}
+    multiplied = finite_in_products(kernel(Example("examples/attention.py", "full")).program, given)
+    wanted = np.array([np.nan, np.inf, -np.inf, FACTOR, -FACTOR, -0.0, 2.5], np.float32)
+    assert multiplied["q_desc"].tobytes() == wanted.tobytes() and multiplied["n"] is given["n"]
+    assert finite_in_products(kernel(Example("examples/layer_norm.py", "bf16")).program, given) is given

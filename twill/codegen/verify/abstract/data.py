@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 from twill.tile.dead_code import reads
@@ -11,6 +12,7 @@ from twill.tile.interpret.arrays import np
 from twill.tile.program import Loop, TileProgram
 
 CREEP = 4.0  # what creeping floats grow to: maxima of a row then move by less than an exponent's 8 bits, and by more
+FACTOR = 2.0**16  # in matrices: three of them and a long sum are far from the largest f32
 EVERY = 4096  # elements of a tensor among which there is one of each awkward float
 
 ROUNDS = frozenset({"floor", "ceil", "trunc", "rint", "round"})
@@ -58,6 +60,19 @@ def with_awkward_floats(rng: np.random.Generator, made: Array, element: str) -> 
         moved = math.isinf(value) and element == "f8e5m2"  # rounded it would be the largest number
         changed[places] = value if moved else rounded(np.full(places.size, value, made.dtype), element)
     return changed
+
+
+def finite_in_products(program: TileProgram, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Of a program that multiplies matrices: tensors whose finite numbers are at most FACTOR. Whether products and sums
+    of larger ones overflow on their way depends on the order and the width in which they are added: there is no one
+    right result."""
+    if not any(op.kind == "dot" for op in program.ops()):
+        return arrays
+    return {name: _at_most(array, FACTOR) if array.dtype.kind == "f" else array for name, array in arrays.items()}
+
+
+def _at_most(array: Array, largest: float) -> Array:
+    return np.where(np.isfinite(array), np.clip(array, -largest, largest), array).astype(array.dtype)
 
 
 def of_all_bits(rng: np.random.Generator, made: Array) -> Array:
