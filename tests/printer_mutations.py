@@ -342,7 +342,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     *_of(
         "functions", "fragment.cuh",
-        ("sine for exponential", "ex2.approx.ftz.f32", "sin.approx.ftz.f32", [K64]),
+        ("sine for exponential", "ex2.approx.ftz.f32", "sin.approx.ftz.f32", [DEEP]),
         ("reciprocal root for reciprocal", "rcp.approx.ftz.f32", "rsqrt.approx.ftz.f32", [DUAL, GELU]),
         ("reciprocal root for root", '"sqrt.approx.ftz.f32', '"rsqrt.approx.ftz.f32', [NORM]),
         ("quotient upside down", '"div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)',
@@ -410,7 +410,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("one claim too many", "atomic_count(claims, instances - 1)", "atomic_count(claims, instances)", [CAUSAL,
          NORM]),
         ("an axis further", "program_id_{stmt.axis}", "program_id_{(stmt.axis + 1) % 3}", [CAUSAL]),
-        ("instances beyond the last", "{INSTANCE} < {end}", "{INSTANCE} <= {end}", [INTEGERS, DEEP]),
+        ("instances beyond the last", "{INSTANCE} < {end}", "{INSTANCE} <= {end}", [BACK]),
         ("kept in another order", "count(value, ctx) for value in stmt.values)",
          "count(value, ctx) for value in stmt.values[::-1])", [CAUSAL]),
     ),
