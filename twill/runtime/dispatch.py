@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton import knobs
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
@@ -25,15 +24,16 @@ from twill.runtime.comparison import TimedComparison, TritonTurn
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.matcher import HOW, Match, changed, kinds, matcher
+from twill.runtime.library import Shelf
+from twill.runtime.matcher import Match, kinds, matcher
 from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
 from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
 from twill.runtime.triton_launch import TritonLauncher
+from twill.runtime.unusual import never, unusual
 from twill.runtime.variants import KnownVariant, Variants
 from twill.runtime.verdict import PredictedVerdict, Verdict, size_class
 
-USUAL = {"enable_fp_fusion": True}  # options of Triton that are not off by default
 INT32 = 1 << 31
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
 
@@ -66,6 +66,7 @@ class Dispatch:
     hot: None until an emitted kernel is used. never: why no launch can ever be an emitted one. launched: whether it
     ever was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far.
     again: whether the last launch was of one of them for good, beside variants that have one; the next is likely to be.
+    readied: how many emitted kernels became ready after their variants were launched as Triton's.
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -79,6 +80,7 @@ class Dispatch:
         self.launched = False
         self.stays: dict[Any, KnownVariant] = {}
         self.again = False
+        self.readied = 0
         renew_after_fork(self)
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
@@ -103,9 +105,9 @@ class Dispatch:
             compiled = self.as_triton.run(grid, args, kwargs)
             self.stay(compiled, SETTLED)
             return compiled
-        unusual = self.unusual(asked.options)
-        if unusual:
-            compiled = self.triton(unusual, "", grid, args, kwargs)
+        why = unusual(original, asked.options)
+        if why:
+            compiled = self.triton(why, "", grid, args, kwargs)
             self.stay(compiled, SETTLED)
             return compiled
         known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
@@ -153,7 +155,7 @@ class Dispatch:
         asked = self.ask(args, kwargs)
         if asked is None or self.variants is None:
             return
-        reason = self.unusual(asked.options)
+        reason = unusual(self.original, asked.options)
         if reason:
             self.reasons.report(reason)
             self.stay(compiled, SETTLED)
@@ -188,7 +190,14 @@ class Dispatch:
             self.stay(compiled, SETTLED)
         elif shelf is not None and shelf.state == "preparing":
             self.stay(compiled, known)
-            shelf.listen(lambda: self.stays.pop(compiled, None))
+            shelf.listen(lambda: self.settled(compiled, shelf))
+
+    def settled(self, compiled: Any, shelf: Shelf) -> None:
+        """The variant that Triton compiled so is emitted, or never will be: its next launch is looked into."""
+        self.stays.pop(compiled, None)
+        if shelf.kernel is not None:
+            with self.lock:
+                self.readied += 1
 
     def stay(self, compiled: Any, known: KnownVariant) -> None:
         """Launches that give back this compiled kernel are not looked into again, as long as nothing becomes of it.
@@ -206,17 +215,6 @@ class Dispatch:
         if self.chosen.policy == "off":
             return self.original.run(*args, grid=grid, warmup=False, **kwargs)
         return self.as_triton.run(grid, args, kwargs)
-
-    def unusual(self, options: Mapping[str, Any]) -> str:
-        """Why a call with these options of Triton is not for an emitted kernel; "" if none matters."""
-        for name, value in options.items():
-            if name not in HOW and value is not None and value is not USUAL.get(name, False):
-                return f"the option {name}={value!r}"
-        if not fused(options.get("enable_fp_fusion")):
-            return "the fusion of products and sums is off (TRITON_DEFAULT_FP_FUSION)"
-        if knobs.runtime.debug:
-            return "Triton's debugging is on"
-        return "a global that it uses has changed" if changed(self.original.used_global_vals) else ""
 
     def emitted(
         self,
@@ -300,6 +298,28 @@ class Dispatch:
             return None
         return self.variants.compare(known, size_class(sizes, bound), lambda verdict: self.decided(known, verdict))
 
+    def has_emitted(self, constants: Mapping[str, Any]) -> bool:
+        """Whether a variant with these constants, among others, has an emitted kernel that may be launched."""
+        known = [] if self.variants is None or not self.chosen.compares else list(self.variants.known.values())
+        return any(one.emitted_with(constants) for one in known)
+
+    def capturing(self) -> bool:
+        """Whether a CUDA graph is captured on the current stream."""
+        return capturing()
+
+    def verdict_of(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Verdict | PredictedVerdict | None:
+        """Of the variant and the class of sizes of a call that was launched, if there is one by now."""
+        asked = self.ask(args, kwargs)
+        known = None if asked is None or self.variants is None else self.variants.known.get(asked.name)
+        if asked is None or known is None:
+            return None
+        sizes = tuple(grid(asked.bound) if callable(grid) else grid)
+        comparisons = known.comparisons
+        own = comparisons.get(size_class(sizes, asked.bound).bits)
+        if own is None and comparisons:  # what differs is in no tensor map: it was launched as one of an earlier class
+            own = next(reversed(comparisons.values()))
+        return None if own is None else own.verdict
+
     def decided(self, known: KnownVariant, verdict: Verdict | PredictedVerdict) -> None:
         """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""
         verdicts = [comparison.verdict for comparison in known.comparisons.values()]
@@ -342,28 +362,6 @@ class Dispatch:
                 why = "emitted" if known.kernel is not None else f"Triton's, as {known.reason or known.waiting()}"
                 lines.append(f"{name}: {why}")
         return "\n".join(lines or [f"{self.original.__name__}: not launched"])
-
-
-def fused(requested: Any) -> bool:
-    """Whether Triton would fuse a product and a sum, as emitted code does. requested: the call's own option."""
-    language = knobs.language
-    if getattr(language, "force_disable_fp_fusion", False):  # of Triton 3.9
-        return False
-    return bool(language.default_fp_fusion if requested is None else requested)
-
-
-def never(original: Any, chosen: JitSettings) -> str:
-    """Why no launch of this kernel could ever be an emitted one; "" if there is no such reason."""
-    if chosen.policy == "off":
-        return "the policy is off"
-    if original.is_gluon():
-        return "it is a Gluon kernel"
-    if original.debug:
-        return "it is compiled with debug=True"
-    for parameter in original.signature.parameters.values():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            return f"it takes any number of arguments (*{parameter.name})"
-    return ""
 
 
 def remember(hot: Hot | None, call: object, plan: PreparedLaunch) -> None:

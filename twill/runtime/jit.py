@@ -20,6 +20,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel, TwillError
 from twill.runtime.comparison import TritonTurn
+from twill.runtime.configurations import ConfigurationTurns
 from twill.runtime.dispatch import Dispatch
 from twill.runtime.family import EmittedFamily
 from twill.runtime.hooks import hooked
@@ -39,6 +40,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         self.__dict__.update({name: value for name, value in vars(original).items() if name not in vars(TwillKernel)})
         self.twill_original = original
         self.twill_dispatch = Dispatch(original, chosen)
+        self.twill_tuned: ConfigurationTurns | None = None
         self.twill_family = (
             None if family is None or chosen.policy == "off" else self.twill_members(Path(family), chosen)
         )
@@ -68,6 +70,11 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             return self.twill_original.run(*args, **kwargs)
         grid = kwargs.pop("grid")
         del kwargs["warmup"]
+        turn = None if self.twill_tuned is None else self.twill_tuned.taken()
+        if turn is not None:
+            launched = self.twill_launch(grid, args, kwargs)
+            turn.over(dispatch.verdict_of(grid, args, kwargs))
+            return launched
         if dispatch.hot is None and dispatch.stays and self.twill_family is None:
             return dispatch.stayed(grid, args, kwargs)
         return self.twill_launch(grid, args, kwargs)
@@ -138,9 +145,18 @@ def _wrapped(kernel: Any, chosen: JitSettings, family: str | Path | None) -> Any
         return kernel
     outer = copy.copy(kernel)
     outer.fn = _wrapped(inner, chosen, family)
-    if isinstance(getattr(outer, "cache", None), dict):
-        outer.cache = {}  # what was the fastest without emitted kernels
+    if isinstance(getattr(outer, "cache", None), dict):  # of what was the fastest without emitted kernels
+        outer.cache = {}
+        take_turns(outer)
     return outer
+
+
+def take_turns(tuner: Any) -> None:
+    """Have the configurations of an autotuner take turns once they have emitted kernels, if a `TwillKernel` is in it
+    (`twill.runtime.configurations`)."""
+    kernel = _inside(tuner)
+    if kernel is not None and kernel.twill_dispatch.variants is not None:
+        kernel.twill_tuned = tuner.cache = ConfigurationTurns(tuner, kernel.twill_dispatch)
 
 
 def explain_fallback(kernel: Any) -> str:
@@ -151,9 +167,13 @@ def explain_fallback(kernel: Any) -> str:
 
 def explain(kernel: Any) -> str:
     """What launches of a kernel run as, a line for each variant and class of sizes that was launched: the times of the
-    emitted kernel and of Triton's where they were compared, the reason where there is nothing to compare."""
+    emitted kernel and of Triton's where they were compared, the reason where there is nothing to compare; and which
+    configurations of an autotuner have launches because of it."""
     seen = _inside(kernel)
-    return NOT_WRAPPED.format(_name(kernel)) if seen is None else seen.twill_dispatch.account()
+    if seen is None:
+        return NOT_WRAPPED.format(_name(kernel))
+    tuned = "" if seen.twill_tuned is None else seen.twill_tuned.text()
+    return "\n".join(filter(None, [seen.twill_dispatch.account(), tuned]))
 
 
 NOT_WRAPPED = "{}: it is not under twill.jit"

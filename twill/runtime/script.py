@@ -11,9 +11,10 @@ from typing import Any
 
 import triton
 from triton.runtime import jit as triton_jit
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction
 
-from twill.runtime.jit import TwillKernel
+from twill.runtime.jit import TwillKernel, take_turns
 from twill.runtime.policy import JitSettings
 
 
@@ -31,7 +32,7 @@ def run_script(path: Path, words: Sequence[str], chosen: JitSettings, made: list
 
 @contextmanager
 def every_kernel(chosen: JitSettings, made: list[TwillKernel]) -> Iterator[None]:
-    """What `@triton.jit` makes inside is under `twill.jit`, and listed in `made`."""
+    """What `@triton.jit` makes inside is under `twill.jit`, and listed in `made`; autotuners know it."""
     original: Callable[..., Any] = triton_jit.jit
 
     def jit(fn: Any = None, **options: Any) -> Any:
@@ -45,11 +46,19 @@ def every_kernel(chosen: JitSettings, made: list[TwillKernel]) -> Iterator[None]
             return lambda later: under(original(**options)(later))
         return under(original(fn, **options))
 
+    beginning = Autotuner.__init__
+
+    def begin(tuner: Any, *args: Any, **options: Any) -> None:
+        beginning(tuner, *args, **options)
+        take_turns(tuner)
+
     triton.jit = triton_jit.jit = jit
+    Autotuner.__init__ = begin
     try:
         yield
     finally:
         triton.jit = triton_jit.jit = original
+        Autotuner.__init__ = beginning
 
 
 def summary(made: Sequence[TwillKernel]) -> str:

@@ -58,6 +58,14 @@ class KnownVariant:
         """For people."""
         return self.variant.text() if self.variant is not None else ""
 
+    def emitted_with(self, constants: Mapping[str, Any]) -> bool:
+        """Whether it has these constants, among others, and an emitted kernel that may be launched."""
+        if self.variant is None or self.reason:
+            return False
+        ready = self.kernel is not None or (self.shelf is not None and self.shelf.kernel is not None)
+        own = dict(self.variant.constants)
+        return ready and all(own.get(name, value) == value for name, value in constants.items())
+
     def waiting(self) -> str:
         """What it waits for."""
         shelf = self.shelf

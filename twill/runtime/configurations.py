@@ -1,0 +1,164 @@
+"""Which configuration of an autotuned kernel has a launch, once some of them have emitted kernels.
+
+An autotuner times its configurations at the first launch of a key, when Triton's kernels are all that there is. What is
+emitted later may make another configuration the fastest. It is not timed by launching again: when emitted kernels have
+become ready, the configurations that they belong to have the program's next launches, one after the other, until each
+has its verdict (`twill.runtime.comparison`). A verdict says how an emitted kernel stands to Triton's of the same
+configuration; the autotuner said how Triton's stand to each other; together they say which configuration is fastest.
+
+`ConfigurationTurns` is the autotuner's own `cache`: it asks there, by key, for the configuration of every launch.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from twill.runtime.verdict import MARGIN, PredictedVerdict, Verdict
+
+MOST_TURNS = 48  # launches until a verdict of one configuration, which takes 19 if every time can be read
+HOPELESS = 3.0  # times the fastest configuration's time as Triton's: no emitted kernel makes that good
+
+AnyVerdict = Verdict | PredictedVerdict
+
+
+class EmittedKernels(Protocol):
+    """What is asked of a kernel's launches (`twill.runtime.dispatch.Dispatch`).
+
+    readied: how many of its emitted kernels became ready in this process so far.
+    """
+
+    readied: int
+
+    def has_emitted(self, constants: Mapping[str, Any]) -> bool:
+        """Whether a variant with these constants, among others, has an emitted kernel."""
+        ...
+
+    def capturing(self) -> bool:
+        """Whether a CUDA graph is captured on the current stream."""
+        ...
+
+
+@dataclass
+class TunedKey:
+    """Of one key of an autotuner. times: of its configurations as Triton's kernels. stale: the autotuner's times of
+    another key, while those of this one are not there. readied: `EmittedKernels.readied` when `best` was found."""
+
+    best: Any
+    stale: Any
+    readied: int
+    times: dict[Any, float] = field(default_factory=dict)
+    turns: dict[Any, int] = field(default_factory=dict)
+    verdicts: dict[Any, AnyVerdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConfigurationTurn:
+    """The launch that this thread makes next is one of `config`, for its verdict."""
+
+    tuned: TunedKey
+    config: Any
+
+    def over(self, verdict: AnyVerdict | None) -> None:
+        """The launch was made. verdict: of its variant at its size, as far as there is one."""
+        if verdict is not None:
+            self.tuned.verdicts[self.config] = verdict
+
+
+class ConfigurationTurns(dict[Any, Any]):
+    """See the top of this file. Thread-safe. tuner: the autotuner whose `cache` this is."""
+
+    def __init__(self, tuner: Any, emitted: EmittedKernels) -> None:
+        super().__init__()
+        self.tuner, self.emitted = tuner, emitted
+        self.keys_tuned: dict[Any, TunedKey] = {}
+        self.lock = threading.Lock()
+        self.local = threading.local()
+
+    def __setitem__(self, key: Any, config: Any) -> None:
+        """The autotuner found its fastest."""
+        super().__setitem__(key, config)
+        self.keys_tuned[key] = TunedKey(config, getattr(self.tuner, "configs_timings", None), self.emitted.readied)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The configuration of the next launch with this key."""
+        tuned = self.keys_tuned.get(key)
+        if tuned is None or tuned.readied == self.emitted.readied or self.emitted.capturing():
+            return super().__getitem__(key) if tuned is None else tuned.best
+        with self.lock:
+            return self.next(tuned)
+
+    def taken(self) -> ConfigurationTurn | None:
+        """Whose verdict the launch of this thread is for; it is asked for once."""
+        turn: ConfigurationTurn | None = getattr(self.local, "turn", None)
+        self.local.turn = None
+        return turn
+
+    def next(self, tuned: TunedKey) -> Any:
+        """Whose verdict is still open, or else the fastest."""
+        readied = self.emitted.readied
+        times = self.times(tuned)
+        limit = HOPELESS * min(times.values(), default=0.0)
+        for config in sorted(times, key=lambda one: times[one]):
+            open_ = config not in tuned.verdicts and tuned.turns.get(config, 0) < MOST_TURNS
+            if open_ and times[config] <= limit and self.emitted.has_emitted(config.kwargs):
+                tuned.turns[config] = tuned.turns.get(config, 0) + 1
+                self.local.turn = ConfigurationTurn(tuned, config)
+                return config
+        tuned.readied = readied
+        tuned.best = fastest(tuned)
+        return tuned.best
+
+    def text(self) -> str:
+        """For people: of every key whose configuration was chosen anew, the one that the autotuner chose and this one."""
+        with self.lock:
+            keys = [(key, one, self.get(key)) for key, one in self.keys_tuned.items()]
+        return "\n".join(
+            f"autotuned for {', '.join(map(str, key))}: {_constants(one.best)}, as Triton's {_constants(first)}"
+            for key, one, first in keys
+            if one.best is not first
+        )
+
+    def times(self, tuned: TunedKey) -> dict[Any, float]:
+        """The autotuner's times for this key, one configuration for each choice of constants; none if it had none to
+        choose from."""
+        said = getattr(self.tuner, "configs_timings", None)
+        if not tuned.times and said is not tuned.stale and isinstance(said, dict) and tuned.best in said:
+            best_first = sorted(said, key=lambda one: _median(said[one]))
+            known: set[str] = set()
+            for config in best_first:
+                constants = repr(sorted(config.kwargs.items()))
+                if constants not in known:  # what else differs, warps and stages, is nothing to an emitted kernel
+                    known.add(constants)
+                    tuned.times[config] = _median(said[config])
+        return tuned.times
+
+
+def fastest(tuned: TunedKey) -> Any:
+    """The configuration with the least time, its verdict considered; what the autotuner chose, unless another is
+    clearly faster."""
+    took = {config: time * emitted_share(tuned.verdicts.get(config)) for config, time in tuned.times.items()}
+    if not took:
+        return tuned.best
+    best = min(took, key=lambda one: took[one])
+    chosen = next((one for one in took if one.kwargs == tuned.best.kwargs), best)
+    return tuned.best if took[chosen] <= took[best] * (1 + MARGIN) else best
+
+
+def emitted_share(verdict: AnyVerdict | None) -> float:
+    """What a launch takes of what it takes as Triton's."""
+    if not isinstance(verdict, Verdict) or verdict.side == "triton":
+        return 1.0
+    return statistics.median(verdict.emitted) / statistics.median(verdict.triton)
+
+
+def _constants(config: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in config.kwargs.items())
+
+
+def _median(times: Any) -> float:
+    """Of what a benchmark says of one configuration: its median comes first (quantiles), or is all."""
+    return float(times[0] if isinstance(times, list | tuple) else times)
