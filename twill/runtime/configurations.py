@@ -113,7 +113,7 @@ class ConfigurationTurns(dict[Any, Any]):
         return tuned.best
 
     def text(self) -> str:
-        """For people: of every key whose configuration was chosen anew, the one that the autotuner chose and this one."""
+        """For people: of every key whose configuration was chosen anew, this one and the autotuner's."""
         with self.lock:
             keys = [(key, one, self.get(key)) for key, one in self.keys_tuned.items()]
         return "\n".join(
