@@ -9,7 +9,7 @@ import uuid
 from collections.abc import MutableMapping
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from twill.store.api import REQUEST_ID
@@ -28,6 +28,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 POLICY = "default-src 'none'; frame-ancestors 'none'"  # of whatever is no page
+ALWAYS = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())  # as they are sent
+UNLESS_SAID = ((b"content-security-policy", POLICY.encode()), (b"cache-control", b"no-store"))
+NAMED = REQUEST_ID.lower().encode()
 
 log = logging.getLogger("twill.server.access")
 
@@ -49,11 +52,12 @@ class Around:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
+        headers = Headers(scope=scope)
+        given = headers.get(REQUEST_ID, "")
         name = given if GOOD_ID.fullmatch(given) else uuid.uuid4().hex
         token = request_id.set(name)
         try:
-            with traces.span(scope["method"], traces.parent_of(Headers(scope=scope))) as span:
+            with traces.span(scope["method"], traces.parent_of(headers)) as span:
                 request = _Request(self, scope, receive, send, name)
                 await request.answer()
                 span.update_name(f"{scope['method']} {request.route()}")
@@ -100,12 +104,9 @@ class _Request:
         """Send on, with our headers."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = MutableHeaders(scope=message)
-            headers[REQUEST_ID] = self.name
-            for header, value in HEADERS.items():
-                headers[header] = value
-            headers.setdefault("Content-Security-Policy", POLICY)
-            headers.setdefault("Cache-Control", "no-store")
+            said = {name for name, _ in message["headers"]}
+            more = [header for header in UNLESS_SAID if header[0] not in said]
+            message["headers"] = [*message["headers"], *more, *ALWAYS, (NAMED, self.name.encode())]
         await self.send(message)
 
     async def refuse(self, refused: RefusedRequest) -> None:
@@ -126,7 +127,8 @@ class _Request:
         method = self.scope["method"] if route != "none" else "any"
         self.around.metrics.requests.labels(method, route, str(self.status)).inc()
         self.around.metrics.seconds.labels(route).observe(seconds)
-        log.info("request", extra=about(self.scope, self.status, seconds))
+        if log.isEnabledFor(logging.INFO):
+            log.info("request", extra=about(self.scope, self.status, seconds))
 
 
 def about(scope: MutableMapping[str, Any], status: int, seconds: float) -> dict[str, object]:

@@ -186,9 +186,21 @@ def test_a_long_list_comes_in_pages(client: Client, solved: Job) -> None:
     assert [one.key for one in (*first.schedules, *second.schedules)] == [other["key"], solved.key]
 
 
+def test_a_submission_that_was_solved_costs_neither_process_nor_database_when_it_comes_again(
+    client: Client, solved: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = client.post("/v1/jobs", json=body())
+    monkeypatch.setattr(client.service.admitters, "admit", None)
+    monkeypatch.setattr(client.service.queue, "submit", None)
+    again = client.post("/v1/jobs", json=body())
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert again.json()["state"] == "done" and again.headers["location"] == first.headers["location"]
+
+
 def test_an_entry_is_deleted_by_who_may_do_all_and_can_be_solved_again(client: Client) -> None:
     job = client.post("/v1/jobs", json=body(graph(4096))).json()
     ended(client, job["id"])
+    assert client.post("/v1/jobs", json=body(graph(4096))).status_code == 200  # and is remembered
     assert client.get(f"/v1/schedules/{job['key']}").status_code == 200
     assert client.delete(f"/v1/schedules/{job['key']}").status_code == 204
     refusal(client.get(f"/v1/schedules/{job['key']}"), 404, "NotFound")
