@@ -71,14 +71,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.training")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", nargs="*", default=["llama", "gla"])
-    parser.add_argument("--wait", type=float, default=100.0)
+    parser.add_argument("--wait", type=float, default=100.0, help="seconds for filling the store; 0: it is filled")
     parser.add_argument("--rounds", type=int, default=2)
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     store = asked.folder / "store.sqlite3"
     for model in asked.models:
-        trained(model, store, "solve", "--steps", "12", "--wait", str(asked.wait))
-        print(f"{model}: the store is filled", flush=True)
+        if asked.wait:
+            trained(model, store, "solve", "--steps", "12", "--wait", str(asked.wait))
+            print(f"{model}: the store is filled", flush=True)
         plain, under = [], []
         for _ in range(asked.rounds):
             plain.append(trained(model, store, ""))

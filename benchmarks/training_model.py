@@ -79,16 +79,15 @@ def main() -> None:
     torch.manual_seed(0)
     with torch.device("cuda"):
         model = (llama if asked.model == "llama" else gla)().to(torch.bfloat16)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-    tokens = torch.randint(0, VOCABULARY, (4, BATCH, LENGTH), device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    tokens = torch.randint(0, VOCABULARY, (asked.steps, BATCH, LENGTH), device="cuda")
     losses, times = [], []
     for step in range(asked.steps):
         if step == 3 and asked.wait:
             time.sleep(asked.wait)
         torch.cuda.synchronize()
         begun = time.perf_counter()
-        batch = tokens[step % len(tokens)]
-        loss = model(input_ids=batch, labels=batch).loss
+        loss = model(input_ids=tokens[step], labels=tokens[step]).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
