@@ -294,6 +294,31 @@ def compiled(store: str) -> Iterator[str]:
     yield "" if watched.triton == before else "outside of the compiled code: Triton ran"
 
 
+def inside(store: str) -> Iterator[str]:
+    """A custom operator inside of a compiled region launches the emitted kernel, as docs/jit.md has it."""
+    watched = Watched("gemm_pointers")
+    call = jit_calls.gemm_pointers()
+    yield until_emitted(watched, call)
+
+    @torch.library.custom_op("twill_check::product", mutates_args=())
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        c = torch.empty(512, 384, dtype=torch.bfloat16, device="cuda")
+        watched.fast[(12,)](a, b, c, 512, 384, 256, 256, 1, 384, 1, 384, 1, 128, 128, 64, 8, num_warps=8)
+        return c
+
+    @product.register_fake
+    def _(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a.new_empty(512, 384)
+
+    region = torch.compile(lambda a, b: 2 * product(a, b).float() + 1, fullgraph=True)
+    wanted, before = 2 * call.wanted() + 1, watched.triton
+    for turn in range(5):
+        got = region(*call.inputs)
+        right = (got - wanted).norm() / wanted.norm() < 0.01
+        yield "" if right else f"inside of the compiled region: wrong result in launch {turn}"
+    yield "" if watched.triton == before else "inside of the compiled region: Triton ran"
+
+
 def required(store: str) -> Iterator[str]:
     """The policy require: the emitted kernel, or an error."""
     call = jit_calls.attention()
@@ -342,6 +367,7 @@ SCENARIOS: dict[str, Callable[[str], Iterator[str]]] = {
     "solved here": solved_here, "results": results, "guards": guards, "autotuned": autotuned, "CUDA graphs": graphs,
     "compared": compared,
     "streams": streams, "devices": devices, "elsewhere": elsewhere, "threads": threads, "torch.compile": compiled,
+    "custom operator": inside,
     "require": required, "unedited": unedited,
     **{f"service {kind}": broken(kind) for kind in SERVICES},
 }  # fmt: skip
