@@ -44,7 +44,7 @@ CORPORA = (
 
 def download(corpus: Corpus, cache: Path) -> Path:
     """The folder that the package is importable from; downloaded unless it is there whole."""
-    folder = cache / f"{corpus.name}-{corpus.version}"
+    folder = cache / f"{corpus.name}-{corpus.version}" / "site-packages"  # as installed: imported once for all files
     whole = folder / ".whole"
     if not whole.exists():
         wanted = [f"{corpus.name}=={corpus.version}", *corpus.needs]

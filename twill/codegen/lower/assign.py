@@ -174,18 +174,21 @@ def begun_with(plan: LoweringPlan, task: Task) -> set[int]:
 
 
 def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
-    """The groups in whose loops the values that a straight-line task works on are made."""
+    """The groups in whose loops the values that a straight-line task works on are made, itself or by straight-line code
+    in front of it, each task of which is looked at once."""
     found: set[int] = set()
-    for source in plan.register_sources(task):
-        place = plan.place_of(source)
-        if place[0] in plan.loops and place in plan.tasks and plan.is_in_tensor_memory(plan.tasks[place]):
-            found.add(plan.home_group(task.block))
-        elif place[0] in plan.loops:
-            found |= set(plan.tasks[place].groups) if place in plan.tasks else set()
-        else:
-            region, node, block = place
-            steps = plan.wired.steps[region, node]
-            found |= rooted_in(plan, Task((region, node, block), plan.node(region, node), steps, ()))
+    ahead, seen = [task], {task.place}
+    while ahead:
+        reader = ahead.pop()
+        for place in map(plan.place_of, plan.register_sources(reader)):
+            if place[0] in plan.loops:
+                maker = plan.tasks.get(place)
+                held = maker is not None and plan.is_in_tensor_memory(maker)
+                found |= {plan.home_group(reader.block)} if held else set(maker.groups if maker is not None else ())
+            elif place not in seen:
+                seen.add(place)
+                region, node, _ = place
+                ahead.append(Task(place, plan.node(region, node), plan.wired.steps[region, node], ()))
     return found
 
 
