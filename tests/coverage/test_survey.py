@@ -13,7 +13,7 @@ from twill.cli.entry import main
 from twill.coverage.attempt import Asked, apart
 from twill.coverage.kernels import FoundKernel, kernels_of, specialized
 from twill.coverage.outcome import AttemptOutcome, ranked, reason_of
-from twill.coverage.source import said_of
+from twill.coverage.source import literals, said_of
 from twill.exc import KernelDoesNotCompile, UnsupportedOperation
 from twill.kernel.importing import load
 
@@ -77,6 +77,48 @@ def test_a_guess_is_what_source_heuristics_and_names_say(folder: Path) -> None:
 def test_what_called_functions_say_of_parameters_is_said_of_the_kernel_s(folder: Path) -> None:
     said = said_of(load(str(folder / "some.py")).functions["copy"])
     assert said.addresses == {"x_ptr", "y_ptr"} and said.stores and said.block == {"BLOCK"}
+
+
+SIZES = """
+@triton.jit
+def square(x, y, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    at = tl.arange(0, BLOCK)[:, None] * WIDE + tl.arange(0, WIDE)[None, :]
+    tl.store(y + at, tl.load(x + at))
+
+
+@triton.jit
+def repeated(x, y, MAX_BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
+    for i in tl.static_range(MAX_BLOCKS):
+        at = i * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + at, tl.load(x + at))
+
+
+TIMES = 3
+
+
+def launch(x, y, rows, *, block: int = 32, wide=None):
+    TIMES = 5
+    WIDE = 2 * block
+    repeated[rows,](x, y, MAX_BLOCKS=TIMES, BLOCK=block, WIDE=WIDE, MORE=wide, NONE=None)
+"""
+
+
+def test_a_launch_says_what_its_names_stand_for() -> None:
+    assert literals(SIZES)["repeated"] == {"MAX_BLOCKS": 5, "BLOCK": 32, "NONE": None}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "constants"),
+    [("square", {"BLOCK=128", "WIDE=128"}), ("repeated", {"MAX_BLOCKS=8", "BLOCK=1024"})],
+)
+def test_sizes_by_name_are_halved_until_tiles_are_usual_and_loops_written_out_are_short(
+    kernel: str, constants: set[str], kernel_file: Callable[..., str]
+) -> None:
+    source = SIZES.partition("TIMES = 3")[0].replace("WIDE", "BLOCK_SIZE")
+    loaded = load(kernel_file(source, name="sizes.py"))
+    found, error = specialized(FoundKernel(loaded.path, kernel, 1), loaded)
+    assert error is None
+    assert {one.replace("BLOCK_SIZE", "WIDE") for one in found.const} == constants
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> list[AttemptOutcome]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import EllipsisType
 from typing import Any
 
 from triton.runtime.jit import JITFunction
@@ -32,14 +33,27 @@ DTYPE = re.compile(r"dtype|_type$", re.IGNORECASE)
 SMALL = re.compile(r"^(bc|b[ij]|nc|w|width|kernel_w\w*)$", re.IGNORECASE)
 CHUNK = re.compile(r"^(b[tkvdmnsl]|c|chunk\w*|bt_size)$", re.IGNORECASE)
 HEAD = re.compile(r"^[kvd]$|head_?dim|d_head|^d(k|v|qk)$|dmodel", re.IGNORECASE)
+LEAST = 16  # below it, no size is halved
+UNROLLED = 8  # iterations of a loop that is written out
 
 
 @dataclass(frozen=True)
 class Guess:
-    """types: of runtime arguments, with promises. constants: of the others."""
+    """types: of runtime arguments, with promises. constants: of the others. sizes: those of the constants that are
+    sizes by their names alone."""
 
     types: Mapping[str, str]
     constants: Mapping[str, Constant]
+    sizes: frozenset[str] = frozenset()
+
+    def halved(self) -> Guess:
+        """The guess with those sizes halved, as long as they are more than LEAST."""
+        smaller = {
+            name: value // 2
+            for name, value in self.constants.items()
+            if name in self.sizes and type(value) is int and value > LEAST
+        }
+        return replace(self, constants={**self.constants, **smaller})
 
 
 @dataclass(frozen=True)
@@ -106,11 +120,14 @@ def _guess(
     units = _unit_strides(function.arg_names)
     ruled = {name for rule in rules for name in rule}
     blocks = {name: value for name, value in given.items() if type(value) is int}
+    sizes: set[str] = set()
     for parameter in function.params:
         name = parameter.name
         if parameter.is_constexpr:
             if name not in ruled:
-                constants[name] = _constant(parameter, said, plan, given)
+                known = _constant(parameter, said, plan, given)
+                constants[name] = _size(name, said) if known is ... else known
+                sizes |= {name} if known is ... else set()
         elif name in said.descriptors and name not in said.addresses:
             types[name] = f"tensordesc<{plan.element}[{', '.join(map(str, _block(constants | blocks)))}]>"
         elif name in said.addresses or re.search(r"_ptrs?$", name):
@@ -137,7 +154,8 @@ def _guess(
             arguments[name] = value
             if name in function.arg_names:
                 constants[name] = value if isinstance(value, int | float | str | None) else bool(value)
-    return Guess(types, {name: constants[name] for name in function.arg_names if name in constants})
+    ordered = {name: constants[name] for name in function.arg_names if name in constants}
+    return Guess(types, ordered, frozenset(sizes - ruled))
 
 
 def _unit_strides(names: list[str]) -> set[str]:
@@ -157,7 +175,8 @@ def _element(name: str, said: Said, plan: Plan) -> str:
     return "fp32" if SUMMED.search(name) else plan.element
 
 
-def _constant(parameter: Any, said: Said, plan: Plan, given: Mapping[str, Any]) -> Constant:
+def _constant(parameter: Any, said: Said, plan: Plan, given: Mapping[str, Any]) -> Constant | EllipsisType:
+    """What is known of a constexpr; ... where only its name says how large it may be."""
     name = parameter.name
     value = given.get(name, parameter.default if parameter.has_default else ...)
     if isinstance(value, int | float | str | None) and not (isinstance(value, bool) and plan.flag):
@@ -176,13 +195,15 @@ def _constant(parameter: Any, said: Said, plan: Plan, given: Mapping[str, Any]) 
         return said.numbers[name]
     if FLOAT.search(name) and not COUNT.search(name) and name not in said.block:
         return 0.5
-    return _size(name, said)
+    return ...
 
 
 def _size(name: str, said: Said) -> int:
     """A constexpr integer by its name."""
     if "stride" in name.lower():
         return 1 if name.endswith(("n", "d")) else 1024
+    if name in said.unrolled:
+        return UNROLLED
     for pattern, value in ((SMALL, 16), (CHUNK, 64), (HEAD, 128)):
         if pattern.search(name):
             return value

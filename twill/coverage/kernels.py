@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 from triton.runtime.jit import JITFunction
 
-from twill.coverage.guess import guesses
+from twill.coverage.guess import Guess, guesses
 from twill.coverage.source import literals, said_of
 from twill.exc import TwillError
 from twill.kernel.importing import KernelFile, line_of_def
@@ -16,6 +18,8 @@ from twill.kernel.sidecar import Constant, read_sidecar
 from twill.kernel.specialization import read_constant, resolve
 from twill.kernel.ttir import ttir
 
+TILE = re.compile(r"tensor<(\d+(?:x\d+)*)x")
+LARGEST = 16384  # elements of a tile: 128 registers in each of 128 threads
 STORES = ('"tt.store"', '"tt.atomic', '"tt.descriptor_store"', '"tt.descriptor_reduce"', "tma_store")
 
 
@@ -67,15 +71,37 @@ def specialized(found: FoundKernel, loaded: KernelFile) -> tuple[FoundKernel, Tw
     launched = literals(Path(loaded.path).read_text(encoding="utf-8")).get(found.kernel, {})
     first: tuple[FoundKernel, TwillError | None] | None = None
     for guess in guesses(function, loaded.wrapped[found.kernel], said_of(function), launched):
-        one = replace(found, sig=flags(guess.types), const=flags(guess.constants))
+        one = as_guessed(found, guess)
         if any(read_constant(text.partition("=")[2]) != guess.constants[text.partition("=")[0]] for text in one.const):
             continue  # a text that flags can't say
         text, error = _compiled(one)
         if error is None and any(store in text for store in STORES):
-            return one, None
+            return of_usual_size(one, guess, text), None
         first = first or (one, error)
     assert first is not None
     return first
+
+
+def as_guessed(found: FoundKernel, guess: Guess) -> FoundKernel:
+    """The kernel with the flags of a guess."""
+    return replace(found, sig=flags(guess.types), const=flags(guess.constants))
+
+
+def of_usual_size(found: FoundKernel, guess: Guess, text: str) -> FoundKernel:
+    """A guessed kernel, with the sizes that were guessed by name halved until no tile has more than LARGEST elements:
+    two sizes that are usual each for itself may make a tile that nobody launches. text: Triton's module of it."""
+    while largest_tile(text) > LARGEST and (smaller := guess.halved()) != guess:
+        guess, one = smaller, as_guessed(found, smaller)
+        text, error = _compiled(one)
+        if error is not None or not any(store in text for store in STORES):
+            break
+        found = one
+    return found
+
+
+def largest_tile(text: str) -> int:
+    """Elements of the largest tile in a module."""
+    return max((prod(map(int, shape.split("x"))) for shape in TILE.findall(text)), default=1)
 
 
 def is_gluon(function: JITFunction) -> bool:

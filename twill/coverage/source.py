@@ -23,13 +23,15 @@ MOVES = frozenset(
 @dataclass
 class Said:
     """addresses: parameters that loads and stores begin at. descriptors: parameters with `.load` or `.store`. tested:
-    used as a truth value. block: used in the shape of a tile. strings, numbers: what a parameter is compared with.
-    indices: addresses whose elements are used in other addresses. stores: whether anything is stored."""
+    used as a truth value. block: used in the shape of a tile. unrolled: used in `tl.static_range`. strings, numbers:
+    what a parameter is compared with. indices: addresses whose elements are used in other addresses. stores: whether
+    anything is stored."""
 
     addresses: set[str] = field(default_factory=set)
     descriptors: set[str] = field(default_factory=set)
     tested: set[str] = field(default_factory=set)
     block: set[str] = field(default_factory=set)
+    unrolled: set[str] = field(default_factory=set)
     strings: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     indices: set[str] = field(default_factory=set)
@@ -105,7 +107,9 @@ class _Reader:
             self.said.descriptors.add(owner)
         self.said.stores |= name in STORES or atomic
         if name in SHAPES:
-            self.said.block |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & self.parameters
+            names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & self.parameters
+            self.said.block |= names
+            self.said.unrolled |= names if name == "static_range" else set()
         callee = self.callee(node.func)
         if callee is not None and callee is not self.function:
             self.passed(node, callee)
@@ -124,7 +128,7 @@ class _Reader:
                 mine = value.id
                 for there, here in (
                     (theirs.descriptors, self.said.descriptors), (theirs.tested, self.said.tested),
-                    (theirs.block, self.said.block),
+                    (theirs.block, self.said.block), (theirs.unrolled, self.said.unrolled),
                 ):  # fmt: skip
                     here |= {mine} if name in there else set()
                 if name in theirs.strings:
@@ -199,14 +203,36 @@ def _assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def literals(source: str) -> Mapping[str, Mapping[str, Any]]:
-    """By kernel: what launches (`kernel[grid](..., BLOCK=64)`) in a file give by keyword as literals."""
+    """By kernel: what launches (`kernel[grid](..., BLOCK=64)`) in a file give by keyword as literals, or as names that
+    stand for one: a default of the function that launches, or the first that is assigned in it or at the file's top."""
+    tree = ast.parse(source)
+    top = _assigned(ast.Module([node for node in tree.body if isinstance(node, ast.Assign)], []))
     found: dict[str, dict[str, Any]] = {}
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
-            continue
-        base = node.func.value
-        name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-        for keyword in node.keywords:
-            if keyword.arg and isinstance(keyword.value, ast.Constant):
-                found.setdefault(name, {}).setdefault(keyword.arg, keyword.value.value)
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        named = {**top, **_defaults(function), **_assigned(function)}
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
+                continue
+            base = node.func.value
+            name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            for keyword in node.keywords:
+                value = keyword.value
+                known = value.value if isinstance(value, ast.Constant) else named.get(getattr(value, "id", ""), ...)
+                if keyword.arg and known is not ...:
+                    found.setdefault(name, {}).setdefault(keyword.arg, known)
     return found
+
+
+def _assigned(tree: ast.AST) -> dict[str, Any]:
+    """The first literal that is assigned to each name."""
+    every = [(name, value.value) for name, value in _assignments(tree) if isinstance(value, ast.Constant)]
+    return dict(reversed(every))
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
+    """The literals, but for None, that parameters are by default."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    pairs = [*zip(reversed(positional), reversed(given.defaults), strict=False),
+             *zip(given.kwonlyargs, given.kw_defaults, strict=True)]  # fmt: skip
+    return {one.arg: value.value for one, value in pairs if isinstance(value, ast.Constant) and value.value is not None}

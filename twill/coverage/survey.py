@@ -115,7 +115,8 @@ def key_of(found: FoundKernel, asked: Asked) -> str:
 def guesser() -> str:
     """A hash of how specializations are guessed."""
     here = Path(__file__).parent
-    return hashlib.sha256(b"".join((here / name).read_bytes() for name in ("guess.py", "source.py"))).hexdigest()
+    parts = ("guess.py", "kernels.py", "source.py")
+    return hashlib.sha256(b"".join((here / name).read_bytes() for name in parts)).hexdigest()
 
 
 def _found(given: dict[str, Any]) -> FoundKernel:
