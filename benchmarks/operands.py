@@ -1,26 +1,28 @@
-"""Products with weights of 8 bits (int8 to bf16) and K^T V beside Triton: 4096 x 4096 x 4096.
+"""Products with weights of 8 bits, K^T V and block-scaled fp8 beside Triton.
 
-    python -m benchmarks.operands build FOLDER     anywhere: emits each kernel with one and with two row blocks
-    python -m benchmarks.operands run FOLDER       on a GPU: checks and times them
+    python -m benchmarks.operands build FOLDER [ROW...]   anywhere: emits each kernel with one and with two row blocks
+    python -m benchmarks.operands run FOLDER [ROW...]     on a GPU: checks and times them
 
-Contestants of a row are every emitted kernel of it and Triton's same kernels with 4 and 8 warps, 2 to 4 stages; they
-take turns, a window of launches each. Results are compared with a product of float32.
+Rows: w8a16 (int8 to bf16) and ktv of 4096 x 4096 x 4096, block_scaled (e4m3 with scales for 128 of K) of
+4096 x 4096 x 7168. Contestants of a row are every emitted kernel of it and Triton's same kernels with 4 and 8 warps, 2
+to 5 stages; they take turns, a window of launches each. Results are compared with a product of float32.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SIZE = 4096
 FILE = Path(__file__).with_name("operands_kernels.py")
 ROUNDS, WINDOW = 9, 10
 NEAR = 1e-2
+BLOCK = 128  # of K and N, that have a scale
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Form:
         return f"{self.kernel}-{'x'.join(map(str, self.tile))}"
 
     @property
+    def size(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        return 4096, 4096, 7168 if self.row == "block_scaled" else 4096
+
+    @property
     def constants(self) -> dict[str, int]:
         """Constexprs."""
         return dict(zip(("BK", "BV", "BT") if self.kernel == "ktv" else ("BM", "BN", "BK"), self.tile, strict=True))
@@ -45,10 +52,23 @@ class Form:
     def blocks(self) -> dict[str, tuple[str, tuple[int, int]]]:
         """Element and block of each descriptor."""
         m, n, k = self.tile
+        if self.kernel == "block_scaled":
+            return {}
         if self.kernel == "ktv":
             return {"k_desc": ("bf16", (k, m)), "v_desc": ("bf16", (k, n)), "o_desc": ("fp32", (m, n))}
         weights = (n, k) if self.kernel == "w8a16_t" else (k, n)
         return {"a_desc": ("bf16", (m, k)), "b_desc": ("i8", weights), "c_desc": ("bf16", (m, n))}
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """The signature behind the descriptors."""
+        if self.kernel == "ktv":
+            return ("T=i32:16",)
+        sizes = tuple(f"{n}=i32:16" for n in "MNK")
+        if self.kernel == "block_scaled":
+            kinds = {"a_ptr": "fp8e4nv", "b_ptr": "fp8e4nv", "as_ptr": "fp32", "bs_ptr": "fp32", "c_ptr": "bf16"}
+            return (*(f"{name}=*{kind}:16" for name, kind in kinds.items()), *sizes)
+        return ("scale_ptr=*fp32:16", *sizes)
 
 
 FORMS = (
@@ -56,17 +76,23 @@ FORMS = (
     Form("w8a16", "w8a16", (256, 128, 64)),
     Form("w8a16", "w8a16_t", (128, 128, 64)), Form("w8a16", "w8a16_t", (256, 128, 64)),
     Form("ktv", "ktv", (128, 128, 64)), Form("ktv", "ktv", (128, 256, 64)), Form("ktv", "ktv", (256, 128, 64)),
+    Form("block_scaled", "block_scaled", (128, 128, BLOCK)), Form("block_scaled", "block_scaled", (64, 128, BLOCK)),
+    Form("block_scaled", "block_scaled", (128, 64, BLOCK)), Form("block_scaled", "block_scaled", (64, 64, BLOCK)),
 )  # fmt: skip
 
 
-def build(folder: Path, machine: str) -> None:
+def chosen(rows: Sequence[str]) -> list[Form]:
+    """The forms of some rows, or of all."""
+    return [form for form in FORMS if not rows or form.row in rows]
+
+
+def build(folder: Path, machine: str, rows: Sequence[str]) -> None:
     """A directory for each form and number of row blocks; those that are refused are named."""
     from twill.cli.entry import main as twill
 
-    for form in FORMS:
+    for form in chosen(rows):
         sig = [f"{name}=tensordesc<{kind}[{a}, {b}]>" for name, (kind, (a, b)) in form.blocks.items()]
-        scalars = ["T=i32:16"] if form.kernel == "ktv" else ["scale_ptr=*fp32:16", *(f"{n}=i32:16" for n in "MNK")]
-        words = [word for one in (*sig, *scalars) for word in ("--sig", one)]
+        words = [word for one in (*sig, *form.scalars) for word in ("--sig", one)]
         words += [word for name, value in form.constants.items() for word in ("--const", f"{name}={value}")]
         for blocks in (1, 2):
             out = folder / f"{form.name}.{blocks}"
@@ -80,88 +106,119 @@ def build(folder: Path, machine: str) -> None:
 
 @dataclass(frozen=True)
 class Data:
-    """Of a row. wanted: in float32."""
+    """Of a row. tensors: by the kernel's name for them, the last one is its result; wanted: in float32."""
 
     tensors: dict[str, Any]
-    scale: Any
     wanted: Any
 
+    @property
+    def out(self) -> Any:
+        """The result."""
+        return list(self.tensors.values())[-1]
 
-def data_of(row: str) -> Data:
+
+def data_of(row: str, size: tuple[int, int, int]) -> Data:
     """Random tensors."""
     import torch
 
-    left = torch.randn(SIZE, SIZE, device="cuda", dtype=torch.bfloat16)
+    m, n, k = size
+    if row == "block_scaled":
+        return block_scaled_data(m, n, k)
+    left = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
     if row == "ktv":
-        right = torch.randn(SIZE, SIZE, device="cuda", dtype=torch.bfloat16)
-        out = torch.empty(SIZE, SIZE, device="cuda")
-        return Data({"k_desc": left, "v_desc": right, "o_desc": out}, None, left.float().T @ right.float())
-    weights = torch.randint(-127, 128, (SIZE, SIZE), device="cuda", dtype=torch.int8)
-    scale = torch.rand(SIZE, device="cuda") / 100
-    out = torch.empty(SIZE, SIZE, device="cuda", dtype=torch.bfloat16)
-    tensors = {"a_desc": left, "b_desc": weights, "c_desc": out}
-    return Data(tensors, scale, (left.float() @ weights.float()) * scale)
+        right = torch.randn(m, n, device="cuda", dtype=torch.bfloat16)
+        out = torch.empty(k, n, device="cuda")
+        return Data({"k_desc": left, "v_desc": right, "o_desc": out}, left.float().T @ right.float())
+    weights = torch.randint(-127, 128, (k, n), device="cuda", dtype=torch.int8)
+    scale = torch.rand(n, device="cuda") / 100
+    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    tensors = {"a_desc": left, "b_desc": weights, "scale_ptr": scale, "c_desc": out}
+    return Data(tensors, (left.float() @ weights.float()) * scale)
+
+
+def block_scaled_data(m: int, n: int, k: int) -> Data:
+    """Of e4m3, a scale for each row and BLOCK of K of A, and for each BLOCK of N and K of B."""
+    import torch
+
+    left, right = (torch.randn(rows, k, device="cuda").to(torch.float8_e4m3fn) for rows in (m, n))
+    rows, columns = (torch.randn(lines, k // BLOCK, device="cuda").exp() for lines in (m, n // BLOCK))
+    spread = columns.repeat_interleave(BLOCK, 0)
+    wanted = sum(
+        (left[:, at : at + BLOCK].float() * rows[:, at // BLOCK, None])
+        @ (right[:, at : at + BLOCK].float() * spread[:, at // BLOCK, None]).T
+        for at in range(0, k, BLOCK)
+    )
+    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    return Data({"a_ptr": left, "b_ptr": right, "as_ptr": rows, "bs_ptr": columns, "c_ptr": out}, wanted)
+
+
+def arguments(form: Form, data: Data) -> tuple[Any, ...]:
+    """Of a launch, in the kernel's order."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    if form.kernel == "block_scaled":
+        return (*data.tensors.values(), *form.size)
+    tensors = dict(data.tensors)
+    if form.kernel == "w8a16_t":
+        tensors["b_desc"] = tensors["b_desc"].T.contiguous()
+    described = [TensorDescriptor.from_tensor(tensors[name], list(block)) for name, (_, block) in form.blocks.items()]
+    return (*described, *((form.size[0],) if form.kernel == "ktv" else (tensors["scale_ptr"], *form.size)))
 
 
 def launches(form: Form, data: Data, folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """Every contestant of a form."""
     import triton
-    from triton.tools.tensor_descriptor import TensorDescriptor
 
     from benchmarks import operands_kernels
     from twill.runtime.kernel import EmittedKernel
 
-    tensors = dict(data.tensors)
-    if form.kernel == "w8a16_t":
-        tensors["b_desc"] = tensors["b_desc"].T.contiguous()
-    described = [TensorDescriptor.from_tensor(tensors[name], list(block)) for name, (_, block) in form.blocks.items()]
-    rest = (SIZE,) if form.kernel == "ktv" else (data.scale, SIZE, SIZE, SIZE)
-    grid = (triton.cdiv(SIZE, form.tile[0]), triton.cdiv(SIZE, form.tile[1]))
+    given = arguments(form, data)
+    grid = (triton.cdiv(form.size[0], form.tile[0]), triton.cdiv(form.size[1], form.tile[1]))
     for path in sorted(folder.glob(f"{form.name}.*")):
         if (path / "manifest.json").exists():
-            yield f"twill {path.name}", _bound(EmittedKernel.load(path)[grid], described, rest)
+            yield f"twill {path.name}", _bound(EmittedKernel.load(path)[grid], given)
     kernel = getattr(operands_kernels, form.kernel)
     for warps in (4, 8):
-        for stages in (2, 3, 4):
+        for stages in (2, 3, 4, 5):
             options = {**form.constants, "num_warps": warps, "num_stages": stages}
-            yield f"triton {form.name} {warps}w {stages}s", _bound(kernel[grid], described, rest, **options)
+            yield f"triton {form.name} {warps}w {stages}s", _bound(kernel[grid], given, **options)
 
 
-def _bound(run: Any, described: list[Any], rest: tuple[Any, ...], **options: int) -> Callable[[], object]:
-    return lambda: run(*described, *rest, **options)
+def _bound(run: Any, given: tuple[Any, ...], **options: int) -> Callable[[], object]:
+    return lambda: run(*given, **options)
 
 
-def run(folder: Path) -> int:
+def run(folder: Path, rows: Sequence[str]) -> int:
     """Every row; how many results are wrong."""
     import torch
 
-    print(f"{torch.cuda.get_device_name()}, TFLOP/s of {SIZE}^3", flush=True)
+    print(f"{torch.cuda.get_device_name()}, TFLOP/s", flush=True)
     wrong = 0
-    for row in dict.fromkeys(form.row for form in FORMS):
-        data = data_of(row)
-        out = data.tensors["o_desc" if row == "ktv" else "c_desc"]
+    for row in dict.fromkeys(form.row for form in chosen(rows)):
+        forms = chosen([row])
+        data = data_of(row, forms[0].size)
         good: dict[str, Callable[[], object]] = {}
-        for form in (one for one in FORMS if one.row == row):
+        for form in forms:
             for name, launch in launches(form, data, folder):
-                out.zero_()
+                data.out.zero_()
                 try:
                     launch()
                     torch.cuda.synchronize()
                 except Exception as error:  # Triton's, of shared memory that there is not
                     print(f"  {name}: {type(error).__name__}", flush=True)
                     continue
-                far = float((out.float() - data.wanted).norm() / data.wanted.norm())
+                far = float((data.out.float() - data.wanted).norm() / data.wanted.norm())
                 if far > NEAR:
                     wrong += name.startswith("twill")
                     print(f"  WRONG {name}: {far:.1e}", flush=True)
                     continue
                 good[name] = launch
-        report(row, good)
+        report(row, forms[0].size, good)
     print("FAIL" if wrong else "PASS", flush=True)
     return wrong
 
 
-def report(row: str, contestants: dict[str, Callable[[], object]]) -> None:
+def report(row: str, size: tuple[int, int, int], contestants: dict[str, Callable[[], object]]) -> None:
     """Take turns, and print who took how long."""
     import torch
 
@@ -182,7 +239,7 @@ def report(row: str, contestants: dict[str, Callable[[], object]]) -> None:
     fastest = [next((name for name in order if name.startswith(who)), "") for who in ("twill", "triton")]
     for name in order:
         if name.startswith("twill") or name in fastest:
-            speed = 2 * SIZE**3 / middle[name] / 1e9
+            speed = 2 * math.prod(size) / middle[name] / 1e9
             print(f"  {name:28} {middle[name] * 1e3:8.1f} us {speed:6.0f} TFLOP/s", flush=True)
     if all(fastest):
         print(f"{row}: {middle[fastest[1]] / middle[fastest[0]]:.3f} of Triton's best", flush=True)
@@ -193,12 +250,13 @@ def main() -> None:
     one = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     one.add_argument("command", choices=("build", "run"))
     one.add_argument("folder", type=Path)
+    one.add_argument("rows", nargs="*", metavar="ROW")
     one.add_argument("--machine", default="h200")
     given = one.parse_args()
     if given.command == "build":
-        build(given.folder, given.machine)
+        build(given.folder, given.machine, given.rows)
         return
-    sys.exit(bool(run(given.folder)))
+    sys.exit(bool(run(given.folder, given.rows)))
 
 
 if __name__ == "__main__":

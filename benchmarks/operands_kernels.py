@@ -1,4 +1,4 @@
-"""Products whose operands are converted or transposed, for `benchmarks.operands`."""
+"""Products whose operands are converted, transposed or scaled in blocks, for `benchmarks.operands`."""
 
 import triton
 import triton.language as tl
@@ -43,3 +43,22 @@ def ktv(k_desc, v_desc, o_desc, T, BK: tl.constexpr, BV: tl.constexpr, BT: tl.co
         v = v_desc.load([t, pv * BV])
         acc = tl.dot(k.T, v, acc)
     o_desc.store([pk * BK, pv * BV], acc)
+
+
+@triton.jit
+def block_scaled(
+    a_ptr, b_ptr, as_ptr, bs_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """A B^T of fp8 with a scale for each row of A and each 128 rows of B, per BK = 128 of K; strides are M, N and K."""
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    steps = tl.cdiv(K, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for step in range(steps):
+        a = tl.load(a_ptr + m[:, None] * K + (step * BK + k)[None, :], mask=(m < M)[:, None], other=0.0)
+        b = tl.load(b_ptr + n[None, :] * K + (step * BK + k)[:, None], mask=(n < N)[None, :], other=0.0)
+        rows = tl.load(as_ptr + m * steps + step, mask=m < M, other=0.0)
+        columns = tl.load(bs_ptr + n // 128 * steps + step, mask=n < N, other=0.0)
+        acc += tl.dot(a, b) * rows[:, None] * columns[None, :]
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc.to(tl.bfloat16), mask=(m < M)[:, None] & (n < N)[None, :])

@@ -51,7 +51,7 @@ def operation_classes(step: Step, flat: Flat) -> tuple[str, ...]:
     if kind not in ELEMENTWISE:
         return ()
     if kind == "cast":
-        return (f"cast.{cast_element(_type(step.operands[0], flat), _type(step.results[0], flat))}",)
+        return cast_classes(_type(step.operands[0], flat), _type(step.results[0], flat))
     source = next(iter(step.cells()), step.results[0]) if kind == "compare" else step.results[0]
     names = [ELEMENTWISE[kind], *([EXTRA[kind]] if kind in EXTRA else [])]
     return tuple(f"{name}.{work_element(name, _type(source, flat))}" for name in names)
@@ -74,6 +74,15 @@ def work_element(name: str, element: str) -> str:
     if f"{name}.{wanted}" in KNOWN:
         return wanted
     return "f64" if bits == 64 else "f32"
+
+
+def cast_classes(source: str, target: str) -> tuple[str, ...]:
+    """Of a conversion. Bytes and 16-bit integers become floats by the way of their bits, two bytes at once where the
+    result has 16 bits: `bytes.cuh` of the printer."""
+    if source in ("i8", "i16") and target in ("f16", "bf16", "f32"):
+        packed = source == "i8" and target != "f32"
+        return ("cast.i32", "cast.f16") if packed else ("cast.i32", "add.f32")
+    return (f"cast.{cast_element(source, target)}",)
 
 
 def cast_element(source: str, target: str) -> str:

@@ -101,7 +101,8 @@ TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf
 # - add mul max compare select: one element each (compare: the element type of its operands)
 # - fma: a multiplication whose only use is an addition of the same shape
 # - cast: conversions. "f64" or "i64" if either side is one; else "f32" if either side is f32 or
-#   one is an integer and the other a float; "f16" among 16- and 8-bit floats; "i32" among integers
+#   one is an integer and the other a float; "f16" among 16- and 8-bit floats; "i32" among integers. Short integers
+#   to floats count two of these (`twill.graph.work.cast_classes`)
 # - logic: and or xor shl shr abs, per 32- or 64-bit word. round: floor ceil trunc rint round.
 #   function: of CUDA's library, 20 to 50 instructions; pow: of twice as many
 # - reduce_*, scan_*: per input element. *_add: sums and products. *_max: max and min. *_logic: and or xor

@@ -260,7 +260,10 @@ def _cast(op: ElementwiseOperation) -> str:
         return f"({value_type(result)})-(i32){x}"
     if result == "i1":
         return f"(bool)({x} & 1)"
-    return f"({value_type(result)}){_unsigned(op, x) if op.unsigned else x}"
+    number = _unsigned(op, x) if op.unsigned else x
+    if source in ("i8", "i16") and value_type(result) == "float":
+        return f"short_to_float({number})"
+    return f"({value_type(result)}){number}"
 
 
 def _from_float(op: ElementwiseOperation, x: str, result: str) -> str:

@@ -14,15 +14,16 @@ from twill.codegen.print.cuda.places import indices
 from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.layout import Blocked, Layout, elements_of
-from twill.codegen.warp.program import WARP_VOTE, Compute, Copy, Fill, Operand, Range, Reg
+from twill.codegen.warp.program import WARP_VOTE, Compute, Copy, Fill, Fragment, Operand, Range, Reg
 
 
-def assign(result: int, element_at: Callable[[str], Computed], ctx: PrintContext) -> None:
-    """A loop over all registers of `result`; element_at: the value of register `i`, in C."""
+def assign(result: int, element_at: Callable[[str], Computed], ctx: PrintContext, pack: str = "") -> None:
+    """A loop over all registers of `result`; element_at: the value of register `i`, in C. pack: what makes two of them
+    one register, if not the rounding of floats."""
     fragment, name, out = ctx.fragment(result), ctx.fragments[result], ctx.out
     count = elements_of(fragment.layout)
     if is_packed(fragment.element, fragment.layout):
-        pack = f"pack_{SMALL[fragment.element]}"
+        pack = pack or f"pack_{SMALL[fragment.element]}"
         with out.unrolled(f"i32 i = 0; i < {count}; i += 2"):
             out.line(f"{name}[i / 2] = {pack}({element_at('i').text}, {element_at('(i + 1)').text});")
     elif count == 1:
@@ -71,14 +72,25 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
         inner = ctx.inside()
         operands = [inner.hoisted(operand) for operand in stmt.operands]
 
+        pack = _pack_of_bytes(stmt, elements, result)
+
         def element_at(i: str) -> Computed:
             texts = tuple(inner.operand(operand, result.layout, i) for operand in operands)
+            if pack:
+                return Computed(texts[0])
             return print_elementwise(
                 ElementwiseOperation(stmt.kind, texts, elements, result.element, dict(stmt.attributes))
             )
 
         with ctx.out.block(_vote(stmt, ctx)) if WARP_VOTE in dict(stmt.attributes) else nullcontext():
-            assign(stmt.result, element_at, inner)
+            assign(stmt.result, element_at, inner, pack)
+
+
+def _pack_of_bytes(stmt: Compute, elements: tuple[str, ...], result: Fragment) -> str:
+    """What converts two bytes to a packed pair of floats; "" for anything else."""
+    if stmt.kind != "cast" or elements != ("i8",) or not is_packed(result.element, result.layout):
+        return ""
+    return f"pack_{result.element}_{'signed' if dict(stmt.attributes).get('signed', 1) else 'unsigned'}"
 
 
 def _vote(stmt: Compute, ctx: PrintContext) -> str:

@@ -92,8 +92,12 @@ DEV i32 bound(i64 difference) { return (i32)min(max(difference, (i64)-0x3fffffff
 
 // ---------------------------------------------------------------- shared memory by type
 // A value of 1 to 16 bytes at an address aligned to its size.
+// A pair of bytes is taken apart by shifts: then putting it together again (bytes.cuh) costs nothing.
+template <class T> constexpr bool IS_PAIR_OF_BYTES = false;
+template <> constexpr bool IS_PAIR_OF_BYTES<Vector<i8, 2>> = true;
 template <class T> DEV T read_shared(u32 smem) {
   if constexpr (sizeof(T) == 1) { const u8 v = (u8)load_shared_u8(smem); return *(const T*)&v; }
+  else if constexpr (IS_PAIR_OF_BYTES<T>) { const u32 v = load_shared_u16(smem); return {{(i8)v, (i8)(v >> 8)}}; }
   else if constexpr (sizeof(T) == 2) { const u16 v = (u16)load_shared_u16(smem); return *(const T*)&v; }
   else if constexpr (sizeof(T) == 4) { const u32 v = load_shared(smem); return *(const T*)&v; }
   else if constexpr (sizeof(T) == 8) { const Vec2 v = load_shared2(smem); return *(const T*)&v; }
