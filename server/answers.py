@@ -23,6 +23,18 @@ class ScheduleAnswer:
     read: float
 
 
+def headers_of(answer: ScheduleAnswer, private: bool) -> dict[str, str]:
+    """Of an answer to a look-up. What is sent never changes, but an operator may delete it. private: not for shared
+    caches."""
+    return {"ETag": answer.etag, "Cache-Control": f"{'private' if private else 'public'}, max-age={FRESH:.0f}"}
+
+
+def matches(header: str, etag: str) -> bool:
+    """Whether an If-None-Match header names the ETag."""
+    names = [name.strip().removeprefix("W/") for name in header.split(",")]
+    return "*" in names or etag in names
+
+
 class Answers:
     """Entries of a store, which never change; at most `room` bytes of them are remembered."""
 

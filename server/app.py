@@ -15,6 +15,7 @@ from twill.exc import StoreUnavailable
 from twill.schedule.file import field
 from twill.store.api import PREFIX, Submission
 
+from .at_hand import AtHand
 from .logs import request_id
 from .middleware import Around
 from .pages import pages
@@ -53,6 +54,7 @@ def create_app(service: Service) -> FastAPI:
     app.include_router(api)
     app.include_router(operators)
     app.include_router(pages)
+    app.add_middleware(AtHand, service=service)
     app.add_middleware(Around, metrics=service.metrics, hosts=own_names(service))
     app.add_exception_handler(RefusedRequest, on_refused)
     app.add_exception_handler(StoreUnavailable, on_unavailable)

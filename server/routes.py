@@ -16,14 +16,13 @@ from twill.store.interface import Entry
 
 from .access import Admin, Reader, Solver, service_of
 from .admission import read_body
-from .answers import FRESH, ScheduleAnswer
+from .answers import ScheduleAnswer, headers_of, matches
 from .events import last_seen, refuse_more_streams, stream
 from .queue import Note
 from .refusals import RefusedRequest, responses
 from .sample import vector_scale
 
 JSON = "application/json"
-A_WHILE = f"max-age={FRESH:.0f}"  # what is sent never changes, but an operator may delete it
 MOST_LISTED = 200
 
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The id that POST /v1/jobs returned.")]
@@ -163,8 +162,7 @@ async def get_schedule(
     service.metrics.lookups.labels("found" if found else "missing").inc()
     if found is None:
         raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "POST /v1/jobs")
-    shared = "public" if service.tokens is None else "private"
-    headers = {"ETag": found.etag, "Cache-Control": f"{shared}, {A_WHILE}"}
+    headers = headers_of(found, service.tokens is not None)
     if if_none_match is not None and matches(if_none_match, found.etag):
         return Response(status_code=304, headers=headers)
     return Response(found.body, 200, headers, JSON)
@@ -292,9 +290,3 @@ async def metrics(request: Request, client: Reader) -> Response:
     """Counters for Prometheus."""
     text = await service_of(request).watching.run(service_of(request).metrics.text)
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-
-def matches(header: str, etag: str) -> bool:
-    """Whether an If-None-Match header names the ETag."""
-    names = [name.strip().removeprefix("W/") for name in header.split(",")]
-    return "*" in names or etag in names
