@@ -31,7 +31,10 @@ help:
 demo: .venv/demo.stamp
 	$(BIN)/twill solve examples/attention.py --machine h100
 
-test: lint types test-triton unit
+# Types are checked on one core, so beside the tests with the oldest Triton.
+test: lint
+	+$(MAKE) --no-print-directory --jobs=2 --output-sync types test-triton
+	+$(MAKE) --no-print-directory unit
 
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
