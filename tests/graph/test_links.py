@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.conftest import ROOT
 from tests.kernels import H100, example
+from twill.codegen import emission
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
@@ -73,6 +76,34 @@ def test_links_pass_through_a_loop_in_between() -> None:
     direct = carried_links(graph, main, last, [i.id for i in main.instructions])
     assert carried_links(longer, main, other, [i.id for i in main.instructions]) == direct
     assert first.id == main.region
+
+
+BETWEEN = """
+@triton.jit
+def k(a, b, c, y, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tile = at[:, None] * B + at[None, :]
+    acc = tl.zeros([B, B], tl.float32)
+    for i in range(0, n):
+        acc = tl.dot(tl.load(a + i * B * B + tile), tl.load(b + i * B * B + tile), acc)
+    acc = tl.exp(acc * 0.5)
+    for i in range(0, n):
+        acc += tl.exp(tl.load(c + i * B + at).to(tl.float32)[None, :] - acc)
+    tl.store(y + tile, acc.to(tl.bfloat16))
+"""
+
+
+def test_links_pass_through_straight_line_code_between_loops(kernel_file: Callable[..., str]) -> None:
+    """What the second loop begins with is made of what the first one ended with, in the same warp group: both ways."""
+    graph = emission.extract(
+        f"{kernel_file(BETWEEN)}::k", sig=[*(f"{name}=*bf16:16" for name in "abcy"), "n=i32"], const=["B=64"]
+    ).graph
+    first, last = both(graph, 1)
+    forwards = carried_links(graph, first, last, [100 + i.id for i in first.instructions])
+    (product,) = [i.id for i in first.instructions if i.op == "dot"]
+    assert set(forwards.values()) == {100 + product}
+    backwards = carried_links(graph, last, first, [100 + i.id for i in last.instructions])
+    assert backwards == {product: 100 + next(iter(forwards))}
 
 
 def test_a_value_that_begins_anew_ties_nothing() -> None:

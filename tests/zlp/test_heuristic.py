@@ -19,7 +19,7 @@ from twill.machine.file import load_machine
 from twill.solve.pipeline import main_region
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
-from twill.zlp.sequential import in_order
+from twill.zlp.sequential import in_orders, sequential_schedule
 from twill.zlp.slots import slots_of
 
 
@@ -127,5 +127,24 @@ def test_an_instruction_that_is_held_while_its_value_leaves_has_no_schedule_in_p
     leaving = value(0, (1, 0)).model_copy(update={"spill": 2})
     costed = graph((held, instruction(1)), (edge(0, 1, delay=5),), (leaving,))
     machine = make_machine()
-    assert in_order(costed, machine, (0, 0)) is not None
-    assert in_order(costed, machine, (0, 1)) is None
+    assert list(in_orders(costed, machine, (0, 0)))
+    assert not list(in_orders(costed, machine, (0, 1)))
+
+
+def test_where_the_order_of_the_program_keeps_too_much_alive_another_one_does_not() -> None:
+    """Six tiles of 60 registers are made first and summed one after another behind that; two are alive at a time."""
+    tiles, size = 6, 60
+    machine = load_machine("h100")
+    (unit, *_) = [one.name for one in machine.units if one.name == "fma"]
+    made = [instruction(n, (unit, 10)) for n in range(2 * tiles)]  # tile n, then what adds it to the sum
+    reads = [edge(n, tiles + n, 10) for n in range(tiles)] + [
+        edge(tiles + n, tiles + n + 1, 10) for n in range(tiles - 1)
+    ]
+    values = [value(n, (tiles + n, 0), size=size) for n in range(tiles)]
+    sums = [value(tiles + n, (tiles + n + 1, 0), size=size) for n in range(tiles - 1)]
+    costed = graph(tuple(made), tuple(reads), tuple(values + sums), machine)
+    one = tuple(0 for _ in made)
+    assert sequential_schedule(costed, machine, [one]) is None
+    found = sequential_schedule(costed, machine, [one], thrifty=True)
+    assert found is not None
+    assert violations(costed, machine, found) == frozenset()

@@ -7,32 +7,58 @@ from collections.abc import Sequence
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 
+Place = tuple[int, int]
+"""A region, and a node of it."""
+
 
 def carried_links(
     graph: DependenceGraph, main: CostedGraph, other: CostedGraph, slot_of: Sequence[int]
 ) -> dict[int, int]:
     """Instruction of `other` -> slot of the main loop's instruction whose value it continues or begins.
 
-    Follows carried values through any loops in between. Only values in registers tie; a value in
-    shared or tensor memory can be picked up by any warp group.
+    Follows carried values through any loops in between, and, where that leads nowhere, through the straight-line code
+    that makes what a loop begins with of what another one ended with: it is done in the first warp group that it leads
+    to. Only values in registers tie; a value in shared or tensor memory can be picked up by any warp group.
     """
     main_slots = {(i.source, i.block): slot_of[i.id] for i in main.instructions if i.source >= 0}
     in_registers = {v.producer for v in other.values if v.space == "register"}
-    tied = _linked(graph)
     fixed: dict[int, int] = {}
-    for i in other.instructions:
-        if i.id not in in_registers:
-            continue
-        for region, node in tied.get((other.region, i.source), ()):
-            if region == main.region and (node, i.block) in main_slots:
-                fixed[i.id] = main_slots[node, i.block]
+    for tied in (_linked(graph, through=False), _linked(graph, through=True)):
+        for i in other.instructions:
+            if i.id not in in_registers or i.id in fixed:
+                continue
+            theirs = [(node, i.block) for r, node in tied.get((other.region, i.source), ()) if r == main.region]
+            slots = [main_slots[one] for one in theirs if one in main_slots]
+            if slots:
+                fixed[i.id] = min(slots)
     return fixed
 
 
-def _linked(graph: DependenceGraph) -> dict[tuple[int, int], set[tuple[int, int]]]:
-    """Nodes of all loops whose carried values are one value, as connected components."""
+def _linked(graph: DependenceGraph, through: bool) -> dict[Place, set[Place]]:
+    """Nodes of all loops whose carried values are one value, as connected components. through: or begin with what
+    straight-line code makes of another one."""
     from twill.graph.networks import components
 
-    carried = ((region.id, one) for region in graph.regions for one in region.carried)
-    mine = (((region, one.producer), one.result_of or (region, one.producer)) for region, one in carried)
-    return {member: part for part in components(mine) for member in part}
+    pairs: list[tuple[Place, Place]] = []
+    for region in graph.regions:
+        for one in region.carried:
+            mine = (region.id, one.producer)
+            pairs.append((mine, one.result_of or mine))
+            if through and one.result_of is not None:
+                pairs += [(mine, place) for place in _ended_with(graph, one.result_of)]
+    return {member: part for part in components(pairs) for member in part}
+
+
+def _ended_with(graph: DependenceGraph, place: Place) -> set[Place]:
+    """The nodes of loops whose last values a straight-line node works on, itself or what it reads."""
+    regions = {region.id: region for region in graph.regions}
+    ahead, seen = [place], {place}
+    while ahead:
+        region, node = ahead.pop()
+        if regions[region].kind == "loop":
+            continue
+        before = [(region, edge.src) for edge in regions[region].edges if edge.dst == node and edge.kind == "value"]
+        before += [one.made_by for one in regions[region].inputs if any(reader == node for reader, _ in one.readers)]
+        ahead += set(before) - seen
+        seen |= set(before)
+    return {one for one in seen if regions[one[0]].kind == "loop"}

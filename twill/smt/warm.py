@@ -9,6 +9,7 @@ from twill.graph.together import joined
 from twill.graph.unroll import folded
 from twill.smt.assignment import Assignment, repeated
 from twill.smt.problem import Problem
+from twill.zlp.effort import unending
 from twill.zlp.grouping import proposals
 from twill.zlp.heuristic import heuristic_schedule
 from twill.zlp.memory_use import MemoryUse
@@ -36,10 +37,14 @@ def heuristic_start(problem: Problem, lower: int, over: Callable[[], bool]) -> A
 
 
 def patient_start(problem: Problem, lower: int, over: Callable[[], bool]) -> Assignment | None:
-    """What the heuristic finds if it takes its time, in the warp groups that are given. over: whether
-    that time has ended."""
-    graph, machine = problem.graph, problem.machine
-    found, slots = heuristic_schedule(tied(graph, problem.fixed), machine, lower, over=over), slots_of(machine)
+    """What the heuristic finds if it takes its time, in the warp groups that are given; if nothing, one iteration at a
+    time in an order that keeps few registers alive. over: whether that time has ended."""
+    graph, machine, slots = problem.graph, problem.machine, slots_of(problem.machine)
+    together = tied(graph, problem.fixed)
+    found = heuristic_schedule(together, machine, lower, over=over)
+    if found is None:
+        choices = proposals(together, machine, lower, unending)
+        found = sequential_schedule(together, machine, choices, thrifty=True)
     groups = None if found is None else renamed(found.group, slots, problem.fixed)
     if found is None or groups is None:
         return None

@@ -1,12 +1,13 @@
 """No pipelining: one iteration at a time, each warp group issuing in program order.
 
-What a kernel does whose loop body runs from top to bottom before the next iteration begins. Warp groups
-still work side by side within the iteration; I is at least L, so there is one copy of everything.
+What a kernel does whose loop body runs from top to bottom before the next iteration begins, or in an order that keeps
+fewer registers alive. Warp groups still work side by side within the iteration; I is at least L, so there is one copy
+of everything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
@@ -18,39 +19,90 @@ from twill.zlp.placement import Arc, Demands, ReservationTable, demands
 from twill.zlp.slots import slots_of
 
 
-def sequential_schedule(graph: CostedGraph, machine: Machine, choices: Iterable[Groups]) -> HeuristicSchedule | None:
+def sequential_schedule(
+    graph: CostedGraph, machine: Machine, choices: Iterable[Groups], thrifty: bool = False
+) -> HeuristicSchedule | None:
     """The valid schedule without overlap of iterations that has the least I among these warp groups.
 
     choices: warp groups to try (`twill.zlp.grouping.proposals`); of equal I the least crossing wins, then
-    the fewest registers, then the first. None: with no choice do memories and registers suffice.
+    the fewest registers, then the first. thrifty: not only in the order of the program, but also in orders that keep
+    few registers alive. None: with no choice do memories and registers suffice.
     """
     best: tuple[tuple[int, int, int], HeuristicSchedule] | None = None
     for groups in choices:
-        found = in_order(graph, machine, groups)
-        if found is None:
-            continue
-        crossing = sum(e.crossing for e in graph.edges if e.kind == "value" and groups[e.src] != groups[e.dst])
-        rank = (found.ii, crossing, sum(found.budgets))
-        if best is None or rank < best[0]:
-            best = rank, found
+        for found in in_orders(graph, machine, groups, thrifty):
+            crossing = sum(e.crossing for e in graph.edges if e.kind == "value" and groups[e.src] != groups[e.dst])
+            rank = (found.ii, crossing, sum(found.budgets))
+            if best is None or rank < best[0]:
+                best = rank, found
     return best[1] if best is not None else None
 
 
-def in_order(graph: CostedGraph, machine: Machine, groups: Groups) -> HeuristicSchedule | None:
-    """The schedule of these warp groups, every instruction as early as program order lets it start."""
+def in_orders(
+    graph: CostedGraph, machine: Machine, groups: Groups, thrifty: bool = False
+) -> Iterator[HeuristicSchedule]:
+    """The schedules of these warp groups, every instruction as early as its order lets it start."""
     slots = slots_of(machine)
     memory_use = MemoryUse(graph, machine, slots, groups)
     if not graph.instructions or not memory_use.possible():
-        return None
+        return
     base = demands(graph, groups)
-    start = _starts(graph, base, groups)
-    if start is None:
-        return None
-    ii = _interval(graph, base, start)
-    budgets = memory_use.budgets(start, ii)
-    if budgets is None:
-        return None
-    return HeuristicSchedule(ii, tuple(start), groups, tuple(budgets.get(s, 0) for s in range(len(slots))))
+    orders = [order_of(len(graph.instructions), base.arcs)]
+    orders += thrifty_orders(graph, base.arcs) if thrifty else []
+    for order in orders:
+        start = _starts(graph, base, groups, order)
+        if start is None:
+            continue
+        ii = _interval(graph, base, start)
+        budgets = memory_use.budgets(start, ii)
+        if budgets is not None:
+            every = tuple(budgets.get(s, 0) for s in range(len(slots)))
+            yield HeuristicSchedule(ii, tuple(start), groups, every)
+
+
+def thrifty_orders(graph: CostedGraph, arcs: Sequence[Arc]) -> Iterator[list[int]]:
+    """Orders in which what takes no registers comes first, and then what takes the fewest, or the program's next."""
+    ranks: tuple[Callable[[int, int], tuple[int, int]], ...] = (
+        lambda taken, v: (taken, v),
+        lambda taken, v: (int(taken > 0), v),
+    )
+    for rank in ranks:
+        order = _thrifty(graph, arcs, rank)
+        if order is not None:
+            yield order
+
+
+def _thrifty(graph: CostedGraph, arcs: Sequence[Arc], rank: Callable[[int, int], tuple[int, int]]) -> list[int] | None:
+    """Ready instructions, the least rank first. rank: of the registers that an instruction takes, less those that it
+    gives back, and of the instruction. None if delays of nothing make a cycle."""
+    count = len(graph.instructions)
+    after: list[set[int]] = [set() for _ in range(count)]
+    waits = [0] * count
+    for src, dst, _, distance in arcs:
+        if not distance and src != dst and dst not in after[src]:
+            after[src].add(dst)
+            waits[dst] += 1
+    free = [v for v in graph.values if v.space == "register" and v.storage is None]
+    made = [sum(v.registers for v in free if v.producer == i) for i in range(count)]
+    readers = {v.id: {read.reader for read in v.reads} for v in free if all(not read.distance for read in v.reads)}
+    registers = {v.id: v.registers for v in free}
+    reading: list[list[int]] = [[] for _ in range(count)]
+    for value, those in readers.items():
+        for reader in those:
+            reading[reader].append(value)
+    ready, order = {v for v in range(count) if not waits[v]}, list[int]()
+    while ready:
+        taken = {v: made[v] - sum(registers[x] for x in reading[v] if readers[x] == {v}) for v in ready}
+        v = min(ready, key=lambda one: rank(taken[one], one))
+        ready.remove(v)
+        order.append(v)
+        for value in reading[v]:
+            readers[value].discard(v)
+        for dst in after[v]:
+            waits[dst] -= 1
+            if not waits[dst]:
+                ready.add(dst)
+    return order if len(order) == count else None
 
 
 def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:
@@ -61,8 +113,8 @@ def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:
     return program_order(count, ((src, dst) for src, dst, _, distance in arcs if not distance))
 
 
-def _starts(graph: CostedGraph, base: Demands, groups: Groups) -> list[int] | None:
-    """Start of every instruction, the earliest 0; None if program order contradicts a dependence, or
+def _starts(graph: CostedGraph, base: Demands, groups: Groups, order: Sequence[int]) -> list[int] | None:
+    """Start of every instruction, the earliest 0; None if the order contradicts a dependence, or
     an instruction meets itself."""
     count = len(graph.instructions)
     ends = [max((s + c for _, s, c in needs), default=0) for needs in base.needs]
@@ -73,7 +125,7 @@ def _starts(graph: CostedGraph, base: Demands, groups: Groups) -> list[int] | No
     within = [arc for arc in base.arcs if not arc[3]]
     start: dict[int, int] = {}
     issued = dict.fromkeys(groups, 0)  # when each warp group can issue its next instruction
-    for v in order_of(count, base.arcs):
+    for v in order:
         earliest = [start[src] + delay for src, dst, delay, _ in within if dst == v and src in start]
         t = table.first(v, max([issued[groups[v]], *earliest]), horizon)
         if t is None:
