@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where twill is not installed
 
 from benchmarks.service_graphs import submission
-from benchmarks.service_load import Connection, ended, load
+from benchmarks.service_load import Connection, ended, load, stream, written
 from benchmarks.service_process import ROOT, Served
 from server.places import open_places
 from server.queue import JobQueue, QueuedRequest
@@ -94,8 +94,8 @@ def lookups(place: str, options: argparse.Namespace) -> Found:
     """Look-ups that the front end remembers, by many clients."""
     served = front(place)
     keys = [job["key"] for job in jobs_done(served, place)]
-    chosen = [keys[number % KEYS] for number in range(options.requests)]
-    taken = load(served.port, options.clients, chosen, look)
+    chosen = [written("GET", f"/v1/schedules/{keys[number % KEYS]}") for number in range(options.requests)]
+    taken = stream(served.port(), options.clients, chosen)
     served.stop()
     return {"clients": options.clients, **taken.summary(), "statuses": sorted(set(taken.statuses))}
 
@@ -104,12 +104,8 @@ def solved(place: str, options: argparse.Namespace) -> Found:
     """Submissions of graphs that are solved already."""
     served = front(place)
     jobs_done(served, place)
-
-    def post(connection: Connection, number: int) -> tuple[int, None]:
-        return connection.ask("POST", "/v1/jobs", submission(number))[0], None
-
-    chosen = [number % KEYS for number in range(options.requests // 4)]
-    taken = load(served.port, options.clients, chosen, post)
+    chosen = [written("POST", "/v1/jobs", submission(number % KEYS)) for number in range(options.requests // 4)]
+    taken = stream(served.port(), options.clients, chosen)
     served.stop()
     return {"clients": options.clients, **taken.summary(), "statuses": sorted(set(taken.statuses))}
 

@@ -1,7 +1,12 @@
-"""Clients of the service's benchmark: threads with a connection each, who wait for every answer."""
+"""Clients of the service's benchmark, with a connection each, who wait for every answer.
+
+`load` has a thread for each, which may do several things with an answer; `stream` has one thread for all, which sends
+requests that were written before, so that it takes little of a machine that it shares with the service.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import statistics
@@ -97,6 +102,70 @@ def load(
         thread.join()
     taken.wall = time.perf_counter() - begun
     return taken
+
+
+class Streamed(asyncio.Protocol):
+    """A connection of `stream`: the next request as soon as an answer is whole."""
+
+    def __init__(self, requests: Iterator[bytes], taken: Taken, over: asyncio.Future[None]) -> None:
+        self.requests = requests
+        self.taken = taken
+        self.over = over
+        self.heard = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.ask()
+
+    def ask(self) -> None:
+        """The next request, or the end."""
+        request = next(self.requests, None)
+        if request is None:
+            self.over.set_result(None)
+            self.transport.close()
+            return
+        self.heard, self.begun = b"", time.perf_counter()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        """Some of an answer."""
+        self.heard += data
+        head, empty, body = self.heard.partition(b"\r\n\r\n")
+        if not empty or len(body) < int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]):
+            return
+        self.taken.seconds.append(time.perf_counter() - self.begun)
+        self.taken.statuses.append(int(head[9:12]))
+        self.ask()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The service closed it, which it must not."""
+        if not self.over.done():
+            self.over.set_exception(exc or ConnectionError("the service closed a connection"))
+
+
+def stream(port: int, clients: int, requests: Sequence[bytes]) -> Taken:
+    """Let `clients` connections send all requests, each once."""
+
+    async def all_of_them() -> None:
+        loop = asyncio.get_running_loop()
+        ends = [loop.create_future() for _ in range(clients)]
+        for end in ends:
+            await loop.create_connection(lambda end=end: Streamed(items, taken, end), "127.0.0.1", port)
+        await asyncio.gather(*ends)
+
+    taken, items = Taken(), iter(requests)
+    begun = time.perf_counter()
+    asyncio.run(all_of_them())
+    taken.wall = time.perf_counter() - begun
+    return taken
+
+
+def written(method: str, path: str, body: bytes = b"") -> bytes:
+    """A request as it is sent."""
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{kind}\r\n".encode() + body
 
 
 def ended(connection: Connection, job: str, seconds: float = 600.0) -> dict[str, Any]:

@@ -200,17 +200,17 @@ def admit(submission: Submission, machines: Mapping[str, Machine], client: str, 
     try:
         machine = machine_of(submission, machines)
         check_graph(submission.graph, machine)
-        key = schedule_key(submission.graph, machine.digest(), submission.options.asked())
+        digest = machine.digest()
+        key = schedule_key(submission.graph, digest, submission.options.asked())
     except TwillError as error:
         raise RefusedRequest.of(error) from None
     budget = seconds if submission.options.budget is None else min(seconds, submission.options.budget)
     options = submission.options.model_copy(update={"budget": budget})
     graph = submission.graph
     nameless = graph.model_copy(update={"file": ""}) if options.pins else anonymous(graph)
-    retained = submission.model_copy(update={"graph": nameless, "machine": machine.digest(), "options": options})
-    request = QueuedRequest(
-        key, retained.canonical(), graph.kernel, graph.spec, machine.name, client, machine.digest(), machine.canonical()
-    )
+    retained = submission.model_copy(update={"graph": nameless, "machine": digest, "options": options})
+    names = (graph.kernel, graph.spec, machine.name)
+    request = QueuedRequest(key, retained.canonical(), *names, client, digest, machine.canonical())
     return Admitted(retained, machine, request)
 
 

@@ -1,9 +1,15 @@
-"""The processes that admit submissions: a few, each with one submission at a time, replaced when one is killed."""
+"""The processes that admit submissions: a few, each with one submission at a time, replaced when one is killed.
+
+What was admitted is remembered by the hash of its body: many ask for the schedule of one kernel, in the same bytes.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import signal
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -19,6 +25,7 @@ from .refusals import RefusedRequest
 WAIT = 30.0  # seconds for a process to be free, and for one to begin
 SLOWER = 10  # times as long as its processor time may a submission take by the clock, on a busy machine
 AGAIN = {"Retry-After": "5"}
+REMEMBERED = 32 * 1024 * 1024  # characters of submissions that were admitted; a machine is counted with each
 
 
 class Admitters:
@@ -38,9 +45,32 @@ class Admitters:
         self.lock = threading.RLock()  # `stop` may come by a signal, while the same thread is in it
         self.running: set[Admitter] = set()
         self.stopped = False
+        self.known: OrderedDict[bytes, QueuedRequest] = OrderedDict()  # by the hash of the body
+        self.taken = 0  # characters of those
 
     def admit(self, body: bytes, client: str) -> QueuedRequest:
         """What the queue is told of a submission; raises Refused."""
+        name = hashlib.sha256(body).digest()
+        with self.lock:
+            found = self.known.get(name)
+            if found is not None:
+                self.known.move_to_end(name)
+                return dataclasses.replace(found, client=client)
+        found = self.read(body, client)
+        self.remember(name, found)
+        return found
+
+    def remember(self, name: bytes, admitted: QueuedRequest) -> None:
+        """Keep what was admitted, and let go of what nobody sent for longest."""
+        with self.lock:
+            old = self.known.pop(name, None)
+            self.taken += size_of(admitted) - (size_of(old) if old else 0)
+            self.known[name] = admitted
+            while self.taken > REMEMBERED:
+                self.taken -= size_of(self.known.popitem(last=False)[1])
+
+    def read(self, body: bytes, client: str) -> QueuedRequest:
+        """The same, found out in a process; raises Refused."""
         try:
             one = self.idle.get(timeout=WAIT)
         except Empty:
@@ -95,6 +125,11 @@ class Admitters:
             self.stopped = True
             for one in self.running:
                 one.process.kill()
+
+
+def size_of(admitted: QueuedRequest) -> int:
+    """Characters of its documents."""
+    return len(admitted.document) + len(admitted.machine_document)
 
 
 class Admitter:

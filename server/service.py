@@ -31,7 +31,6 @@ from .pool import Pool
 from .queue import JobQueue, QueuedRequest, QueueFull, QuotaUsed
 from .rate import RateLimit
 from .refusals import RefusedRequest
-from .repeats import Repeats
 from .settings import Settings
 from .tokens import Caller, Tokens
 from .waiting import WaitingRoom
@@ -68,7 +67,6 @@ class Service:
         self.tokens = None if settings.tokens is None else Tokens(settings.tokens)
         self.rate = RateLimit(settings.rate, 2 * settings.rate)
         self.answers = Answers(store, settings.remembered)
-        self.repeats = Repeats()
         self.metrics = Metrics(queue, self.ready)
         self.pool = Pool(queue, store, settings.workers, settings.solve)
         self.admitters = Admitters(
@@ -129,10 +127,6 @@ class Service:
 
     async def submitted(self, body: bytes, client: Caller) -> Submitted:
         """The job of a JSON body; raises Refused. Waits in threads of its own: those of other requests stay free."""
-        known = self.repeats.find(body)
-        if known is not None:
-            self.metrics.submissions.labels("solved").inc()
-            return Submitted(known, True)
         if self.submitting >= MOST_SUBMITTING:
             self.metrics.submissions.labels("refused").inc()
             hint = f"the same again in {BUSY} s"
@@ -146,10 +140,7 @@ class Service:
 
     def submit(self, body: bytes, client: Caller) -> Submitted:
         """The job of a JSON body; raises Refused."""
-        submitted = self.asked(self.admitters.admit(body, client.name), client, "submit")
-        if submitted.solved and submitted.job.state == "done":
-            self.repeats.remember(body, submitted.job)
-        return submitted
+        return self.asked(self.admitters.admit(body, client.name), client, "submit")
 
     def retry(self, job: str, client: Caller) -> Submitted:
         """The job that solves once more what an ended one did not; raises Refused."""
@@ -174,7 +165,7 @@ class Service:
         )
 
         def look() -> bool:
-            return self.store.get(request.key, graph=False) is not None
+            return self.store.has(request.key)
 
         solved = look()
         try:
@@ -223,7 +214,6 @@ class Service:
         self.queue.note(client, "delete", f"key {key}")
         gone = self.store.delete(key)
         self.answers.forget(key)
-        self.repeats.forget(key)
         log.info("schedule deleted", extra={"key": key, "client": client, "there": gone})
         return gone
 

@@ -42,6 +42,9 @@ class MemoryStore:
     def get(self, key: str, *, graph: bool = True) -> Entry | None:
         return self.entries.get(key)
 
+    def has(self, key: str) -> bool:
+        return key in self.entries
+
     def put(
         self,
         schedule: Schedule,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import os
 import subprocess
@@ -15,7 +17,7 @@ import httpx
 import pytest
 
 from server.admission import InputLimits
-from server.admitters import Admitters
+from server.admitters import Admitters, size_of
 from server.processes import PRELOADED
 from server.refusals import RefusedRequest
 from tests.conftest import ROOT
@@ -38,6 +40,11 @@ def alike(number: int = 256, axes: int = 8) -> DependenceGraph:
 
 def sent(of: DependenceGraph) -> bytes:
     return json.dumps(body(of)).encode()
+
+
+def named(size: int) -> bytes:
+    """What the body of a graph is remembered by."""
+    return hashlib.sha256(sent(graph(size))).digest()
 
 
 def admitters(seconds: float, size: int = 1) -> Iterator[Admitters]:
@@ -71,8 +78,26 @@ def test_a_process_that_is_killed_is_replaced(hurried: Admitters) -> None:
     (one,) = hurried.running
     os.kill(one.process.pid or 0, 9)
     with pytest.raises(RefusedRequest):
-        hurried.admit(sent(graph()), "me")
-    assert hurried.admit(sent(graph()), "me").kernel == "scale"
+        hurried.admit(sent(graph(512)), "me")
+    assert hurried.admit(sent(graph(512)), "me").kernel == "scale"
+
+
+def test_a_body_that_was_admitted_is_not_read_again_whoever_sends_it(
+    hurried: Admitters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = hurried.admit(sent(graph()), "me")
+    monkeypatch.setattr(hurried, "read", None)
+    assert hurried.admit(sent(graph()), "you") == dataclasses.replace(first, client="you")
+
+
+def test_what_was_admitted_and_not_sent_again_makes_room(hurried: Admitters, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = (128, 256, 128, 512)
+    one = hurried.admit(sent(graph(128)), "me")
+    monkeypatch.setattr("server.admitters.REMEMBERED", int(2.5 * size_of(one)))
+    for size in sizes:
+        hurried.admit(sent(graph(size)), "me")
+    assert [name in hurried.known for name in map(named, (128, 256, 512))] == [True, False, True]
+    assert hurried.taken == sum(map(size_of, hurried.known.values()))
 
 
 def test_hard_graphs_hold_no_other_request_and_end_with_the_service(tmp_path: Path) -> None:

@@ -186,12 +186,12 @@ def test_a_long_list_comes_in_pages(client: Client, solved: Job) -> None:
     assert [one.key for one in (*first.schedules, *second.schedules)] == [other["key"], solved.key]
 
 
-def test_a_submission_that_was_solved_costs_neither_process_nor_database_when_it_comes_again(
+def test_a_submission_that_was_solved_is_neither_read_nor_written_when_it_comes_again(
     client: Client, solved: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = client.post("/v1/jobs", json=body())
-    monkeypatch.setattr(client.service.admitters, "admit", None)
-    monkeypatch.setattr(client.service.queue, "submit", None)
+    monkeypatch.setattr(client.service.admitters, "read", None)
+    monkeypatch.setattr(client.service.queue, "writing", None)
     again = client.post("/v1/jobs", json=body())
     assert (again.status_code, again.json()) == (200, first.json())
     assert again.json()["state"] == "done" and again.headers["location"] == first.headers["location"]

@@ -20,10 +20,12 @@ from server.queue_postgres import PostgresQueue
 from server.service import Service
 from server.settings import Settings
 from tests.conftest import ROOT
+from tests.kernels import H100
 from tests.postgres import PostgresServer
 from tests.server.queues import LEASE
 from tests.server.test_pool import LIMITS, endless, request
 from tests.service import body, graph, serving
+from tests.stores import asked_of, entry_of
 from twill.machine.description import Machine
 from twill.store.api import ENDED, Job
 from twill.store.interface import Entry
@@ -51,6 +53,23 @@ def working(url: str, log: Path) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "twill", "work", "--store", url]
         environment = {**os.environ, "PYTHONWARNINGS": "error"}
         return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=stream)
+
+
+def test_what_is_deleted_at_one_front_end_is_solved_again_when_another_is_asked(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    one, other = (
+        Service(Settings(data=None, workers=0, rate=0), PostgresStore(postgres_url), PostgresQueue(postgres_url))
+        for _ in range(2)
+    )
+    entry = entry_of(0)
+    store.keep(entry, H100)
+    asked = body(entry.graph, **asked_of(0).model_dump(exclude_defaults=True))
+    with serving(one) as first, serving(other) as second:
+        assert [second.post("/v1/jobs", json=asked).status_code for _ in range(2)] == [200, 200]
+        assert first.delete(f"/v1/schedules/{entry.key}").status_code == 204
+        again = second.post("/v1/jobs", json=asked)
+    assert (again.status_code, again.json()["state"]) == (202, "queued")
+    store.close()
 
 
 def test_a_stream_at_one_front_end_tells_at_once_what_another_process_does(

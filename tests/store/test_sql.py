@@ -123,6 +123,15 @@ def test_what_is_damaged_is_set_aside_and_reads_as_a_miss(anywhere: SqlStore, op
     assert anywhere.get(entry_of(0).key) == entry_of(0)
 
 
+def test_there_is_what_would_be_read(anywhere: SqlStore) -> None:
+    for number in range(3):
+        anywhere.keep(entry_of(number), H100)
+    change(anywhere, "UPDATE schedules SET schedule = ? WHERE key = ?", b"{}", entry_of(0).key)
+    change(anywhere, "UPDATE schedules SET checked = ? WHERE key = ?", "another checker", entry_of(1).key)
+    assert [anywhere.has(entry_of(number).key) for number in range(4)] == [False, True, True, False]
+    assert [anywhere.get(entry_of(number).key) is not None for number in range(4)] == [False, True, True, False]
+
+
 def test_many_who_put_one_key_at_once_have_one_entry(anywhere: SqlStore) -> None:
     def by(writer: int, number: int) -> Entry:
         schedule = numbered(number).model_copy(update={"solve_seconds": float(writer)})

@@ -126,6 +126,9 @@ class ScheduleStore(Protocol):
 class ServedStore(ScheduleStore, Protocol):
     """The store of a service, in which entries can be pinned."""
 
+    def has(self, key: str) -> bool:
+        """Whether `get` would find an entry, without its documents being read."""
+
     def pin(self, key: str, pinned: bool = True) -> bool:
         """Keep an entry and its artifacts when others give way to new ones, or no longer; whether there is one."""
 

@@ -100,6 +100,16 @@ class SqlStore:
         self.touch(key, None)
         return entry
 
+    def has(self, key: str) -> bool:
+        """See `ServedStore.has`. Bytes that are as they were stored, and were examined then, need not be parsed."""
+        row = self.read(key, graph=False)
+        if row is None:
+            return False
+        if row.fault() or row.checked != row.mark():
+            return self.get(key, graph=False) is not None
+        self.touch(key, None)
+        return True
+
     def read(self, key: str, graph: bool) -> StoredRow | None:
         """The row of a key. graph: with its graph."""
         with self.reading() as c:
