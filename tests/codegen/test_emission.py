@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.golden_schedules import Example, kernel, machine, schedule
+from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
 from twill.codegen import emit
 from twill.codegen.compile.facts import KernelFacts
@@ -185,3 +186,13 @@ def test_the_graph_that_is_solved_is_the_graph_that_is_lowered(file: str, spec: 
     read = kernel(Example(file, spec))
     assert read.graph is read.wired.graph and read.program is read.wired.program
     assert read.graph == graph_of(file, spec)[1]
+
+
+def test_tiles_beyond_the_registers_of_a_warp_group_refuse_a_candidate_and_are_no_mistake() -> None:
+    """What the compiler would spill is one way to lower a schedule that has no room; another one may have."""
+    program = lowered(GEMM)
+    emit.refuse_crowded(program)
+    squeezed = replace(program, groups=tuple(replace(group, registers=24) for group in program.groups))
+    with pytest.raises(exc.BuildRejected, match="registers are alive at once in a warp group of 24") as refused:
+        emit.refuse_crowded(squeezed)
+    assert refused.value.exit_code == 2 and refused.value.line

@@ -27,6 +27,7 @@ from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
 from twill.codegen.print.launcher import launcher
 from twill.codegen.room import Roomier
+from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
@@ -123,6 +124,7 @@ def _emitted(
 ) -> Emission:
     """A warp program, checked and compiled."""
     program = warp_program.program
+    refuse_crowded(warp_program)
     on_step("running on the abstract machine")
     violations = verify(warp_program, problem_of(specialization))
     if violations:
@@ -131,6 +133,19 @@ def _emitted(
         )
     on_step("printing and compiling")
     return build_kernel(warp_program, specialization, schedule, machine)
+
+
+def refuse_crowded(warp_program: WarpProgram) -> None:
+    """Raises BuildRejected where some warp group holds so many fragments at once that the compiler would spill: another
+    candidate may have room, or a schedule with more registers free."""
+    for group in warp_program.groups:
+        live, line = peak(group)
+        if group.registers and crowded(live, group.registers):
+            said = f"tiles of about {live} registers are alive at once in a warp group of {group.registers}"
+            raise exc.BuildRejected(
+                "spill", said, None,
+                file=warp_program.program.file, line=line, hint="smaller tiles",
+            )  # fmt: skip
 
 
 def build_kernel(

@@ -66,7 +66,7 @@ def test_compute_groups_grow_alike() -> None:
 
 def test_budgets_beyond_the_register_file_are_refused() -> None:
     asked = schedule([group(number, "compute", 240) for number in range(3)])
-    with pytest.raises(exc.UnsupportedInKernel, match="register budgets exceed") as raised:
+    with pytest.raises(exc.CandidateRefused, match="register budgets exceed") as raised:
         with_registers(warp_groups(asked)[0], asked, H100, "k.py")
     assert raised.value.file == "k.py"
 

@@ -30,6 +30,12 @@ import triton
 import triton.language as tl
 
 @triton.jit
+def heads(x, y, stride, n, WIDE: tl.constexpr, B: tl.constexpr):
+    o = tl.program_id(0) * stride * WIDE + tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o, mask=tl.arange(0, B) < n), mask=tl.arange(0, B) < n)
+
+
+@triton.jit
 def rows(x, y, stride, n, B: tl.constexpr):
     o = tl.program_id(0) * stride + tl.arange(0, B)
     tl.store(y + o, tl.load(x + o, mask=tl.arange(0, B) < n), mask=tl.arange(0, B) < n)
@@ -53,8 +59,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def program(file: Path, name: str) -> TileProgram:
-    return extract(f"{file}::{name}", sig=("x=*fp32:16", "y=*fp32:16", "stride=i32", "n=i32"), const=("B=64",)).program
+def program(file: Path, name: str, *const: str) -> TileProgram:
+    sig = ("x=*fp32:16", "y=*fp32:16", "stride=i32", "n=i32")
+    return extract(f"{file}::{name}", sig=sig, const=("B=64", *const)).program
 
 
 def at(tile: TileProgram, n: int) -> CheckedLaunch:
@@ -64,6 +71,13 @@ def at(tile: TileProgram, n: int) -> CheckedLaunch:
 def test_what_program_instances_are_apart_by_is_no_size(file: Path) -> None:
     problem = derived_problem(program(file, "rows"))
     assert set(problem.units) == {"n"} and problem.scalars["stride"] == str(ROW)
+
+
+@pytest.mark.parametrize(("wide", "stride"), [(128, ROW // 128), (100, ROW // 64), (1 << 20, 16)])
+def test_what_a_distance_is_multiplied_with_makes_its_number_smaller(file: Path, wide: int, stride: int) -> None:
+    """A tensor is as large as the addresses that are made: rows of 16384 times 128 elements are none that end soon."""
+    heads = program(file, "heads", f"WIDE={wide}")
+    assert derived_problem(heads).scalars["stride"] == str(stride)
 
 
 @pytest.mark.parametrize(("n", "outside"), [(0, True), (1, False)])

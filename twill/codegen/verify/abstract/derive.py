@@ -10,9 +10,10 @@ from twill.kernel.problem import Case, ProblemTable
 from twill.manifest.evaluate import names
 from twill.manifest.tile_loop import TileLoop
 from twill.tile.interpret.sequential import descriptor_scalars, instances
-from twill.tile.program import Loop, TileProgram
+from twill.tile.program import Argument, Loop, TileProgram
 
 ROW = 1 << 14  # elements between rows whose distance is an argument
+NEAREST = 16  # what is a multiple of something is one of this
 LARGEST = 1 << 26  # elements of a tensor
 
 
@@ -30,7 +31,7 @@ def derived_problem(program: TileProgram) -> ProblemTable:
         if argument.type.element.startswith("i") and "." not in argument.name and argument.name not in distances
     }
     scalars = {
-        argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(ROW)
+        argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(_distance(program, argument))
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
@@ -152,6 +153,19 @@ def strides(program: TileProgram) -> set[str]:
     """Arguments that are distances in memory, and nothing else: no size can be made up for them by itself."""
     values = _strides(program)
     return {argument.name for argument in program.arguments if argument.value in values}
+
+
+def _distance(program: TileProgram, argument: Argument) -> int:
+    """A number for an argument that is a distance: ROW, less what addresses multiply it with at least (`H * 128`), for
+    tensors would have as many times the elements."""
+    accesses = [op.access for op in program.ops() if op.access]
+    lengths = [axis.stride for access in accesses for axis in access.axes]
+    lengths += [index.scale for access in accesses for index in access.indices]
+    lengths += [access.constant for access in accesses]
+    factors = [
+        abs(factor) for length in lengths for term, factor in length.terms if argument.value in dict(term)
+    ]  # fmt: skip
+    return max(NEAREST, ROW >> (min(factors, default=1).bit_length() - 1))
 
 
 def _strides(program: TileProgram) -> set[int]:

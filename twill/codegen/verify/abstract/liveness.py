@@ -39,6 +39,12 @@ def registers_of(fragment: Fragment) -> int:
     return -(-elements_of(fragment.layout) * BITS.get(fragment.element, 32) // 32)
 
 
+def crowded(live: int, registers: int) -> bool:
+    """Whether fragments that are alive at once are too many for a warp group's registers. An estimate: the compiler
+    computes chains element by element and needs less than whole fragments."""
+    return live > registers * 5 // 4
+
+
 def peak(group: WarpGroup) -> tuple[int, int]:
     """The most registers that fragments need at once, and the kernel line of that place.
 

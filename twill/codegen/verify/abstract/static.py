@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from twill.codegen.verify.abstract.liveness import peak
+from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract.operands import TENSOR_ROWS, operand_violations
 from twill.codegen.verify.abstract.statements import BITS
 from twill.codegen.verify.abstract.violation import Violation
@@ -250,8 +250,7 @@ def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violat
                 yield Violation("registers", f"{group.role} has {group.registers} registers, possible are multiples of "
                                              f"{granule} from {low} to {_highest(machine)}", 0, group.role)  # fmt: skip
         live, line = peak(group)
-        # An estimate: the compiler computes chains element by element and needs less than whole fragments.
-        if group.registers and live > group.registers * 5 // 4:
+        if group.registers and crowded(live, group.registers):
             yield Violation("registers", f"fragments of about {live} registers are alive at once in {group.role}, "
                                          f"which has {group.registers}", line, group.role)  # fmt: skip
         if group.registers and program.ctas > 1:
