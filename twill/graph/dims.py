@@ -202,6 +202,12 @@ def _scan(step: Step, finder: _Finder) -> None:
     finder.link_all(step.operands[0], step.results[0])
 
 
+def _rearrange(step: Step, finder: _Finder) -> None:
+    """Elements that go anywhere."""
+    for cell in (*step.cells(), *step.results):
+        finder.mixed.extend((cell, axis) for axis in range(len(finder.shape(cell))))
+
+
 def _dot(step: Step, finder: _Finder) -> None:
     """A[m,k] B[k,n] + C[m,n]."""
     a, b = step.operands[:2]
@@ -232,7 +238,7 @@ RULES: dict[str, Callable[[Step, _Finder], None]] = {
     "update": _broadcast, "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice, "join": _join, "splat": _nothing, "constant": _nothing, "range": _nothing,
-    "reduce": _reduce, "scan": _scan, "dot": _dot,
+    "reduce": _reduce, "scan": _scan, "rearrange": _rearrange, "dot": _dot,
     "tile_load": _access, "tile_store": _access, "tile_reduce": _access,
 }  # fmt: skip
 

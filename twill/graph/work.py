@@ -48,6 +48,8 @@ def operation_classes(step: Step, flat: Flat) -> tuple[str, ...]:
     if kind in ("reduce", "scan"):
         combine = COMBINES[str(step.op.attribute("combine"))]
         return (f"{kind}_{combine}.{work_element(f'{kind}_{combine}', _type(step.results[0], flat))}",)
+    if kind == "rearrange":  # to shared memory and back, with addresses
+        return ("cast.i32",) * 4
     if kind not in ELEMENTWISE:
         return ()
     if kind == "cast":

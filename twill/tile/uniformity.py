@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from twill.exc import NestedLoop, UnsupportedOperation
 from twill.tile.dead_code import reads
 from twill.tile.program import Carry, Loop, Op, TileProgram, walk
-from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REDUCE, SCAN, SOURCES, VIEWS
+from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCAN, SOURCES, VIEWS
 
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE})
-MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *SCAN, *MMA})
+MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *SCAN, *MMA})
 KNOWN_KINDS = MOVABLE_KINDS | frozenset(ACCESS)
 
 

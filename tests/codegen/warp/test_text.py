@@ -74,6 +74,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.StopUnless(Local("told.w", "u32")),
     aref.ReceiveInstance(aref.SlotRef(0, 10)),
     aref.Scan(0, 0, 1, "add", 0, 2, reverse=True),
+    aref.Rearrange((0, 0), 0, 7, (2, 4), (-1, 0), 0, 2),
     aref.TensorMultiply(
         aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "bf16", less(N, Number(4))
     ),
@@ -181,6 +182,7 @@ group 0 consumer: 128 threads, 240 registers
     stop unless told.w
     receive instance x[x_read]
     %acc#0 = scan add %acc#0 axis 1 backwards through x with scratch
+    %acc#0 = rearrange %acc#0, %acc#0 from 7 by 2, 4 of -1, 0 through x with scratch
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 bf16, added if ($N < 4)
     %acc#0 = load accumulator x[x_read]
     consumed x_read behind MMAs

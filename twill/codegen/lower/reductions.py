@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from twill.codegen.lower.conversions import fits, reduced_layout
 from twill.codegen.warp.expression import Expr, Number, NumPrograms, ProgramId, add, multiply
 from twill.codegen.warp.layout import crosses_warps, shape_of
-from twill.codegen.warp.program import Copy, Reduce, Scan, SumParts
+from twill.codegen.warp.program import Copy, Rearrange, Reduce, Scan, SumParts
 from twill.graph.work import BITS
 
 if TYPE_CHECKING:
@@ -68,6 +68,30 @@ def scan(scope: LoweringScope, number: int, step: Step) -> None:
     axis = axes.index(wanted)
     scan = Scan(operand, result, axis, combine, scratch, barrier, reverse, said, line=step.op.line)
     scope.made.append(scan)
+
+
+def rearrange(scope: LoweringScope, number: int, step: Step) -> None:
+    """Elements of tiles in another order; what has none in registers so far is made there."""
+    result, (first, extents, steps) = scope.result(number), digits(step)
+    operands = tuple(scope.fragment(cell) for cell in step.operands)
+    alone = len(operands) == 1 and (first, steps) == (0, (1,))
+    if alone and fits(scope.layout_of(operands[0]), scope.layout_of(result)):
+        scope.made += scope.moved(operands[0], result, line=step.op.line)
+        return
+    element = scope.registers.fragment(result).element
+    room = sum(math.prod(shape_of(scope.layout_of(operand))) for operand in operands) * max(8, BITS[element]) // 8
+    scratch = _scratch(scope, (-(-room // 4),), "i32" if element.startswith("i") else "f32")
+    barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
+    scope.made.append(Rearrange(operands, result, first, extents, steps, scratch, barrier, line=step.op.line))
+
+
+def digits(step: Step) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Of a rearrangement: `twill.tile.digits.Digits`."""
+    first, extents, steps = (step.op.attribute(name) for name in ("first", "extents", "steps"))
+    assert isinstance(first, int)
+    assert isinstance(extents, tuple)
+    assert isinstance(steps, tuple)
+    return first, extents, steps
 
 
 def sum_parts(scope: LoweringScope, number: int, step: Step) -> None:

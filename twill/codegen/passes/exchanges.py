@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.program import If, Pipeline, Reduce, Scan, Stmt, SumParts, Sync, WarpProgram, with_blocks
+from twill.codegen.warp.program import (
+    If,
+    Pipeline,
+    Rearrange,
+    Reduce,
+    Scan,
+    Stmt,
+    SumParts,
+    Sync,
+    WarpProgram,
+    with_blocks,
+)
 
 Unsettled = frozenset[int]
 """Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
@@ -43,7 +54,7 @@ class ScratchAnalysis:
         match stmt:
             case Sync():
                 return frozenset()
-            case Reduce(scratch=int(scratch)) | Scan(scratch=scratch):
+            case Reduce(scratch=int(scratch)) | Scan(scratch=scratch) | Rearrange(scratch=scratch):
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
@@ -71,7 +82,7 @@ class ScratchAnalysis:
 def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
     for stmt in stmts:
         if id(stmt) in needing:
-            assert isinstance(stmt, Reduce | Scan) and stmt.barrier is not None
+            assert isinstance(stmt, Reduce | Scan | Rearrange) and stmt.barrier is not None
             yield Sync(stmt.barrier, line=stmt.line)
         yield with_blocks(stmt, lambda block: _waiting(block, needing))
 

@@ -284,6 +284,7 @@ _COUNT = Kind(write_count, read_count)
 
 KINDS: dict[str, Kind] = {
     "int": Kind(lambda v, n: str(v), lambda r, n: read_int(r)),
+    "ints": _several(Kind(lambda v, n: str(v), lambda r, n: read_int(r))),
     "number": _NUMBER,
     "word": _WORD,
     "flag": Kind(lambda v, n: "", lambda r, n: True),

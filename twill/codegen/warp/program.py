@@ -20,7 +20,7 @@ Grammar::
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
            | TensorMultiply | LoadAccumulator                                      MMAs in tensor memory
-           | Fill | Range | Compute | Reduce | Scan | SumParts | Copy         registers
+           | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
@@ -142,6 +142,7 @@ from twill.codegen.warp.statements import (
     ProxyFence,
     Publish,
     Range,
+    Rearrange,
     Reduce,
     Scan,
     Skip,
@@ -164,7 +165,7 @@ __all__ = [
     "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline",
     "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance",
-    "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt",
+    "Rearrange", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt",
     "StopUnless", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
     "TensorMultiply", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
     "WindowAxis", "WindowIndex", "walk", "with_blocks",

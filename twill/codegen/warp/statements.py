@@ -267,6 +267,22 @@ class Scan(Stmt):
 
 
 @dataclass(frozen=True)
+class Rearrange(Stmt):
+    """result = elements of the operands, which have its type: "rearrange" of `twill.tile.vocabulary`. scratch: a buffer
+    with room for the operands. All write it, Sync by the group's own `barrier`, all read. Who writes the scratch again
+    needs another Sync before.
+    """
+
+    operands: tuple[int, ...]
+    result: int
+    first: int
+    extents: tuple[int, ...]
+    steps: tuple[int, ...]
+    scratch: int
+    barrier: int
+
+
+@dataclass(frozen=True)
 class SumParts(Stmt):
     """Partial sums of several program instances meet in global memory; defines the scalar `last_part` (i1) for the rest
     of the block: whether this instance came last. There, result = the sum of the operands of all of them, in the order

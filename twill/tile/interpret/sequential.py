@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill.tile.affine import Polynomial
+from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import unsigned
@@ -174,6 +175,9 @@ class Instance:
                 return np.take(operands[0], attributes["index"], axis=attributes["axis"])
             case "join":
                 return np.stack(operands, axis=-1)
+            case "rearrange":
+                digits = attributes["first"], attributes["extents"], attributes["steps"]
+                return rearranged(operands, digits, kind.shape)
             case "reduce":
                 return reduce(operands[0], attributes["axis"], attributes["combine"], kind.element, attributes)
             case "scan":

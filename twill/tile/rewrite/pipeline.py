@@ -19,6 +19,7 @@ from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.loop_fusion import fuse_loops
 from twill.tile.rewrite.precision import split_mmas
 from twill.tile.rewrite.predicate import predicate_masks
+from twill.tile.rewrite.rearrange import rearrange_tiles
 from twill.tile.rewrite.split_k import split_k
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.vector_sides import separate_sides
@@ -73,6 +74,9 @@ PIPELINE = (
     Rewrite("predicated-masks", "loops that go on with one another are fused",
             "masks that only the first or last iterations need are computed in those alone",
             predicate_masks, lambda program, allowed: allowed.rewriting != "none"),
+    Rewrite("rearrangements", "views of any kind",
+            "views leave out or repeat axes, or exchange those of a matrix; an operation moves elements else",
+            rearrange_tiles),
     Rewrite("mma-precision", "MMAs of any type and precision that Triton has",
             "only MMAs of types and operands that tensor cores multiply, with accumulators of f32", split_mmas),
     Rewrite("vector-sides", "MMAs are those of the tensor core",

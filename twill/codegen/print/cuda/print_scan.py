@@ -11,11 +11,12 @@ import math
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES, value_type
-from twill.codegen.print.cuda.places import indices, inside, owner
+from twill.codegen.print.cuda.places import inside, owner
 from twill.codegen.print.cuda.print_elementwise import Computed
+from twill.codegen.print.cuda.print_rearrange import number_of
 from twill.codegen.print.cuda.print_reduce import combined, neutral, widened, working_element
 from twill.codegen.print.cuda.print_registers import assign
-from twill.codegen.warp.layout import THREADS, Layout, elements_of, shape_of
+from twill.codegen.warp.layout import THREADS, elements_of, shape_of
 from twill.codegen.warp.program import Scan
 
 _LANES = 32
@@ -38,7 +39,7 @@ def print_scan(stmt: Scan, ctx: PrintContext) -> None:
         with out.unrolled(f"i32 i = 0; i < {elements_of(operand.layout)}; ++i"):
             value = ctx.value(stmt.operand, "i")
             value = widened(stmt, operand.element, value) if element == "i32" != operand.element else f"({kind}){value}"
-            store = f"write_shared(scratch + {_place(operand.layout, 'i')} * {size}, {value});"
+            store = f"write_shared(scratch + {number_of(operand.layout, 'i')} * {size}, {value});"
             out.line(f"if ({mine}) {store}" if mine else store)
         out.line(sync)
         _lines(stmt, shape, element, ctx)
@@ -46,21 +47,11 @@ def print_scan(stmt: Scan, ctx: PrintContext) -> None:
         there, final = inside(operand.layout), value_type(ctx.fragment(stmt.result).element)
 
         def scanned(i: str) -> Computed:
-            text = f"read_shared<{kind}>(scratch + {_place(operand.layout, i)} * {size})"
+            text = f"read_shared<{kind}>(scratch + {number_of(operand.layout, i)} * {size})"
             condition = inside(operand.layout, i)
             return Computed(f"({final})({condition} ? {text} : ({kind})0)" if there else f"({final}){text}")
 
         assign(stmt.result, scanned, ctx)
-
-
-def _place(layout: Layout, i: str) -> str:
-    """The number of the element in register `i`, in row-major order."""
-    shape = shape_of(layout)
-    parts = []
-    for axis, index in enumerate(indices(layout, i)):
-        below = math.prod(shape[axis + 1 :])
-        parts.append(index.text() if below == 1 else f"{index.text()} * {below}")
-    return f"({' + '.join(parts)})"
 
 
 def _lines(stmt: Scan, shape: tuple[int, ...], element: str, ctx: PrintContext) -> None:

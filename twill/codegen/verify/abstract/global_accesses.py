@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from twill.codegen.verify.abstract.actor import Actor
 from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window
@@ -10,13 +12,14 @@ from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import Elements
 
 
-def operand(actor: Actor, meant: Operand, rank: int) -> Array:
-    """An operand, spread so that it broadcasts to a result of that rank."""
+def operand(actor: Actor, meant: Operand, shape: tuple[int, ...] = ()) -> Array:
+    """An operand, spread so that it broadcasts to a result. shape: of the result, where a tile that lies in runs may
+    have other axes with as many elements."""
     if not isinstance(meant, Reg):
         return rounded(evaluate(meant, actor.scope), meant.element)
     value = actor.fragments.read(meant.fragment, actor.line)
     if not meant.axes or value.ndim == 0:
-        return value
+        return value.reshape(shape) if value.size == math.prod(shape) > 1 else value
     retained = [axis for axis in meant.axes if axis >= 0]
     missing = [axis for axis in range(value.ndim) if axis not in retained]
     if missing:  # axes that the result lacks have one element
@@ -32,7 +35,7 @@ def _picked(actor: Actor, window: Window, elements: Elements, stmt: LoadGlobal |
     shape = shape[::-1] if stmt.transposed else shape
 
     def spread(tile: Reg) -> Array:
-        made = np.broadcast_to(operand(actor, tile, len(shape)), shape)
+        made = np.broadcast_to(operand(actor, tile), shape)
         return (made.T if stmt.transposed else made).reshape(address.shape)
 
     for index in window.indices:
@@ -56,7 +59,7 @@ def load_global(actor: Actor, stmt: LoadGlobal) -> None:
 def store_global(actor: Actor, stmt: StoreGlobal) -> None:
     """A tile that each thread stores its own elements of."""
     mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
-    value = operand(actor, stmt.operand, len(stmt.window.axes))
+    value = operand(actor, stmt.operand)
     if stmt.transposed:
         value, mask = value.T, None if mask is None else mask.T
     elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)

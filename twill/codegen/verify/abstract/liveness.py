@@ -20,6 +20,7 @@ from twill.codegen.warp.program import (
     Multiply,
     Pipeline,
     Range,
+    Rearrange,
     Reduce,
     Reg,
     Scan,
@@ -100,6 +101,8 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
             return {result}, read | {operand}
         case SumParts(operand=operand, result=result):
             return {result}, read | {operand}
+        case Rearrange(operands=operands, result=result):
+            return {result}, read | set(operands)
         case Copy(source=source, result=result):
             return {result}, read | {source}
         case LoadGlobal(window=window, result=result, mask=mask):

@@ -32,6 +32,7 @@ from twill.codegen.warp.program import (
     LoadAccumulator,
     LoadShared,
     Multiply,
+    Rearrange,
     Reduce,
     Reg,
     Scan,
@@ -316,6 +317,22 @@ def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[st
         yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a tile"
 
 
+def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    operands, result = [fragments[operand] for operand in stmt.operands], fragments[stmt.result]
+    if any(operand.element != result.element for operand in operands):
+        yield f"`{result.name}` is {result.element}, and what it is made of is not"
+    room = sum(math.prod(shape_of(operand.layout)) for operand in operands)
+    reach = [(extent - 1) * step for extent, step in zip(stmt.extents, stmt.steps, strict=True)]
+    low, high = (stmt.first + sum(f(0, part) for part in reach) for f in (min, max))
+    if low < 0 or high >= room or math.prod(stmt.extents) != math.prod(shape_of(result.layout)):
+        yield f"`{result.name}` is made of elements {low} to {high} of {room}"
+    if len(program.barriers[stmt.barrier].groups) > 1:
+        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    needed = room * max(8, BITS[result.element]) // 8
+    if program.buffers[stmt.scratch].bytes < needed:
+        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for what is rearranged"
+
+
 def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     if operand.layout != result.layout or not isinstance(operand.layout, Accumulator):
@@ -335,5 +352,5 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
     Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
-    Scan: _scan, SumParts: _sum_parts, Copy: _copy,
+    Scan: _scan, Rearrange: _rearrange, SumParts: _sum_parts, Copy: _copy,
 }  # fmt: skip

@@ -33,6 +33,7 @@ from twill.codegen.warp.program import (
     ProxyFence,
     PublishInstance,
     Range,
+    Rearrange,
     ReceiveInstance,
     Reduce,
     Reg,
@@ -48,6 +49,7 @@ from twill.codegen.warp.program import (
     TmaStore,
     WaitGroups,
 )
+from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 
@@ -81,7 +83,7 @@ def _count(actor: Actor, stmt: Range) -> None:
 def _compute(actor: Actor, stmt: Compute) -> None:
     fragments, element = actor.fragments, actor.fragments.of[stmt.result].element
     shape = fragments.shape(stmt.result)
-    operands = [operand(actor, meant, len(shape)) for meant in stmt.operands]
+    operands = [operand(actor, meant, shape) for meant in stmt.operands]
     sources = [_element_of(actor, meant) for meant in stmt.operands]
     value = apply(stmt.kind, operands, element, dict(stmt.attributes), sources)
     if WARP_VOTE in dict(stmt.attributes):
@@ -108,11 +110,17 @@ def _reduction(actor: Actor, stmt: Reduce) -> None:
 
 
 def _scan(actor: Actor, stmt: Scan) -> None:
-    fragments = actor.fragments
-    value = fragments.read(stmt.operand, actor.line)
+    fragments, value = actor.fragments, actor.fragments.read(stmt.operand, actor.line)
     _exchange(actor, SlotRef(stmt.scratch))
     attributes = {"axis": stmt.axis, "combine": stmt.combine, "reverse": stmt.reverse, **dict(stmt.attributes)}
     fragments.write(stmt.result, scan(value, fragments.of[stmt.result].element, attributes), actor.line)
+
+
+def _rearrange(actor: Actor, stmt: Rearrange) -> None:
+    held = [actor.fragments.read(operand, actor.line) for operand in stmt.operands]
+    _exchange(actor, SlotRef(stmt.scratch))
+    value = rearranged(held, (stmt.first, stmt.extents, stmt.steps), actor.fragments.shape(stmt.result))
+    actor.fragments.write(stmt.result, value, actor.line)
 
 
 def is_partial(fragment: Fragment) -> bool:
@@ -382,10 +390,11 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
-    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts, Copy: _copy,
-    LoadShared: _load_shared, StoreShared: _store_shared, LoadGlobal: load_global, StoreGlobal: store_global,
-    Fence: _fence, Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator,
-    Commit: _commit, WaitGroups: _wait_groups, TmaLoad: _tma_load, TmaStore: _tma_store,
-    BulkCommit: _bulk_commit, BulkWait: _bulk_wait, ProxyFence: _proxy_fence, FetchInstance: _fetch_instance,
-    PublishInstance: _publish_instance, ReceiveInstance: _receive_instance,
+    Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
+    Copy: _copy, Rearrange: _rearrange, LoadShared: _load_shared, StoreShared: _store_shared,
+    LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply, Commit: _commit,
+    TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator, WaitGroups: _wait_groups,
+    TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,
+    ProxyFence: _proxy_fence, FetchInstance: _fetch_instance, PublishInstance: _publish_instance,
+    ReceiveInstance: _receive_instance,
 }  # fmt: skip

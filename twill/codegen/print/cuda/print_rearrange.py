@@ -1,0 +1,60 @@
+"""Rearrangements: every thread stores what it holds to shared memory, waits for the others, and loads what it needs."""
+
+from __future__ import annotations
+
+import math
+
+from twill.codegen.print.cuda.context import PrintContext
+from twill.codegen.print.cuda.elements import BYTES, from_memory, memory_type, to_memory
+from twill.codegen.print.cuda.places import indices, inside, owner
+from twill.codegen.print.cuda.print_elementwise import Computed
+from twill.codegen.print.cuda.print_registers import assign
+from twill.codegen.warp.layout import Layout, elements_of, shape_of
+from twill.codegen.warp.program import Rearrange
+
+
+def print_rearrange(stmt: Rearrange, ctx: PrintContext) -> None:
+    """Element by element: right for every layout."""
+    out, result = ctx.out, ctx.fragment(stmt.result)
+    kind, size = memory_type(result.element), BYTES[result.element]
+    with out.block():
+        out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]};")
+        first = 0
+        for operand in stmt.operands:
+            layout = ctx.fragment(operand).layout
+            mine = " && ".join(part for part in (owner(layout), inside(layout)) if part)
+            with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; ++i"):
+                place = f"scratch + ({number_of(layout, 'i')} + {first}) * {size}"
+                value = to_memory(result.element, ctx.value(operand, "i"))
+                store = f"write_shared({place}, ({kind}){value});"
+                out.line(f"if ({mine}) {store}" if mine else store)
+            first += math.prod(shape_of(layout))
+        out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
+
+        def element_at(i: str) -> Computed:
+            place = f"scratch + {_source(stmt, number_of(result.layout, i))} * {size}"
+            text = from_memory(result.element, f"read_shared<{kind}>({place})")
+            there = inside(result.layout, i)
+            return Computed(f"({there} ? {text} : 0)" if there else text)
+
+        assign(stmt.result, element_at, ctx)
+
+
+def number_of(layout: Layout, i: str) -> str:
+    """C: the number of the element in register `i`, row by row."""
+    shape = shape_of(layout)
+    parts = []
+    for axis, index in enumerate(indices(layout, i)):
+        below = math.prod(shape[axis + 1 :])
+        parts.append(index.text() if below == 1 else f"{index.text()} * {below}")
+    return f"({' + '.join(parts) or '0'})"
+
+
+def _source(stmt: Rearrange, number: str) -> str:
+    """C: the number of the operands' element that the result's element `number` is."""
+    parts = [str(stmt.first)] if stmt.first or not stmt.extents else []
+    for at, (extent, step) in enumerate(zip(stmt.extents, stmt.steps, strict=True)):
+        below = math.prod(stmt.extents[at + 1 :])
+        digit = number if below == 1 else f"{number} / {below}"
+        parts += [f"{digit} * {step}" if at == 0 else f"{digit} % {extent} * {step}"] if step else []
+    return f"({' + '.join(parts) or '0'})"
