@@ -40,7 +40,7 @@ def _loaded_behind_stores(program: TileProgram) -> None:
     and tiles that are loaded as they were stored, are for the abstract machine to judge."""
     stored: list[Op] = []
     for item in program.body:
-        inside = list(walk([item]))
+        inside = list(walk((item,)))
         for op in inside:
             behind = (one for one in stored if op.kind == "tile_load" and may_meet(one, op) and not _alike(one, op))
             before = next(behind, None)

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 from twill import exc
 from twill.codegen.compile import nvrtc as building
 from twill.codegen.compile.facts import KernelFacts
-from twill.codegen.compile.nvrtc import compile_cubin
+from twill.codegen.compile.nvrtc import compile_cubin, compile_error
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.kernel_lines import KernelLines
 
@@ -169,3 +169,15 @@ def test_macros_reach_the_text() -> None:
 def test_the_disassembler_runs_only_when_asked_or_for_the_line_of_a_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "disassemble", lambda cubin: pytest.fail("disassembled"))
     assert compile_cubin(CLEAN, shapes=SHAPES).function("multiplies").read_from == "ptx"
+
+
+def test_an_instruction_beyond_the_registers_of_its_threads_refuses_the_build_and_not_the_text() -> None:
+    """ptxas spills what it can; an MMA with a large accumulator it can't. Another candidate may have more registers."""
+    log = (
+        "ptxas fatal   : (C7602) Insufficient registers (96) to compile instruction at line 5651 in function twill_k. "
+        "Try to compile with register target of 158 or higher."
+    )
+    refused = compile_error(RuntimeError("NVRTC_ERROR_COMPILATION"), log)
+    assert isinstance(refused, exc.BuildRejected) and refused.cause == "spill"
+    assert "'twill_k' needs more registers than the 96" in refused.message
+    assert isinstance(compile_error(RuntimeError("NVRTC_ERROR_COMPILATION"), "error: undefined"), exc.CudaRejected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from time import time_ns
@@ -15,6 +16,8 @@ from twill.codegen.print.cuda import compiled
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.kernel_lines import KernelLines
+
+FEW_REGISTERS = re.compile(r"Insufficient registers \((\d+)\).* in function (\w+)")
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def _nvrtc(text: str, arch: str, defines: dict[str, str], fused: bool = True) ->
         program = Program(text, "c++", options)
         cubin = program.compile("cubin", logs=log).code
     except Exception as error:  # cuda.core raises its own classes, and RuntimeError for a library that is missing
-        raise _compile_error(error, log.getvalue()) from error
+        raise compile_error(error, log.getvalue()) from error
     if not isinstance(cubin, bytes):
         raise exc.BuildToolsMissing("cuda.core returned no cubin")
     size = nvrtc.nvrtcGetPTXSize(program.handle)[1]
@@ -101,8 +104,13 @@ def _nvrtc(text: str, arch: str, defines: dict[str, str], fused: bool = True) ->
     return cubin, ptx.rstrip(b"\0").decode(), log.getvalue()
 
 
-def _compile_error(error: Exception, log: str) -> exc.TwillError:
+def compile_error(error: Exception, log: str) -> exc.TwillError:
+    """What a failed compilation means to a user: tools that are missing, too few registers, or a text that is wrong."""
     text = f"{error}\n{log}".strip()
     if type(error).__name__ in ("DynamicLibNotFoundError", "NotSupportedError"):
         return exc.BuildToolsMissing(text.splitlines()[0])
+    few = FEW_REGISTERS.search(text)
+    if few is not None:
+        what = f"an instruction of function '{few[2]}' needs more registers than the {few[1]} of its threads"
+        return exc.BuildRejected("spill", what, None, hint="smaller tiles")
     return exc.CudaRejected(f"the CUDA compiler refuses the emitted text:\n{text}")
