@@ -8,13 +8,13 @@ computed from other data cannot be among them.
 from __future__ import annotations
 
 from twill import exc
-from twill.codegen.aliasing import WRITES
 from twill.graph.alias import may_meet
 from twill.tile.dead_code import reads
 from twill.tile.program import Loop, Op, TileProgram, Value, walk
 from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify
 
+WRITES = ("tile_store", "tile_reduce")
 PAGES = "indices made of the grid, loop counters, and what is loaded from a tensor that the kernel does not write"
 COUNTERS = "a number that is computed, or loaded, from the loop counter alone in the iteration that needs it"
 COUNTS = "a trip count that is an argument, a constexpr, or one number of a tensor that the kernel does not write"
