@@ -68,17 +68,17 @@ def cover(corpus: Corpus, folder: Path, words: Sequence[str]) -> tuple[AttemptOu
 
 def tables(measured: Sequence[tuple[Corpus, Sequence[AttemptOutcome]]]) -> Iterator[str]:
     """The tables of docs/coverage.md: a row for each corpus, and the reasons of all, ranked."""
-    yield "| package | kernels | compiled by Triton | extracted | solved and emitted | exit code 5 or no answer |"
+    yield "| package | kernels | compiled by Triton | extracted | emitted | exit code 5 or no answer |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for corpus, outcomes in measured:
         tried, counts = compiled(outcomes), counted(outcomes)
         past = sum(counts.get(stage, 0) for stage in ("extracted", "solve", "emission", "solved", "emitted"))
         emitting = sum(counts.get(stage, 0) for stage in ("solve", "emission", "solved", "emitted"))
-        emitted = f"{counts.get('emitted', 0)} of {emitting}" if emitting else "not asked for"
+        emitted = _of(counts.get("emitted", 0), tried) if emitting else "not asked for"
         bugs = sum(one.code == BUG for one in outcomes)
         kernels = sum(bool(one.kernel) for one in outcomes)
-        share = f" ({100 * past / len(tried):.0f} %)" if tried else ""
-        yield (f"| {corpus.name} {corpus.version} | {kernels} | {len(tried)} | {past}{share} | {emitted} | {bugs} |")
+        shown = f"{kernels} | {len(tried)} | {_of(past, tried)} | {emitted} | {bugs}"
+        yield f"| {corpus.name} {corpus.version} | {shown} |"
     everything = [one for _, outcomes in measured for one in outcomes]
     for stage, title in (
         ("extraction", "refused at extraction"),
@@ -98,6 +98,11 @@ def tables(measured: Sequence[tuple[Corpus, Sequence[AttemptOutcome]]]) -> Itera
             yield f"| others | {rest} |"
 
 
+def _of(count: int, tried: Sequence[AttemptOutcome]) -> str:
+    """A count with its share of the kernels that Triton compiles."""
+    return f"{count} ({100 * count / len(tried):.0f} %)" if tried else str(count)
+
+
 def written(page: str, text: str) -> str:
     """The page with the text between its marks."""
     return re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: BEGIN + text + END, page, flags=re.DOTALL)
@@ -110,10 +115,11 @@ def main() -> None:
     one.add_argument("--cache", type=Path, default=CACHE, help=f"where packages are kept (default: {CACHE})")
     one.add_argument("--emit", metavar="S", help="also solve, for S seconds each, and emit")
     one.add_argument("--sample", metavar="N", help="only N kernels of each package, drawn at random")
+    one.add_argument("--seed", metavar="N", help="of that drawing (default: 0)")
     one.add_argument("--jobs", metavar="N", help="processes (default: one for each core)")
     one.add_argument("--write", action="store_true", help="put the tables into docs/coverage.md")
     given = one.parse_args()
-    options = (("--emit", given.emit), ("--sample", given.sample), ("--jobs", given.jobs))
+    options = (("--emit", given.emit), ("--sample", given.sample), ("--seed", given.seed), ("--jobs", given.jobs))
     words = [word for name, value in options if value is not None for word in (name, value)]
     corpora = [corpus for corpus in CORPORA if not given.package or corpus.name in given.package]
     measured = [(corpus, cover(corpus, download(corpus, given.cache), words)) for corpus in corpora]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import textwrap
 from collections.abc import Callable
@@ -10,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from twill.cli.entry import main
-from twill.coverage.attempt import Asked, apart
+from twill.codegen.emission import Extracted
+from twill.codegen.room import Solver
+from twill.coverage.attempt import Asked, apart, attempt
 from twill.coverage.kernels import FoundKernel, kernels_of, specialized
 from twill.coverage.outcome import AttemptOutcome, ranked, reason_of
 from twill.coverage.source import literals, said_of
-from twill.exc import KernelDoesNotCompile, UnsupportedOperation
+from twill.exc import BudgetExhausted, BuildRejected, KernelDoesNotCompile, UnsupportedOperation
 from twill.kernel.importing import load
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
 
 KERNELS = """
 @triton.jit
@@ -191,6 +196,28 @@ def test_a_kernel_that_hangs_is_given_up_and_one_that_dies_is_told() -> None:
     hung = apart(found, "key", 0.5, hang)
     assert (hung.stage, hung.code, hung.reason) == ("solve", 5, "no answer within 0.5 seconds")
     assert "signal 9" in apart(found, "key", 5.0, die).reason
+
+
+@pytest.mark.parametrize(("caught", "stage", "code"), [(True, "emission", 2), (False, "solve", 4)])
+def test_an_emission_that_goes_on_from_a_solve_without_a_schedule_ends_as_an_emission(
+    caught: bool, stage: str, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the compiler refused is solved again with more room: without a schedule, what the compiler said stays."""
+
+    def unsolved(*given: object) -> Schedule:
+        raise BudgetExhausted("no schedule")
+
+    def emit_solved(kernel: Extracted, on: Machine, solve: Solver) -> None:
+        with contextlib.suppress(*([BudgetExhausted] if caught else [])):
+            solve(kernel.graph, on)
+        raise BuildRejected("spill", "registers are spilled", None)
+
+    monkeypatch.setattr("twill.coverage.attempt._solved", unsolved)
+    monkeypatch.setattr("twill.codegen.emission.emit_solved", emit_solved)
+    loaded = load(str(folder / "some.py"))
+    found = next(one for one in kernels_of(loaded) if one.kernel == "copy")
+    outcome = attempt(found, loaded, Asked(emit=1.0), "key", lambda said: None)
+    assert (outcome.stage, outcome.code) == (stage, code)
 
 
 def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> None:

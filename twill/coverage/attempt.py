@@ -40,12 +40,14 @@ class Asked:
 
 
 class AttemptProgress:
-    """Which stage a kernel is in, and for how long it was in those before."""
+    """Which stage a kernel is in, and for how long it was in those before. unsolved: what the last solve raised, from
+    which an emission may go on."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.tell = notify
         self.seconds: dict[str, float] = {}
         self.stage: Stage = "triton"
+        self.unsolved: BaseException | None = None
 
     @contextlib.contextmanager
     def at(self, stage: Stage) -> Iterator[None]:
@@ -70,6 +72,7 @@ def attempt(
             return _outcome(found, progress, key, error)
         reached = _through(found, asked, progress)
     except Exception as error:
+        progress.stage = "solve" if error is progress.unsolved else progress.stage
         return _outcome(found, progress, key, error)
     progress.stage = reached
     return _outcome(found, progress, key, None)
@@ -89,10 +92,14 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
     def solve(graph: DependenceGraph, on: Machine) -> Schedule:
         before = progress.stage
         with progress.at("solve"):
-            schedule = _solved(graph, on, asked.emit)
-        progress.stage = before
-        progress.tell(before)
-        return schedule
+            try:
+                return _solved(graph, on, asked.emit)
+            except TwillError as error:
+                progress.unsolved = error
+                raise
+            finally:
+                progress.stage = before
+                progress.tell(before)
 
     with progress.at("emission"):
         emit_solved(kernel, machine, solve)
