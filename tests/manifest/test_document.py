@@ -25,8 +25,8 @@ def test_a_text_is_read_back_and_written_the_same() -> None:
     [
         (lambda text: text[:-20], "not JSON"),
         (lambda text: "[]", "schema is None"),
-        (lambda text: text.replace("twill.manifest/8", "twill.manifest/6"), "which has the list of what"),
-        (lambda text: text.replace("twill.manifest/8", "twill.manifest/9"), "reads 'twill.manifest/8'"),
+        (lambda text: text.replace("twill.manifest/9", "twill.manifest/6"), "which has the list of what"),
+        (lambda text: text.replace("twill.manifest/9", "twill.manifest/10"), "reads 'twill.manifest/9'"),
         (lambda text: text.replace('"threads": 384', '"threads": "384"'), "threads: '384' where it is a int"),
         (lambda text: text.replace('"threads": 384', '"threads": 256'), "its digest is not that of its content"),
     ],
@@ -40,9 +40,10 @@ def test_any_other_text_is_refused(change: object, words: str, tmp_path: Path) -
     assert words in str(caught.value) and caught.value.file == str(path)
 
 
-def test_one_from_before_splits_is_read() -> None:
-    older = {name: value for name, value in json.loads(KERNEL.text()).items() if name != "split"}
-    body = json.dumps({**older, "schema": "twill.manifest/7", "digest": ""}, indent=1) + "\n"
+@pytest.mark.parametrize(("edition", "lacks"), [(7, ("split", "unproven")), (8, ("unproven",))])
+def test_what_an_older_edition_lacks_is_as_it_was_then(edition: int, lacks: tuple[str, ...]) -> None:
+    older = {name: value for name, value in json.loads(KERNEL.text()).items() if name not in lacks}
+    body = json.dumps({**older, "schema": f"twill.manifest/{edition}", "digest": ""}, indent=1) + "\n"
     text = body.replace('"digest": ""', f'"digest": "{sha256(body.encode())}"')
     assert replace(parse_manifest(text), digest="") == KERNEL
 

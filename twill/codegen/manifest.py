@@ -10,6 +10,7 @@ from typing import cast
 from twill import exc
 from twill.codegen.aliasing import must_be_apart
 from twill.codegen.numerics import changes
+from twill.codegen.targets.base import target_for
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.parameters import parameters, partial_sums
@@ -52,7 +53,7 @@ def make_manifest(
     schedule: the schedule's key.
     Errors: UnsupportedInKernel for scalars that a kernel cannot take.
     """
-    split = _split(program)
+    split, target = _split(program), target_for(architecture)
     return Manifest(
         schema=SCHEMA,
         kernel=specialization.kernel,
@@ -84,6 +85,7 @@ def make_manifest(
         tiles=program.program.tiles,
         persistent=_overlaps(program),
         split=split,
+        unproven="" if target is None else target.unproven,
     )
 
 

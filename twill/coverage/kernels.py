@@ -19,7 +19,7 @@ from twill.kernel.specialization import read_constant, resolve
 from twill.kernel.ttir import ttir
 
 TILE = re.compile(r"tensor<(\d+(?:x\d+)*)x")
-LARGEST = 16384  # elements of a tile: 128 registers in each of 128 threads
+LARGEST = 16384  # elements of a tile: as many as a warp group usually has room for
 STORES = ('"tt.store"', '"tt.atomic', '"tt.descriptor_store"', '"tt.descriptor_reduce"', "tma_store")
 
 

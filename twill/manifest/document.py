@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,8 +18,10 @@ from twill.manifest.evaluate import Scalar
 from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/8"
-BEFORE_SPLITS = "twill.manifest/7"  # the same, of kernels that are not split
+SCHEMA = "twill.manifest/9"
+EDITIONS: tuple[tuple[str, Mapping[str, object]], ...] = (  # older ones that are read, and what each of them lacks
+    ("twill.manifest/7", {"split": None}), ("twill.manifest/8", {"unproven": ""}),
+)  # fmt: skip
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
 COUNTERS_AT = 128  # bytes into the workspace: counters of a split, behind that of a dynamic order
@@ -132,7 +135,7 @@ class Manifest:
     (written, loaded) arguments that must not share memory. changes: every change of numbers. strict: emitted with
     --strict-math. fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has
     around its work. persistent: whether CTAs go on with further program instances; else each has one. split: how
-    instances are split into parts, if they are."""
+    instances are split into parts, if they are. unproven: what nobody has seen of such kernels; "" if all is well."""
 
     schema: str
     kernel: str
@@ -164,6 +167,7 @@ class Manifest:
     tiles: TileLoop | None = None
     persistent: bool = True
     split: SplitK | None = None
+    unproven: str = ""
     digest: str = ""
 
     def text(self) -> str:
@@ -187,8 +191,11 @@ def parse_manifest(text: str, file: str = "") -> Manifest:
     except (ValueError, RecursionError) as error:
         raise exc.MalformedManifest(f"not JSON: {error}", file=file, hint=AGAIN) from None
     schema = data.get("schema") if isinstance(data, dict) else None
-    if schema == BEFORE_SPLITS:
-        schema, data = SCHEMA, {**data, "schema": SCHEMA, "split": None}
+    known = [name for name, _ in EDITIONS]
+    if schema in known:
+        for _, lacking in EDITIONS[known.index(schema) :]:
+            data = {**data, **lacking}
+        schema, data = SCHEMA, {**data, "schema": SCHEMA}
     if schema != SCHEMA:
         older = isinstance(schema, str) and schema in OLDER
         lacks = ", which has the list of what the code changes in numbers and loops over tiles" if older else ""

@@ -5,17 +5,21 @@ The executor is held against PTX that others wrote for sm_100a (`tests.codegen.v
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import blackwell, sentry
 from tests.blackwell import FP8, GELU, GEMM, LAYER_NORM, POINTERS
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
+from tests.gpu.blackwell import STEPS, misplaced
 from twill import exc
 from twill.cli import main
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
@@ -257,3 +261,27 @@ def test_others_find_no_race_in_an_emitted_gemm_whose_rings_come_round_twice(mon
     assert said(GEMM, {"M": 128, "N": 128, "K": 840}, ctas=1) == []
     answer = sentry.checked(sentry.by_number(blackwell.compiled(GEMM).build.ptx), *asked[0])
     assert answer["result"] == "race_free", answer["diagnostics"]
+
+
+def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:
+    assert "not run on hardware" in blackwell.compiled(GEMM).manifest.unproven
+
+
+def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have() -> None:
+    names = {f"{Path(one.file).stem}-{one.spec}": one for one in blackwell.EMITTED}
+    assert {step.kernel for step in STEPS} == {"", *names}
+    for step in STEPS[1:]:
+        problem = problem_of(kernel(names[step.kernel]).specialization)
+        assert problem is not None and math.prod(problem.case(dict(step.sizes)).grid) > 0
+    assert len({step.name for step in STEPS}) == len(STEPS)
+    assert STEPS[0].kind == "loads" and STEPS[-1].kind == "times"
+
+
+def test_elements_that_moved_are_said_with_where_they_belong() -> None:
+    rows, columns = np.indices((8, 4))
+    assert list(misplaced(rows, columns)) == []
+    rows[[2, 3]] = rows[[3, 2]]  # two lanes changed places
+    assert list(misplaced(rows, columns))[:2] == [
+        "8 of 32 elements are not where they belong",
+        "at (2, 0) lies what belongs to (3, 0)",
+    ]

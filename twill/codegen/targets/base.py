@@ -129,10 +129,15 @@ def _found(room: str) -> Iterator[Target]:
             yield target
 
 
+def target_for(architecture: str, room: str = ROOM) -> Target | None:
+    """The target whose code is compiled for an architecture, as machine files name it."""
+    return next((target for target in targets(room) if architecture in target.architectures), None)
+
+
 def target_of(machine: Machine, room: str = ROOM) -> Target:
     """The target that emits for a machine. Raises NoTarget, NotForEmission."""
-    for target in targets(room):
-        if machine.architecture in target.architectures and machine.emitting:
-            return target
+    target = target_for(machine.architecture, room)
+    if target is not None and machine.emitting:
+        return target
     known = [f"{target.name} ({', '.join(target.architectures)})" for target in targets(room)]
     raise exc.NoTarget(machine.name, machine.architecture, known)
