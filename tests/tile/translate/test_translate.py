@@ -312,7 +312,7 @@ REFUSED = [
     ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),
     (
         (LOAD, "x, y = tl.reduce((x, x), 0, crossed)", "tl.store(out, x + y)"),
-        UnsupportedOperation, 7, "each of its tiles", "tl.argmax",
+        UnsupportedOperation, 7, "control flow", "tl.where",
     ),
     (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
     (("tl.atomic_xchg(out, 1.0)",), UnsupportedOperation, 6, "tl.atomic_xchg", "tl.store"),
@@ -332,14 +332,14 @@ REFUSED = [
         UnsupportedOperation, 7, "tl.inline_asm_elementwise", "tl.math",
     ),
     (
-        ("x = tl.zeros([2, B, B], tl.float32)", "x = tl.dot(x, x)",
-         "tl.store(out + offs[None, :, None] + tl.zeros([2, B, B], tl.int32), x)"),
-        UnsupportedOperation, 7, "not matrices", "launch grid",
+        ("x = tl.zeros([32, B, B], tl.float32)", "x = tl.dot(x, x)",
+         "tl.store(out + offs[None, :, None] + tl.zeros([32, B, B], tl.int32), x)"),
+        UnsupportedOperation, 7, "more than 16 matrices", "launch grid",
     ),
 ]  # fmt: skip
 
 
-CROSSED = "@triton.jit\ndef crossed(a, b, c, d):\n    return a + d, b + c\n"
+CROSSED = "@triton.jit\ndef crossed(a, b, c, d):\n    while a > c:\n        a = a * 0.5 - 1\n    return a, b + d\n"
 
 
 @pytest.mark.parametrize(("lines", "error", "line", "what", "hint"), REFUSED)

@@ -73,6 +73,10 @@ class ProgramBuilder:
         made = self._made[raw]
         return made.type if isinstance(made, Literal) else self._values[made].type
 
+    def kind(self, value: int) -> TileType:
+        """The type of a value of the program."""
+        return self._values[value].type
+
     def constant(self, literal: Literal) -> int:
         """The constant of the program that has this value; its line is that of its first reader."""
         key = (repr(literal.number), literal.type)

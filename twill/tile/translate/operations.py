@@ -7,11 +7,15 @@ is known now. None: this form of the operation is not supported.
 from __future__ import annotations
 
 import math
+from math import prod
 
+from twill.tile.interpret.arrays import np
 from twill.tile.mlir import Dense, RawOp
+from twill.tile.program import TileType
 from twill.tile.translate.branches import choose
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise, emit
+from twill.tile.translate.folds import moved
 from twill.tile.translate.libdevice import libdevice, multiply_high
 from twill.tile.translate.reductions import reduce, scan
 
@@ -120,13 +124,15 @@ def clamp(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 # Elements that a pointer may be cast between: what is in memory is what is in registers.
 SAME_BITS = (frozenset({"i1", "i8"}), frozenset({"i32", "f32"}), frozenset({"i64", "f64"}))
 
+BATCH = 16  # products that are written out one after the other
+
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
 def dot(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.dot a b c` of matrices. The precision matters for f32 operands only; others are exact."""
+    """`tt.dot a b c` of matrices, or of several. The precision matters for f32 operands only; others are exact."""
     left = emitter.type_of(op.operands[0])
-    if len(left.shape) != 2:
+    if len(left.shape) not in (2, 3) or (len(left.shape) == 3 and left.shape[0] > BATCH):
         return None
     asked = op.attributes.get("inputPrecision", 0)
     if asked not in range(len(PRECISIONS)):
@@ -135,7 +141,21 @@ def dot(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     if left.element.startswith("f8"):
         # Products that may be summed in less than f32 before they are added to the accumulator.
         attributes["imprecise"] = int(op.attributes.get("maxNumImpreciseAcc", 0))
-    return emit(op, emitter, "dot", attributes)
+    return emit(op, emitter, "dot", attributes) if len(left.shape) == 2 else batched(op, emitter, attributes)
+
+
+def batched(op: RawOp, emitter: ProgramBuilder, attributes: dict[str, Attribute]) -> tuple[Made, ...]:
+    """A product for each of the matrices that the first axis counts."""
+    kind = op.results[0].type
+    made: list[int] = []
+    for number in range(kind.shape[0]):
+        tiles = []
+        for operand in op.operands:
+            shape = emitter.type_of(operand).shape
+            places = np.arange(prod(shape)).reshape(shape)[number]
+            tiles.append(moved(op, emitter, (emitter.value(operand),), places))
+        made += emitter.emit(op, "dot", tiles, (TileType(kind.shape[1:], kind.element),), tuple(attributes.items()))
+    return (moved(op, emitter, tuple(made), np.arange(prod(kind.shape)).reshape(kind.shape)),)
 
 
 def split(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:

@@ -26,7 +26,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.cat": ("tl.cat", "tl.join and tl.reshape, which keep the order of the elements"),
     "tt.dot_scaled": ("tl.dot_scaled", "tl.dot on fp8 operands, with the scales multiplied in afterwards"),
     "tt.dot": (
-        "tl.dot of tiles that are not matrices, or with another precision than tf32, tf32x3, bf16x3, bf16x6 or ieee",
+        "tl.dot of more than 16 matrices at once, or with another precision than tf32, tf32x3, bf16x3, bf16x6 or ieee",
         "tl.dot of matrices with one of these precisions, with the batch in the launch grid",
     ),
     "tt.make_tensor_descriptor": ("a tensor descriptor with this padding", 'padding_option="zero" or "nan"'),
@@ -55,10 +55,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.make_tensor_ptr": ("tl.make_block_ptr", "a tensor descriptor (tl.make_tensor_descriptor)"),
 }  # fmt: skip
 
-REDUCTION = (
-    "tl.sum, tl.max, tl.min, tl.xor_sum, tl.argmax, tl.argmin, or tl.reduce with one of +, *, max, min, &, |, ^ as its "
-    "function, or with one of them for each of several tiles"
-)
+REDUCTION = "a function of arithmetic and tl.where"
 
 
 def refuse(file: str, op: RawOp) -> NoReturn:
@@ -69,7 +66,7 @@ def refuse(file: str, op: RawOp) -> NoReturn:
     if op.name in ("tt.reduce", "tt.scan"):
         word = "reduction" if op.name == "tt.reduce" else "scan"
         raise UnsupportedOperation(
-            f"unsupported {word}: its function is not one simple operation for each of its tiles",
+            f"unsupported {word}: its function has control flow",
             file=file,
             line=op.line,
             hint=REDUCTION,

@@ -21,6 +21,7 @@ from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
 from twill.tile.translate.counted_while import count_whiles
+from twill.tile.translate.folds import fold
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
@@ -132,6 +133,8 @@ def _translate(op: RawOp, emitter: ProgramBuilder) -> None:
     if rule and unread(op):
         refuse_attribute(file, op, unread(op))
     made = rule(op, emitter) if rule else None
+    if made is None and op.name in ("tt.reduce", "tt.scan"):
+        made = fold(op, emitter, _translate)
     if made is None:
         refuse(file, op)
     for raw, value in zip(op.results, made, strict=True):
