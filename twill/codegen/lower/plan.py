@@ -37,7 +37,7 @@ class LoweringPlan:
     """Tasks by place, and the groups that have them: what `twill.codegen.lower.assign` makes. candidate: the choices
     that it follows. reuse_groups: loads of several loops that
     one ring holds the tiles of (`cross_loop_reuse`). register_operands: tiles that stay in registers
-    (`register_operands`)."""
+    (`register_operands`). known: answers of `part_sources`."""
 
     wired: Wired
     schedule: Schedule
@@ -49,6 +49,9 @@ class LoweringPlan:
     reuse_groups: tuple[ReuseGroup, ...] = ()
     register_operands: frozenset[Place] = frozenset()
     found: dict[tuple[int, int], Source | None] = field(default_factory=dict, compare=False)  # answers of `source`
+    known: dict[tuple[int, tuple[int, ...]], tuple[tuple[int, Source], ...]] = field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def flat(self) -> Flat:
@@ -178,9 +181,13 @@ class LoweringPlan:
                 if source is not None:
                     yield position, source
 
-    def part_sources(self, task: Task, step: Step) -> Iterator[tuple[int, Source]]:
+    def part_sources(self, task: Task, number: int) -> tuple[tuple[int, Source], ...]:
         """The sources of a step in every row block that the task works on, each once."""
-        yield from dict.fromkeys(found for block in self.parts(task) for found in self.sources(step, block))
+        parts = self.parts(task)
+        if (number, parts) not in self.known:
+            every = (found for block in parts for found in self.sources(self.flat.steps[number], block))
+            self.known[number, parts] = tuple(dict.fromkeys(every))
+        return self.known[number, parts]
 
     def leaves(self, cell: int) -> Iterator[int]:
         """The cell, or the operands of free elementwise steps (sign changes, bit casts) behind it."""
@@ -240,7 +247,7 @@ class LoweringPlan:
         """Sources that a task reads in registers, from other tasks or earlier iterations."""
         for number in task.steps:
             step = self.flat.steps[number]
-            for position, source in self.part_sources(task, step):
+            for position, source in self.part_sources(task, number):
                 if step.op.kind == "dot" and position > 1 and self.tiles.target.has_tensor_memory:
                     continue  # the accumulator, which is not in registers
                 if not self.in_slot(task, step, position, source) and not (
@@ -252,7 +259,7 @@ class LoweringPlan:
         """Sources that a task reads from shared memory."""
         for number in task.steps:
             step = self.flat.steps[number]
-            for position, source in self.part_sources(task, step):
+            for position, source in self.part_sources(task, number):
                 if self.in_slot(task, step, position, source):
                     yield source
 

@@ -64,10 +64,10 @@ class Values:
             nodes = next((n for n in accumulators(regions[task.region]) if task.node.id in n), [])
             before = [self.plan.wired.steps[task.region, node][-1] for node in nodes if node < task.node.id]
             for source in self.plan.register_sources(task):
+                if source.step not in before[-1:] or source.distance or (source.step, source.block) in self.apart:
+                    continue
                 readers = self.plan.readers(self.plan.place_of(source))
-                alone = all(reader.place == task.place for reader in readers)
-                apart = (source.step, source.block) in self.apart
-                if source.step in before[-1:] and not source.distance and alone and not apart:
+                if all(reader.place == task.place for reader in readers):
                     self.unite((task.steps[-1], task.block), (source.step, source.block))
 
     def may_overwrite(self, source: Source, task: Task) -> bool:
