@@ -14,11 +14,15 @@ TRITON ?= $(OLDEST)
 
 BIN := .venv/bin
 # What the versions of Triton can differ in: everything from the kernel file to the dependence
-# graph, and the way from there to a schedule.
-FRONTEND := tests/kernel tests/tile/access tests/tile/rewrite tests/tile/translate tests/graph tests/cli tests/test_examples.py
+# graph, and the way from there to a schedule. Commands that are about schedules, stores, services and
+# machine files do the same with all of them.
+ABOUT_OTHERS := calibrate check_and_show ci compare jobs killed machines options output progress serve store
+COMMANDS := $(filter-out $(ABOUT_OTHERS:%=tests/cli/test_%.py), $(wildcard tests/cli/test_*.py))
+FRONTEND := tests/kernel tests/tile/access tests/tile/rewrite tests/tile/translate tests/graph $(COMMANDS) tests/test_examples.py
 
-# Files of tests go to as many processes as there are cores; what one file computed once, its tests share.
-PARALLEL := -n auto --dist loadfile
+# Files of tests go to as many processes as there are cores, in the order of tests/longest_first.py; what one
+# file computed once, its tests share.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # From the kernel file to the costed graph, and what is said of it: seconds.
 QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
 

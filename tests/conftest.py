@@ -14,6 +14,7 @@ import pytest
 
 from tests import run_cache
 from tests.browser import chromium
+from tests.longest_first import longest_first
 from twill.cli.entry import one_thread_for_products
 from twill.store.sqlite import SqliteStore
 
@@ -45,6 +46,12 @@ def pytest_configure() -> None:
 def pytest_unconfigure() -> None:
     """What processes of the run shared goes."""
     run_cache.end()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where processes share the run, they begin with its longest files."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        longest_first(items)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,45 @@
+"""The order in which the processes of a run take its files: the longest first.
+
+A process takes whole files (`--dist loadfile`). With the longest in front, the processes end within one short file of
+one another; in any other order the last one may work for a minute while the others have nothing left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+# Files of more than ten seconds, and those that wait for other processes as long.
+LONGEST = (
+    "tile/interpret/test_generated.py",
+    "codegen/test_gluon.py",
+    "cli/test_killed.py",
+    "tune/test_split.py",
+    "server/test_soak.py",
+    "coverage/test_survey.py",
+    "codegen/verify/ptx/test_strangers_blackwell.py",
+    "cli/test_emit.py",
+    "codegen/test_split_k.py",
+    "codegen/test_warp_programs.py",
+    "codegen/test_printer_survey.py",
+    "certify/test_certify.py",
+    "codegen/targets/test_blackwell.py",
+    "server/test_openapi.py",
+    "server/test_browser.py",
+    "solve/test_pipeline.py",
+    "codegen/verify/ptx/test_strangers_block_scales.py",
+    "codegen/verify/ptx/test_blackwell_faults.py",
+    "codegen/verify/test_numeric_faults.py",
+    "tile/translate/test_translate.py",
+    "codegen/test_gathers.py",
+)
+TESTS = Path(__file__).parent
+PLACES = {TESTS / name: place for place, name in enumerate(LONGEST)}
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort tests by file: `LONGEST` in its order, then files of many tests first. Within a file nothing moves."""
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (PLACES.get(item.path, len(LONGEST)), -counts[item.path], item.path))
