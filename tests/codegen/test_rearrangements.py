@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
+from twill.codegen.lowering import lower
+from twill.codegen.print.gluon.sayable import reasons
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.trial.execute import checked
@@ -56,6 +59,14 @@ KERNELS = {
         acc = tl.dot(a, tl.trans(b), acc)
     tl.store(y + at, acc)
 """, (64, 64)),
+    "a product made of halves": ("""
+    acc = tl.zeros([R, C], tl.float32)
+    for t in range(n):
+        a = tl.load(x + t * R * C + at).to(tl.float16)
+        acc = tl.dot(a, a, acc)
+    a, b = tl.split(tl.permute(tl.reshape(acc, (2, R // 2, C)), (1, 2, 0)))
+    tl.store(y + at, tl.reshape(tl.permute(tl.join(b, a), (2, 0, 1)), (R, C)) + acc)
+""", (64, 64)),
     "a product whose rows are taken apart": ("""
     acc = tl.zeros([R, C], tl.float32)
     for t in range(n):
@@ -73,3 +84,11 @@ def test_elements_that_other_threads_hold_are_moved(kernel_file: Callable[..., s
     body, (rows, columns) = KERNELS[name]
     kernel = extract(f"{kernel_file(HEAD + body)}::k", sig=SIG, const=[f"R={rows}", f"C={columns}"])
     checked(emit_scheduled(kernel, H100, solve(kernel.graph, H100, SolveOptions(strategy="heuristic"))))
+
+
+def test_gluon_has_none_of_them(kernel_file: Callable[..., str]) -> None:
+    body, (rows, columns) = KERNELS["a product made of halves"]
+    kernel = extract(f"{kernel_file(HEAD + body)}::k", sig=SIG, const=[f"R={rows}", f"C={columns}"])
+    program = lower(kernel.wired, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")), H100)
+    (line,) = {line for line, what, _ in reasons(program, 16) if "move between threads" in what}
+    assert "tl.join" in Path(kernel.program.file).read_text().splitlines()[line - 1]

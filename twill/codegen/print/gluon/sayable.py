@@ -25,7 +25,9 @@ from twill.codegen.warp.program import (
     Let,
     LoadGlobal,
     Pipeline,
+    Rearrange,
     Reduce,
+    Scan,
     Stmt,
     StoreGlobal,
     StoreShared,
@@ -151,6 +153,10 @@ def _of_statement(stmt: Stmt) -> Iterator[Reason]:
             yield stmt.line, f"the atomic `{combine}` has no printer for Gluon", _CUDA
         case Reduce(combine=combine) if combine not in ("add", "max", "min"):
             yield stmt.line, f"reductions by `{combine}` have no printer for Gluon", _CUDA
+        case Rearrange():
+            yield stmt.line, "elements that move between threads have no printer for Gluon", _CUDA
+        case Scan():
+            yield stmt.line, f"scans by `{stmt.combine}` have no printer for Gluon", _CUDA
         case SumParts():
             yield stmt.line, "partial sums of program instances have no printer for Gluon", "emit without `--split`"
         case Pipeline() | If():
