@@ -18,7 +18,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,18 +42,31 @@ SCALARS = ("i1", "i8", "i16", "i32", "i64", "u32", "fp16", "bf16", "fp32", "fp64
 
 def build(folder: Path, results: Path, budget: float) -> None:
     """A directory for every kernel that `results` says was emitted."""
-    outcomes = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    for outcome in (one for one in outcomes if one["stage"] == "emitted"):
+    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
+    latest = {(one["file"], one["kernel"], one["line"]): one for one in lines}  # a kernel that was asked again is one
+    outcomes = [one for one in latest.values() if one["stage"] == "emitted"]
+    for outcome, name in zip(outcomes, names_of(outcomes), strict=True):
         root = package_of(Path(outcome["file"]))
         sys.path.append(str(root.parent))
         shutil.copytree(root, folder / PACKAGES / root.name, dirs_exist_ok=True, ignore=_no_sources)
         target, flags = f"{outcome['file']}::{outcome['kernel']}", outcome["guessed"]
         try:
-            write(folder / outcome["kernel"], target, flags, budget, Path(outcome["file"]).relative_to(root.parent))
+            write(folder / name, target, flags, budget, Path(outcome["file"]).relative_to(root.parent))
         except TwillError as refused:
-            print(f"{outcome['kernel']}: {refused.message}", flush=True)
+            print(f"{name}: {refused.message}", flush=True)
         else:
-            print(f"{outcome['kernel']}: emitted", flush=True)
+            print(f"{name}: emitted", flush=True)
+
+
+def names_of(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A name for each kernel: its own, and with a number behind it where files have kernels of one name."""
+    seen: Counter[str] = Counter()
+    found = []
+    for outcome in outcomes:
+        seen[outcome["kernel"]] += 1
+        times = seen[outcome["kernel"]]
+        found.append(outcome["kernel"] if times == 1 else f"{outcome['kernel']}.{times}")
+    return found
 
 
 def _no_sources(directory: str, names: list[str]) -> list[str]:
