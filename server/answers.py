@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from twill.store.interface import ScheduleStore
 
 FRESH = 300.0  # seconds after which the store is asked again: it notes what is used, and an operator may delete from it
+LONGEST_CONDITION = 1000  # characters of an If-None-Match header
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Look-ups of schedules that are in memory, answered before the framework looks for their route.
 
 They are what a service is asked most, and finding route, parameters and dependencies takes longer than all that is
-particular to them. Whoever may not read, or asks for what is not in memory, is the route's (`routes.get_schedule`),
-whose answers are the same.
+particular to them. Whoever may not read, asks for what is not in memory, or sends a header beyond its limit, is the
+route's (`routes.get_schedule`), whose answers are the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from twill.store.api import PREFIX
 
 from .access import client_of, not_too_often
-from .answers import ScheduleAnswer, headers_of, matches
+from .answers import LONGEST_CONDITION, ScheduleAnswer, headers_of, matches
 from .refusals import RefusedRequest
 from .service import Service
 
@@ -55,6 +55,8 @@ class AtHand:
         if found is None:
             return None
         request = Request(scope)
+        if len(request.headers.get("if-none-match", "")) > LONGEST_CONDITION:
+            return None
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if self.service.tokens is not None and scheme.lower() != "bearer":
             return None

@@ -16,7 +16,7 @@ from twill.store.interface import Entry
 
 from .access import Admin, Reader, Solver, service_of
 from .admission import read_body
-from .answers import ScheduleAnswer, headers_of, matches
+from .answers import LONGEST_CONDITION, ScheduleAnswer, headers_of, matches
 from .events import last_seen, refuse_more_streams, stream
 from .queue import Note
 from .refusals import RefusedRequest, responses
@@ -152,7 +152,10 @@ async def job_events(
     tags=["schedules"],
 )
 async def get_schedule(
-    request: Request, key: Key, client: Reader, if_none_match: Annotated[str | None, Header(max_length=1000)] = None
+    request: Request,
+    key: Key,
+    client: Reader,
+    if_none_match: Annotated[str | None, Header(max_length=LONGEST_CONDITION)] = None,
 ) -> Response:
     """The checked schedule of a key, with what it was solved for. It never changes."""
     service = service_of(request)

@@ -58,6 +58,14 @@ def test_nobody_reads_from_memory_what_the_route_would_refuse(tmp_path: Path) ->
         assert client.head(f"/v1/schedules/{KEY}", headers=reader).status_code == 405
 
 
+def test_a_condition_that_the_route_would_refuse_is_refused_from_memory_too(tmp_path: Path) -> None:
+    with running(tmp_path, filled(KEY), workers=0) as client:
+        for _ in range(2):
+            lengths = {length: {"If-None-Match": "x" * length} for length in (1000, 1001)}
+            found = [client.get(f"/v1/schedules/{KEY}", headers=one).status_code for one in lengths.values()]
+            assert found == [200, 422]
+
+
 def test_the_rate_is_counted_once_for_each_request(tmp_path: Path) -> None:
     with running(tmp_path, filled(KEY), workers=0, rate=0.001) as client:
         client.service.rate.burst = 4.0

@@ -175,6 +175,9 @@ def test_no_page_is_closed_to_anybody(page: Browser, client: Client) -> None:
         keys.append(job["key"])
     bad = client.post("/v1/jobs", json=body(graph(96), ii=1)).json()["id"]
     assert ended(client, bad)["state"] == "failed"
+    long = client.post("/v1/jobs", json=body(example("sliding_window_attention", None), seed=7)).json()["id"]
+    client.delete(f"/v1/jobs/{long}")
+    assert ended(client, long)["state"] == "cancelled"
     paths = [
         "/", "/submit", "/schedules", "/login", f"/schedules/{keys[0]}", f"/jobs/{job['id']}", f"/jobs/{bad}",
         f"/compare?first={keys[0]}&second={keys[1]}", f"/schedules/{'0' * 64}", "/nowhere",
