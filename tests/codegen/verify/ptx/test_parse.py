@@ -51,6 +51,15 @@ def test_braces_have_registers_and_labels_of_their_own() -> None:
     assert guards == [Register("p.1"), Register("p.2")]
 
 
+def test_a_name_means_what_it_does_where_it_stands() -> None:
+    read = "mov.u32 %r1, x;"
+    inner = "{ mov.u32 %r1, x; .reg .b32 x; mov.u32 %r1, x; { .reg .b32 x; mov.u32 %r1, x; } mov.u32 %r1, x; }"
+    moves = parse(kernel(f"{read} {inner} {read}")).function("k").instructions[:-1]
+    means = [move.operands[1] for move in moves]
+    outer, first, second = PtxSymbol("x"), Register("x.1"), Register("x.2")
+    assert means == [outer, outer, first, second, first, outer]
+
+
 def test_an_inlined_line_belongs_to_the_line_that_it_is_inlined_at() -> None:
     text = (
         kernel("""

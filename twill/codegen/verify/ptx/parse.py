@@ -7,15 +7,13 @@ inline assembly with registers and labels of their own, line information. Debugg
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass, field, replace
 
+from twill.codegen.verify.ptx.literals import bytes_of, literal
 from twill.codegen.verify.ptx.program import (
     AddressOperand,
     DestinationPair,
-    FloatImmediate,
     Function,
-    Immediate,
     InstructionPlace,
     Negated,
     Nothing,
@@ -81,6 +79,7 @@ class _Body:
     scopes: list[_Scope] = field(default_factory=list)
     opened: int = 0
     tables: dict[str, Vector] = field(default_factory=dict)
+    operands: dict[str, Operand] = field(default_factory=dict)  # as they were read since the last brace or register
 
 
 class _Parser:
@@ -156,13 +155,14 @@ class _Parser:
         self._declare_labels(body)
         while self._more():
             character = self.text[self.at]
-            if character == "}":
+            if character in "{}":
                 self.at += 1
+                body.operands.clear()
+            if character == "}":
                 body.scopes.pop()
                 if not body.scopes:
                     return body
             elif character == "{":
-                self.at += 1
                 body.opened += 1
                 body.scopes.append(_Scope())
                 self._declare_labels(body)
@@ -184,6 +184,7 @@ class _Parser:
         if match := self._take(_LOC):
             self._located(match)
         elif match := self._take(_REGISTERS):
+            body.operands.clear()
             for name in map(str.strip, match.group(2).split(",")):
                 self._register(body, match.group(1), name)
         elif match := self._take(_VARIABLE):
@@ -243,6 +244,11 @@ class _Parser:
         return PtxInstruction(name, tuple(modifiers), parsed, guard, place, text)
 
     def _operand(self, body: _Body, text: str) -> Operand:
+        if text not in body.operands:
+            body.operands[text] = self._new_operand(body, text)
+        return body.operands[text]
+
+    def _new_operand(self, body: _Body, text: str) -> Operand:
         if text.startswith("{"):
             return Vector(tuple(self._operand(body, part) for part in _split(text[1:-1])))
         if text.startswith("["):
@@ -255,7 +261,7 @@ class _Parser:
         if text.startswith("!"):
             return Negated(Register(_named(body, text[1:].strip())))
         if text[0].isdigit() or text[0] == "-":
-            return _number(text)
+            return literal(text)
         name = _named(body, text)
         if name in body.registers:
             return Register(name)
@@ -287,7 +293,7 @@ class _Parser:
         element = width(variable.type)
         values = match.group(3).strip().removeprefix("{").removesuffix("}").split(",")
         try:
-            initial = b"".join(_bytes_of(value.strip(), variable.type, element) for value in values if value.strip())
+            initial = b"".join(bytes_of(value.strip(), variable.type, element) for value in values if value.strip())
         except ValueError:
             raise self._error(f"variable `{variable.name}` has an initial value that is no number") from None
         return Variable(variable.name, variable.space, variable.type, variable.alignment, variable.size, initial)
@@ -375,26 +381,3 @@ def _split(text: str) -> list[str]:
             begin = match.end()
     last = text[begin:].strip()
     return [*parts, last] if last else parts
-
-
-def _number(text: str) -> Immediate | FloatImmediate:
-    if re.match(r"-?0[fF][0-9a-fA-F]{8}$", text):
-        value = struct.unpack(">f", bytes.fromhex(text[-8:]))[0]
-        return FloatImmediate(-value if text[0] == "-" else value, 32)
-    if re.match(r"-?0[dD][0-9a-fA-F]{16}$", text):
-        value = struct.unpack(">d", bytes.fromhex(text[-16:]))[0]
-        return FloatImmediate(-value if text[0] == "-" else value, 64)
-    whole = text.rstrip("Uu")
-    if re.fullmatch(r"-?0[0-7]+", whole):
-        return Immediate(int(whole, 8))
-    try:
-        return Immediate(int(whole, 0))
-    except ValueError:
-        return FloatImmediate(float(text), 64)
-
-
-def _bytes_of(text: str, type: str, size: int) -> bytes:
-    number = _number(text)
-    if isinstance(number, FloatImmediate) or type in ("f32", "f64"):
-        return struct.pack("<f" if size == 4 else "<d", float(number.value))
-    return (number.value & (1 << 8 * size) - 1).to_bytes(size, "little")
