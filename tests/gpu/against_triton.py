@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-GATHERS, FLOW = ROOT / "gather_kernels.py", ROOT / "gpu" / "flow_kernels.py"
+GATHERS, FLOW, VIEWS = ROOT / "gather_kernels.py", ROOT / "gpu" / "flow_kernels.py", ROOT / "gpu" / "view_kernels.py"
 MACHINE = "h200"
 LAUNCHES = 20
 RATIO = 1.2  # of the errors
@@ -84,7 +84,7 @@ def cases() -> list[Case]:
              scales(*size), ("c_ptr",), scaled, exact=False, wanted=scaled_product, timed=size[0] >= 4096)
         for size in ((272, 400, 528), (4096, 4096, 7168))
     ]  # fmt: skip
-    return found + counted() + scattered() + gathers()
+    return found + counted() + scattered() + views() + gathers()
 
 
 def counted() -> list[Case]:
@@ -109,6 +109,30 @@ def scattered() -> list[Case]:
         Case("keep positive", FLOW, "keep_positive", {"BLOCK": 256}, positive, ("y_ptr",),
              ("x_ptr=*fp32:16", "y_ptr=*fp32:16")),
     ]  # fmt: skip
+
+
+def views() -> list[Case]:
+    """Elements that move between threads: 4,000 tiles, so that every CTA has many, one after the other."""
+
+    def tiles(rows: int, columns: int) -> Callable[[], tuple[Arguments, tuple[int, ...]]]:
+        return lambda: ({"x_ptr": normal(4000 * rows, columns), "y_ptr": zeros(4000 * rows, columns)}, (4000,))
+
+    sizes = {"rotated": (32, 64), "halves": (16, 64), "grouped": (16, 256), "ordered": (4, 16), "recurrence": (8, 16)}
+    return [
+        Case(kernel, VIEWS, kernel, {"R": rows, "C": columns}, tiles(rows, columns), ("y_ptr",),
+             ("x_ptr=*fp32:16", "y_ptr=*fp32:16"), exact=kernel != "recurrence",
+             wanted=recurred if kernel == "recurrence" else None)
+        for kernel, (rows, columns) in sizes.items()
+    ]  # fmt: skip
+
+
+def recurred(a: Arguments) -> Any:
+    """h = x/4 h + x along rows, in float64."""
+    x = a["x_ptr"].double()
+    h = x.clone()
+    for column in range(1, x.shape[1]):
+        h[:, column] += x[:, column] / 4 * h[:, column - 1]
+    return h
 
 
 def gathers() -> list[Case]:
