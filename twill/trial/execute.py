@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from twill import exc
 from twill.codegen.verify.abstract.coverage import three
-from twill.codegen.verify.abstract.data import finite_in_products
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, runs_loops
 from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract_machine import in_range
@@ -181,8 +180,6 @@ def verified(text: str, manifest: Manifest, program: WarpProgram, launch: Checke
     elements = {
         given.name: given.type.element.partition(":")[2] for given in tile.arguments if given.name in launch.arrays
     }
-    if launch.data == "awkward":
-        launch = replace(launch, arrays=finite_in_products(tile, launch.arrays))
     launch, against = in_range(program, launch)
     found = execute(text, manifest, launch, elements, ctas)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))

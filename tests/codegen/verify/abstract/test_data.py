@@ -16,8 +16,9 @@ from twill.codegen.verify.abstract.data import (
     tells_floats_apart,
     tensor,
 )
-from twill.codegen.verify.abstract.inputs import launches
+from twill.codegen.verify.abstract.inputs import launch, launches
 from twill.codegen.verify.abstract_machine import run
+from twill.kernel.specialization import problem_of
 from twill.tile.interpret.arithmetic import rounded
 
 
@@ -91,3 +92,13 @@ def test_large_numbers_of_matrices_are_made_smaller_and_nothing_else_is(at_root:
     wanted = np.array([np.nan, np.inf, -np.inf, FACTOR, -FACTOR, -0.0, 2.5], np.float32)
     assert multiplied["q_desc"].tobytes() == wanted.tobytes() and multiplied["n"] is given["n"]
     assert finite_in_products(kernel(Example("examples/layer_norm.py", "bf16")).program, given) is given
+
+
+def test_launches_of_products_have_no_larger_ones(at_root: object) -> None:
+    """Of weights of int8, one was called wrong: its row blocks overflowed, each in its own order."""
+    example = kernel(Example("examples/gemm.py", "bf16"))
+    problem = problem_of(example.specialization)
+    assert problem is not None
+    made = launch(example.program, problem.case({"M": 128, "N": 128, "K": 64}), data="awkward").arrays["a_desc"]
+    finite = np.abs(made[np.isfinite(made)].astype(np.float64))
+    assert finite.max() == FACTOR and np.isnan(made).any() and np.isinf(made).any()

@@ -9,7 +9,14 @@ from functools import partial
 from itertools import islice
 
 from twill.codegen.verify.abstract.coverage import choose
-from twill.codegen.verify.abstract.data import Data, free_integers, random_tensor, tells_floats_apart, tensor
+from twill.codegen.verify.abstract.data import (
+    Data,
+    finite_in_products,
+    free_integers,
+    random_tensor,
+    tells_floats_apart,
+    tensor,
+)
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, of_parts, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
 from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered, stored_by_data
@@ -230,7 +237,8 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
             )  # fmt: skip
     words = [f"{name} = {value}" for name, value in case.sizes.items()]
     text = ", ".join([*words, *([] if data == "normal" else [f"{data} data"])])
-    return CheckedLaunch(case.grid, arrays, scalars, 1, text, scale, data=data)
+    given = finite_in_products(program, arrays) if data == "awkward" else arrays
+    return CheckedLaunch(case.grid, given, scalars, 1, text, scale, data=data)
 
 
 def tables(
