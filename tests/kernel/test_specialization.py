@@ -131,6 +131,20 @@ def test_constants_of_flags(text: str, value: object) -> None:
     assert type(read) is type(value)
 
 
+@pytest.mark.parametrize("text", ["ACTIVATION=", 'ACTIVATION=""'])
+def test_nothing_behind_the_sign_is_an_empty_text(text: str, kernel_file: Callable[..., str]) -> None:
+    source = """
+@triton.jit
+def activated(x, ACTIVATION: tl.constexpr):
+    v = tl.load(x)
+    if ACTIVATION == "relu":
+        v = tl.maximum(v, 0)
+    tl.store(x, v)
+"""
+    found = resolve(kernel_file(source), sig=["x=*fp32"], const=[text])
+    assert dict(found.constexprs) == {"ACTIVATION": ""}
+
+
 @pytest.mark.parametrize(
     "text", ["i32", "u8", "fp64", "*bf16", "*fp8e4nv", "tensordesc<bf16[128, 64]>", "tensordesc<fp8e5[1,2,64]>"]
 )

@@ -125,7 +125,8 @@ def resolve(
     if kernel not in loaded.functions:
         raise _unknown_kernel(file, kernel, loaded, sidecar)
     types = dict(_flag("--sig", text, "ARG=TYPE") for text in sig)
-    constants = {name: read_constant(text) for name, text in (_flag("--const", text, "NAME=VALUE") for text in const)}
+    said = (_flag("--const", text, "NAME=VALUE", empty=True) for text in const)
+    constants = {name: read_constant(text) for name, text in said}
     for name in types.keys() & constants.keys():
         raise MalformedFlag(f"{name} has both a type and a value", hint=f"only one of --sig and --const for {name}")
     # A flag also turns a constant of the sidecar into an argument, and the other way round.
@@ -199,9 +200,10 @@ def _without(entries: Mapping[str, Entry], names: Container[str]) -> dict[str, E
     return {name: entry for name, entry in entries.items() if name not in names}
 
 
-def _flag(flag: str, text: str, form: str) -> tuple[str, str]:
+def _flag(flag: str, text: str, form: str, *, empty: bool = False) -> tuple[str, str]:
+    """Name and value. empty: whether there may be nothing behind the sign, as in `ACTIVATION=`."""
     name, equals, value = text.partition("=")
-    if not equals or not name.strip() or not value.strip():
+    if not equals or not name.strip() or not (value.strip() or empty):
         raise MalformedFlag(f"{flag} {text}: not of the form {form}", hint=f"{flag} {form}")
     return name.strip(), value.strip().strip("\"'")
 
