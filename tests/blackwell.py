@@ -20,7 +20,10 @@ FP8 = Example("examples/gemm_fp8.py", "e4m3")
 GELU = Example("examples/gemm_bias_gelu.py", "bf16")
 POINTERS = Example("examples/gemm_pointers.py", "bf16")
 LAYER_NORM = Example("examples/layer_norm.py", "bf16")
-EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM)
+WIDE = Example("examples/gemm_bias_gelu.py", "bf16-wide")  # 256 columns
+POINTERS_WIDE = Example("examples/gemm_pointers.py", "bf16-wide")
+DUAL = Example("examples/dual_gemm.py", "bf16")
+EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM, WIDE, POINTERS_WIDE, DUAL)
 
 
 @cache

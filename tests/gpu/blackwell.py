@@ -81,6 +81,19 @@ STEPS = (
         "DIR/gemm_pointers-bf16/manifest.json",
     ),
     Step(
+        "parts", "gemm_bias_gelu-bf16-wide", {"M": 144, "N": 272, "K": 272},
+        "256 columns an MMA, all 512 columns of tensor memory, an accumulator read in parts of columns",
+        "right columns in each part of 64: the column that is added to the address of tcgen05.ld",
+    ),
+    Step(
+        "parts, by threads", "gemm_pointers-bf16-wide", {"M": 144, "N": 272, "K": 272}, "parts stored without the TMA",
+        "DIR/gemm_pointers-bf16-wide/program.txt",
+    ),
+    Step(
+        "two accumulators", "dual_gemm-bf16", {"M": 144, "N": 144, "K": 336}, "two MMAs that read one tile of A",
+        "columns from 256 on are the second accumulator's",
+    ),
+    Step(
         "large", "gemm-bf16", {"M": 8192, "N": 8192, "K": 1024}, "all SMs, with many instances each",
         "a race that hides: compute-sanitizer --tool racecheck python -m tests.gpu.blackwell case DIR ragged",
     ),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests import blackwell, sentry
-from tests.blackwell import FP8, GELU, GEMM, LAYER_NORM, POINTERS
+from tests.blackwell import DUAL, FP8, GELU, GEMM, LAYER_NORM, POINTERS, POINTERS_WIDE, WIDE
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
 from tests.gpu.blackwell import STEPS, misplaced
@@ -38,13 +38,16 @@ from twill.trial import execute
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
-# Two tiles along each axis, the last one ragged, and so many steps that rings come round.
+# Two tiles along each axis, or one row of them, the last one ragged, and so many steps that rings come round.
 SIZES: dict[Example, Mapping[str, int]] = {
     GEMM: {"M": 144, "N": 144, "K": 528},
     FP8: {"M": 144, "N": 144, "K": 528},
     GELU: {"M": 144, "N": 144, "K": 272},
     POINTERS: {"M": 144, "N": 144, "K": 272},
     LAYER_NORM: {"M": 4, "N": 8208},
+    WIDE: {"M": 8, "N": 272, "K": 272},
+    POINTERS_WIDE: {"M": 16, "N": 208, "K": 272},
+    DUAL: {"M": 8, "N": 144, "K": 336},
 }
 
 
@@ -127,6 +130,43 @@ FAULTS: dict[str, tuple[str, Faulty, str]] = {
     "accumulators are read without a wait": ("epilogue", instead(aref.Get, lambda stmt: None), "order"),
     "accumulators are not given back": ("epilogue", instead(aref.Consumed, lambda stmt: None), "deadlock"),
 }  # fmt: skip
+
+
+def given_back_with_its_first_part(stmt: aref.Stmt) -> aref.Stmt | None:
+    if not isinstance(stmt, aref.If) or not any(isinstance(inner, aref.LoadAccumulator) for inner in stmt.body):
+        return stmt
+    cursors = [inner.cursor for inner in stmt.body if isinstance(inner, aref.Get)]
+    body = tuple(s for s in stmt.body if not isinstance(s, aref.Consumed | aref.Advance))
+    back = (made for cursor in cursors for made in (aref.Consumed(cursor), aref.Advance(cursor)))
+    return replace(stmt, body=(*body, *back))
+
+
+PARTS: dict[str, tuple[Faulty, str]] = {
+    "every part is the first": (
+        instead(aref.LoadAccumulator, lambda stmt: replace(stmt, source=replace(stmt.source, columns=(0, 64)))),
+        "values",
+    ),
+    "the slot goes back with the first part": (given_back_with_its_first_part, "order"),
+    "a part is stored where the last one is": (
+        instead(aref.StoreShared, lambda stmt: replace(stmt, target=replace(stmt.target, columns=(0, 64)))), "bulk",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_fault_in_what_is_read_in_parts_of_columns_is_found(name: str) -> None:
+    change, rule = PARTS[name]
+    found = verify(changed(blackwell.lowered(DUAL), "epilogue", change), problem_of(kernel(DUAL).specialization))
+    assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
+
+
+def test_two_accumulators_are_read_in_parts_of_columns_and_nothing_spills() -> None:
+    made = blackwell.compiled(DUAL)
+    epilogue = made.program.groups[0]
+    loads = [stmt for stmt in epilogue.stmts if isinstance(stmt, aref.LoadAccumulator)]
+    assert [stmt.source.columns for stmt in loads] == [(0, 64), (0, 64), (64, 128), (64, 128)]
+    assert sum(isinstance(stmt, aref.Consumed) for stmt in epilogue.stmts) == 2
+    assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -58,7 +58,8 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
         groups=tuple(groups), shared=0, ctas=plan.candidate.ctas, cluster=cluster_of,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
-    choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict)
+    half = plan.machine.emitting.most_registers.whole // 2  # as many are left for what is computed
+    choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half)
     return Lowered(scheduler.of(made), choices, besides)
 
 

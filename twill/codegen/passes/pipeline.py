@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from twill.codegen.passes import (
     cluster,
+    column_parts,
     dynamic_scheduler,
     erf_tails,
     exchanges,
@@ -55,6 +56,9 @@ PIPELINE = (
          "sums that only grow are partial, four a row, until their loops are over", partial_reductions.run),
     Pass("warp-votes", "factors that are often 1 are marked",
          "a warp leaves out a multiplication by ones where that saves instructions; no mark is left", warp_votes.run),
+    Pass("column-parts", "accumulators in tensor memory are read whole, in front of what follows their loops",
+         "where they are more than a thread has room for, parts of columns are read, finished and stored in turn",
+         column_parts.run),
     Pass("exchanges", "every reduction across warps names its barrier",
          "no scratch memory is written before all have read what was there", exchanges.run),
     Pass("reader-fences", "slots go back when their readers are done",

@@ -50,13 +50,15 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
 
 
 def print_load_accumulator(stmt: LoadAccumulator, ctx: PrintContext) -> None:
-    """A slot into the registers of an accumulator; every thread waits for its own part."""
+    """A slot, or some of its columns, into the registers of an accumulator; every thread waits for its own part."""
     fragment, name = ctx.fragment(stmt.result), ctx.fragments[stmt.result]
     layout = fragment.layout
     if not isinstance(layout, Accumulator) or layout.warp_rows != 2 * _HALF or fragment.element != "f32":
         raise exc.UnsupportedInKernel(f"'{fragment.name}' is not what tensor memory is read into")
     with ctx.out.block():
-        ctx.out.line(f"const u32 at = {ctx.slot(stmt.source)} + (warp * {2 * _HALF} << 16);")
+        first = (stmt.source.columns or (0, 0))[0]
+        at = f"{ctx.slot(stmt.source)}{f' + {first}' if first else ''}"
+        ctx.out.line(f"const u32 at = {at} + (warp * {2 * _HALF} << 16);")
         for half in range(2):
             for column, columns in _pieces(layout.columns):
                 first = half * layout.columns // 2 + column // 2

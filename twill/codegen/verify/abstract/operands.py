@@ -133,7 +133,7 @@ def _load_accumulator(stmt: LoadAccumulator, program: WarpProgram, fragments: Fr
     result, source = fragments[stmt.result], program.buffers[stmt.source.buffer]
     if (
         not source.tensor
-        or result.layout != Accumulator(source.shape[0], source.shape[-1], TENSOR_WARP_ROWS)
+        or result.layout != Accumulator(*region(program, stmt.source), TENSOR_WARP_ROWS)
         or result.element != "f32"
     ):
         yield f"`{result.name}` is not `{source.name}` as tensor memory is read"

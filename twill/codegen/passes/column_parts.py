@@ -1,0 +1,371 @@
+"""What follows a loop in parts of columns: accumulators in tensor memory are read some columns at a time, and each part
+is finished and stored before the next is read.
+
+A warp group of 128 threads holds one register of a thread for each column of an accumulator; the wide ones, or two of
+them at once, leave no room for what is computed. Elementwise work, vectors of columns and stores are the same for some
+columns as for all, so variables become narrower and everything from the first accumulator on is said once for each
+part. What is the same for all parts (scalars, vectors of rows) is computed with the first; slots go back with the last.
+
+Left alone is what brings columns together (a reduction of rows, a rearrangement, a sum of parts), and what reads a tensor
+that it stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from twill.codegen.lower.staging import panel_columns
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.expression import Element, Number, add
+from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, elements_of
+from twill.codegen.warp.program import (
+    Advance,
+    BulkCommit,
+    BulkWait,
+    Compute,
+    Consumed,
+    Copy,
+    Fill,
+    Fragment,
+    Get,
+    If,
+    Let,
+    LoadAccumulator,
+    LoadGlobal,
+    LoadShared,
+    ProxyFence,
+    Range,
+    Reduce,
+    Reg,
+    SlotRef,
+    Stmt,
+    StoreGlobal,
+    StoreShared,
+    Sync,
+    TmaStore,
+    WarpGroup,
+    WarpProgram,
+    Window,
+    walk,
+)
+from twill.codegen.warp.verifier import named, own_nodes
+
+NARROWEST = 32  # columns of a part: what a row of a part has of a float, a panel of a staging buffer
+
+
+class Whole(Exception):
+    """What follows a loop cannot be cut."""
+
+
+def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGroup:
+    """The group with its accumulators read in parts, if they take more than `registers` of a thread together; as it is
+    if they do not, or cannot be cut."""
+    loads = [stmt for stmt in walk(group.body) if isinstance(stmt, LoadAccumulator)]
+    read = [group.fragment(number) for number in {stmt.result for stmt in loads}]
+    taken = sum(elements_of(fragment.layout) for fragment in read)
+    layouts = {fragment.layout for fragment in read}
+    if not registers or taken <= registers or len(layouts) != 1:
+        return group
+    (layout,) = layouts
+    assert isinstance(layout, Accumulator)
+    start = next(n for n, stmt in enumerate(group.body) if any(isinstance(s, LoadAccumulator) for s in walk((stmt,))))
+    try:
+        cut = _Cut.of(group, program, layout, start)
+        width = cut.width(registers // 2 // len(read))
+        body = cut.body(width)
+    except Whole:
+        return group
+    return replace(group, fragments=tuple(cut.narrow(f, width) for f in group.fragments), body=body)
+
+
+@dataclass(frozen=True)
+class _Store:
+    """A tile, or a panel of it, that leaves by the TMA. sends: copies, or what they stand in."""
+
+    wait: BulkWait
+    barrier: Sync
+    store: StoreShared
+    sends: tuple[Stmt, ...]
+
+    @property
+    def panel(self) -> tuple[int, int] | None:
+        """Columns of the accumulator; None for all."""
+        return self.store.columns
+
+
+@dataclass
+class _Staged:
+    """The bulk groups of an instance so far, by the part of a buffer that they read. settled: whether those of the
+    instances before are known to have read theirs."""
+
+    committed: list[tuple[int, tuple[int, int] | None]] = field(default_factory=list)
+    settled: bool = False
+
+    def waits(self, store: _Store, part: tuple[int, tuple[int, int] | None]) -> Iterator[Stmt]:
+        """What stands in front of a store, where it must wait for one before."""
+        known = part in self.committed
+        pending = self.committed[::-1].index(part) if known else len(self.committed)
+        if known or not self.settled:
+            yield replace(store.wait, pending=pending)
+            yield store.barrier
+        self.settled = True
+        self.committed.append(part)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A group's body that can be cut. layout: of its accumulators; start: of what is done in parts. wide: fragments
+    that have something for each column. rows: vectors of rows beside them."""
+
+    group: WarpGroup
+    program: WarpProgram
+    layout: Accumulator
+    start: int
+    wide: frozenset[int]
+    rows: frozenset[int]
+
+    @classmethod
+    def of(cls, group: WarpGroup, program: WarpProgram, layout: Accumulator, start: int) -> _Cut:
+        """Raises Whole."""
+        beside = {f.id: f.layout for f in group.fragments if _parent(f.layout) == layout}
+        rows = frozenset(n for n, one in beside.items() if isinstance(one, Along) and one.axis == 1)
+        made = cls(group, program, layout, start, frozenset(beside) - rows, rows)
+        for stmt in walk((*group.body[:start], *group.start, *group.next, *group.skip, *group.finish)):
+            if made.touches(stmt):
+                raise Whole
+        made.refuse_order(group.body[start:])
+        return made
+
+    def touches(self, stmt: Stmt) -> bool:
+        """Whether a statement, without those in it, reads or writes something for each column."""
+        return bool(fragments_of(stmt) & self.wide)
+
+    def refuse_order(self, tail: Sequence[Stmt]) -> None:
+        """Raises Whole where parts would see other values: of what is made once and changed behind its first reader, of
+        what is not made anew in each part, or of a tensor that is stored."""
+        made: set[int] = set()
+        used: set[int] = set()
+        read: set[str] = set()
+        stored: set[str] = set()
+        for stmt in walk(tuple(tail)):
+            result = getattr(stmt, "result", None)
+            mine = fragments_of(stmt)
+            others = mine - {result} if not isinstance(stmt, Compute | Copy) else _operands(stmt)
+            if (others & self.wide) - made:
+                raise Whole
+            if isinstance(result, int) and result not in self.wide and (result in used or others & self.wide):
+                raise Whole
+            if isinstance(result, int):
+                made.add(result)
+            if mine & self.wide:
+                used |= mine - self.wide
+            match stmt:
+                case LoadGlobal(window=window):
+                    read.add(window.argument)
+                case StoreGlobal(window=window):
+                    stored.add(window.argument)
+                case TmaStore(map=number):
+                    stored.add(self.program.maps[number].argument)
+        if read & stored:
+            raise Whole
+
+    # -- widths -------------------------------------------------------------------------------
+
+    def width(self, most: int) -> int:
+        """Columns of a part: at most so many, but whole panels of what is stored. Raises Whole."""
+        panels = [self.panel(store) for store in self.stores()]
+        width = max([NARROWEST, most, *panels])
+        width = 1 << width.bit_length() - 1
+        if self.layout.columns % width or width >= self.layout.columns or any(width % panel for panel in panels):
+            raise Whole
+        return width
+
+    def stores(self) -> Iterator[_Store]:
+        """Every store by the TMA."""
+        return (item for item in items(self.group.body[self.start :]) if isinstance(item, _Store))
+
+    def panel(self, store: _Store) -> int:
+        """Columns of a panel of what is stored."""
+        if store.panel is not None:
+            return store.panel[1] - store.panel[0]
+        element = self.program.buffers[store.store.target.buffer].element
+        return panel_columns((self.layout.rows, self.layout.columns), element)
+
+    def narrow(self, fragment: Fragment, width: int) -> Fragment:
+        """A fragment of a part."""
+        if fragment.id not in self.wide | self.rows:
+            return fragment
+        parent, layout = replace(self.layout, columns=width), fragment.layout
+        return replace(fragment, layout=replace(layout, parent=parent) if isinstance(layout, Along) else parent)
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def body(self, width: int) -> tuple[Stmt, ...]:
+        """The body in parts of so many columns. Raises Whole."""
+        staged = _Staged()
+        made = [*self.group.body[: self.start]]
+        tail = items(self.group.body[self.start :])
+        for first in range(0, self.layout.columns, width):
+            part = _Part(self, first, first + width, first == 0, first + width == self.layout.columns)
+            for item in tail:
+                made += part.stored(item, staged) if isinstance(item, _Store) else part.of((item,))
+        return tuple(made)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One of them: columns [first, last). begins, ends: whether it is the first one, the last one."""
+
+    cut: _Cut
+    first: int
+    last: int
+    begins: bool
+    ends: bool
+
+    def of(self, stmts: Sequence[Stmt]) -> Iterator[Stmt]:
+        """What the part does of some statements."""
+        for stmt in stmts:
+            if isinstance(stmt, If):
+                body, otherwise = tuple(self.of(stmt.body)), tuple(self.of(stmt.otherwise))
+                if body or otherwise:
+                    yield replace(stmt, body=body, otherwise=otherwise)
+            elif self.cut.touches(stmt):
+                yield self.narrowed(stmt)
+            elif isinstance(stmt, Consumed | Advance):
+                if self.ends:
+                    yield stmt
+            elif isinstance(stmt, Let | Get | Fill | Copy | Compute | Range | LoadGlobal | LoadShared | StoreGlobal):
+                if self.begins:
+                    yield stmt
+            else:
+                raise Whole
+
+    def narrowed(self, stmt: Stmt) -> Stmt:
+        """A statement on something for each column, for those of the part."""
+        cut = self.cut
+        match stmt:
+            case LoadAccumulator(source=source) if source.columns is None:
+                return replace(stmt, source=self.slot(source))
+            case LoadShared(source=source, transposed=False) if source.columns is None:
+                return replace(stmt, source=self.slot(source))
+            case Range(start=int(start)):
+                return replace(stmt, start=start + self.first)
+            case LoadGlobal(window=window, result=result) if result in cut.wide:
+                return replace(stmt, window=self.window(window, result, stmt.transposed))
+            case StoreGlobal(window=window, operand=Reg(fragment, ())) if fragment in cut.wide:
+                return replace(stmt, window=self.window(window, fragment, stmt.transposed))
+            case Compute(operands=operands) if not any(isinstance(o, Reg) and o.axes == (1, 0) for o in operands):
+                return stmt
+            case Reduce(operand=operand, axis=0) if isinstance(cut.group.fragment(operand).layout, Accumulator):
+                return stmt
+            case Fill() | Copy():
+                return stmt
+        raise Whole
+
+    def slot(self, ref: SlotRef) -> SlotRef:
+        """The part of a slot."""
+        return replace(ref, columns=(self.first, self.last))
+
+    def window(self, window: Window, fragment: int, transposed: bool) -> Window:
+        """The part of a window of global memory. Raises Whole."""
+        cut = self.cut
+        beside = [*(index.tile for index in window.indices), *window.where]
+        if any(reg.fragment not in cut.wide | cut.rows and not self.uniform(reg) for reg in beside):
+            raise Whole
+        moved = [number for number, axis in enumerate(window.axes) if axis.extent > 1]
+        matrix = isinstance(cut.group.fragment(fragment).layout, Accumulator)
+        extents = (cut.layout.rows, cut.layout.columns) if matrix else (cut.layout.columns,)
+        if tuple(window.axes[n].extent for n in moved) != (extents[::-1] if transposed else extents):
+            raise Whole
+        number = moved[0 if transposed else -1]
+        axis = window.axes[number]
+        offset = add(axis.offset, Number(self.first, axis.offset.element))
+        part = replace(axis, extent=self.last - self.first, offset=offset)
+        return replace(window, axes=(*window.axes[:number], part, *window.axes[number + 1 :]))
+
+    def uniform(self, reg: Reg) -> bool:
+        """Whether an operand is one number."""
+        return isinstance(self.cut.group.fragment(reg.fragment).layout, Uniform)
+
+    def stored(self, item: _Store, staged: _Staged) -> Iterator[Stmt]:
+        """What leaves by the TMA of a part's columns. Raises Whole."""
+        store, panel = item.store, item.panel
+        if store.transposed or store.target.columns is not None:
+            raise Whole
+        if panel is None:
+            target, columns, sends = self.slot(store.target), None, tuple(self.sent(item.sends))
+            read = (store.target.buffer, (self.first, self.last))
+        elif self.first <= panel[0] and panel[1] <= self.last:
+            inside = (panel[0] - self.first, panel[1] - self.first)
+            target, sends = store.target, item.sends
+            columns = None if inside == (0, self.last - self.first) else inside
+            read = (store.target.buffer, None)
+        else:
+            return
+        yield from staged.waits(item, read)
+        yield replace(store, target=target, columns=columns)
+        yield ProxyFence()
+        yield item.barrier
+        yield from sends
+        yield BulkCommit()
+
+    def sent(self, sends: Sequence[Stmt]) -> Iterator[Stmt]:
+        """The copies of a whole tile that are of the part."""
+        for stmt in sends:
+            if isinstance(stmt, If):
+                yield replace(stmt, body=tuple(self.sent(stmt.body)))
+                continue
+            columns = stmt.source.columns if isinstance(stmt, TmaStore) else None
+            if columns is None or columns[0] < self.first < columns[1] or columns[0] < self.last < columns[1]:
+                raise Whole
+            if self.first <= columns[0] < self.last:
+                yield stmt
+
+
+def items(stmts: Sequence[Stmt]) -> list[Stmt | _Store]:
+    """The statements of a block, with those of a store by the TMA as one."""
+    made: list[Stmt | _Store] = []
+    rest = list(stmts)
+    while rest:
+        match rest:
+            case [BulkWait(read=True) as wait, Sync() as barrier, StoreShared() as store, ProxyFence(), Sync(), *_]:
+                end = next((n for n, stmt in enumerate(rest) if isinstance(stmt, BulkCommit)), -1)
+                if end < 0 or not all(_sends(stmt) for stmt in rest[5:end]):
+                    raise Whole
+                made.append(_Store(wait, barrier, store, tuple(rest[5:end])))
+                rest = rest[end + 1 :]
+            case _:
+                made.append(rest.pop(0))
+    return made
+
+
+def _sends(stmt: Stmt) -> bool:
+    """Whether a statement is a copy out of a staging buffer, or a condition for some."""
+    if isinstance(stmt, If):
+        return not stmt.otherwise and all(isinstance(inner, TmaStore) for inner in stmt.body)
+    return isinstance(stmt, TmaStore)
+
+
+def _parent(layout: Layout) -> Layout:
+    """The matrix that a vector is left of; a matrix itself."""
+    return layout.parent if isinstance(layout, Along) else layout
+
+
+def _operands(stmt: Compute | Copy) -> set[int]:
+    """The fragments that it reads."""
+    if isinstance(stmt, Copy):
+        return {stmt.source}
+    return {node.fragment for node in own_nodes(stmt) if isinstance(node, Reg | Element)}
+
+
+def fragments_of(stmt: Stmt) -> set[int]:
+    """The fragments that a statement, without those in it, reads or writes."""
+    mine = {number for kind, number in named(stmt) if kind == "fragment"}
+    return mine | {node.fragment for node in own_nodes(stmt) if isinstance(node, Reg | Element)}
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    groups = tuple(in_parts(group, program, choices.accumulator_registers) for group in program.groups)
+    return replace(program, groups=groups)
