@@ -141,15 +141,14 @@ def given_back_with_its_first_part(stmt: aref.Stmt) -> aref.Stmt | None:
     return replace(stmt, body=(*body, *back))
 
 
+def first_part(field: str) -> Faulty:
+    return lambda stmt: replace(stmt, **{field: replace(getattr(stmt, field), columns=(0, 64))})
+
+
 PARTS: dict[str, tuple[Faulty, str]] = {
-    "every part is the first": (
-        instead(aref.LoadAccumulator, lambda stmt: replace(stmt, source=replace(stmt.source, columns=(0, 64)))),
-        "values",
-    ),
+    "every part is the first": (instead(aref.LoadAccumulator, first_part("source")), "values"),
     "the slot goes back with the first part": (given_back_with_its_first_part, "order"),
-    "a part is stored where the last one is": (
-        instead(aref.StoreShared, lambda stmt: replace(stmt, target=replace(stmt.target, columns=(0, 64)))), "bulk",
-    ),
+    "a part is stored where the last one is": (instead(aref.StoreShared, first_part("target")), "bulk"),
 }  # fmt: skip
 
 

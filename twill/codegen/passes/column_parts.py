@@ -1,13 +1,13 @@
 """What follows a loop in parts of columns: accumulators in tensor memory are read some columns at a time, and each part
 is finished and stored before the next is read.
 
-A warp group of 128 threads holds one register of a thread for each column of an accumulator; the wide ones, or two of
-them at once, leave no room for what is computed. Elementwise work, vectors of columns and stores are the same for some
-columns as for all, so variables become narrower and everything from the first accumulator on is said once for each
-part. What is the same for all parts (scalars, vectors of rows) is computed with the first; slots go back with the last.
+A wide accumulator, or two of them at once, are as many registers of each thread as leave no room for what is computed.
+Elementwise work, vectors of columns and stores are the same for some columns as for all, so variables become narrower
+and everything from the first accumulator on is said once for each part. What is the same for all parts (scalars,
+vectors of rows) is computed with the first; slots go back with the last.
 
-Left alone is what brings columns together (a reduction of rows, a rearrangement, a sum of parts), and what reads a tensor
-that it stores.
+Left alone is what brings columns together (a reduction of rows, a rearrangement, a sum of parts), and what reads a
+tensor that it stores.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ from twill.codegen.warp.program import (
 from twill.codegen.warp.verifier import named, own_nodes
 
 NARROWEST = 32  # columns of a part: what a row of a part has of a float, a panel of a staging buffer
+
+
+_Read = tuple[int, tuple[int, int] | None]  # a buffer, and its columns that copies read; None for all
 
 
 class Whole(Exception):
@@ -99,10 +102,10 @@ class _Staged:
     """The bulk groups of an instance so far, by the part of a buffer that they read. settled: whether those of the
     instances before are known to have read theirs."""
 
-    committed: list[tuple[int, tuple[int, int] | None]] = field(default_factory=list)
+    committed: list[_Read] = field(default_factory=list)
     settled: bool = False
 
-    def waits(self, store: _Store, part: tuple[int, tuple[int, int] | None]) -> Iterator[Stmt]:
+    def waits(self, store: _Store, part: _Read) -> Iterator[Stmt]:
         """What stands in front of a store, where it must wait for one before."""
         known = part in self.committed
         pending = self.committed[::-1].index(part) if known else len(self.committed)
@@ -295,12 +298,12 @@ class _Part:
             raise Whole
         if panel is None:
             target, columns, sends = self.slot(store.target), None, tuple(self.sent(item.sends))
-            read = (store.target.buffer, (self.first, self.last))
+            read: _Read = store.target.buffer, (self.first, self.last)
         elif self.first <= panel[0] and panel[1] <= self.last:
             inside = (panel[0] - self.first, panel[1] - self.first)
             target, sends = store.target, item.sends
             columns = None if inside == (0, self.last - self.first) else inside
-            read = (store.target.buffer, None)
+            read = store.target.buffer, None
         else:
             return
         yield from staged.waits(item, read)

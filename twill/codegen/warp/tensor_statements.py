@@ -30,8 +30,8 @@ class TensorMultiply(Stmt):
 
 @dataclass(frozen=True)
 class LoadAccumulator(Stmt):
-    """result = a slot in tensor memory, or some of its columns, read by all threads of the group, which wait for it. Get
-    comes before."""
+    """result = a slot in tensor memory, or some of its columns, read by all threads of the group, which wait for it.
+    Get comes before."""
 
     source: SlotRef
     result: int
