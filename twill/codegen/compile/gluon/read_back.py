@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from twill.codegen.compile.gluon.fences import unfenced
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use
 
@@ -63,7 +64,7 @@ def differences(text: str, ptx: str, expected: Sequence[ModuleFact]) -> list[Mod
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind != "equal":
             made += _unequal(wanted[a:b], found[c:d], found[max(c - 1, 0)].line if found else 1)
-    return made
+    return [*made, *_unfenced(ptx, _helpers(tree), wanted)]
 
 
 def _unequal(wanted: Sequence[ModuleFact], found: Sequence[ModuleFact], before: int) -> Iterator[ModuleDifference]:
@@ -80,18 +81,38 @@ def _unequal(wanted: Sequence[ModuleFact], found: Sequence[ModuleFact], before: 
         )
 
 
+def _unfenced(ptx: str, helpers: dict[int, int], wanted: Sequence[ModuleFact]) -> Iterator[ModuleDifference]:
+    """Products whose registers the compiler writes too late; Triton, not the module, places fences."""
+    bare = unfenced(ptx)
+    lines: dict[int, int] = {}
+    for number, line, _ in _placed(ptx, helpers):
+        if number in bare:
+            lines[line] = max(bare[number], lines.get(line, 0))
+    for line, count in sorted(lines.items()):
+        kernel = next((one.kernel for one in wanted if one.line == line), 0)
+        registers = f"{count} of its registers {'are' if count > 1 else 'is'} written behind it"
+        yield ModuleDifference(line, "a product whose registers are written in front of wgmma.fence", registers, kernel)
+
+
 # ---------------------------------------------------------------- PTX
-def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
-    """What instructions say, once for each line of the module."""
-    said: dict[int, set[str]] = defaultdict(set)
-    slots: dict[int, int] = defaultdict(int)
+def _placed(ptx: str, helpers: dict[int, int]) -> Iterator[tuple[int, int, str]]:
+    """Lines of the PTX that say something: their numbers, from 0, and the lines of the module that they are of."""
     line, inside = 0, False
-    for text in ptx.splitlines():
+    for number, text in enumerate(ptx.splitlines()):
         if "inline asm" in text:
             inside = "begin" in text
         elif not inside and (at := _LOC.match(text)):
             line = _line_of(at, helpers) or line
-        elif one := _read(text):
+        else:
+            yield number, line, text
+
+
+def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
+    """What instructions say, once for each line of the module."""
+    said: dict[int, set[str]] = defaultdict(set)
+    slots: dict[int, int] = defaultdict(int)
+    for _, line, text in _placed(ptx, helpers):
+        if one := _read(text):
             said[line].add(one)
             slots[line] += one.startswith("mbarrier.init")
     for line, found in said.items():

@@ -18,7 +18,7 @@ from twill.codegen.print.gluon.instances import (
     print_place,
 )
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout, definition
-from twill.codegen.print.gluon.preface import docstring, imports, named_barriers
+from twill.codegen.print.gluon.preface import docstring, helpers, imports
 from twill.codegen.print.gluon.role import Role, identifier, role_of
 from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.statements import print_block
@@ -93,8 +93,8 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
         out.line(line)
     out.line()
     _print_constants(printing, out)
-    if helpers := named_barriers(set().union(*(role.features for role in roles))):
-        for line in (*helpers, "", ""):
+    if functions := helpers(set().union(*(role.features for role in roles))):
+        for line in (*functions, "", ""):
             out.line(line)
     print_place(program, out)
     for role in roles:

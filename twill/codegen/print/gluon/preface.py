@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.constants import HELPER, helper
 from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
 from twill.codegen.warp.program import WarpProgram
@@ -58,12 +59,13 @@ def named_barrier_{kind}(barrier: gl.constexpr, threads: gl.constexpr):
 """
 
 
-def named_barriers(features: set[str]) -> list[str]:
-    """The helpers for named barriers that the roles use."""
+def helpers(features: set[str]) -> list[str]:
+    """The functions that the roles use for what Gluon has no words for."""
     kinds = {"sync": "Wait on a", "arrive": "Arrive, without waiting, on a"}
     used = [kind for kind in kinds if f"named_barrier_{kind}" in features]
     texts = (_NAMED_BARRIER.format(kind=kind, what=kinds[kind], variable="PTX") for kind in used)
-    return "".join(texts).removeprefix("\n\n").splitlines()
+    moves = helper() if HELPER in features else ""
+    return "".join((*texts, moves)).removeprefix("\n\n").splitlines()
 
 
 def imports(features: set[str], program: WarpProgram) -> list[str]:

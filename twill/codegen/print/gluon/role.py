@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.constants import known_in_places
 from twill.codegen.print.gluon.counters import merged
 from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
@@ -40,7 +41,7 @@ class Role:
     values that are printed where they are read, and the fragments in them. reading: fragments in the values that the
     statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
-    among: places in the section of the groups that do what is printed now.
+    among: places in the section of the groups that do what is printed now. known: fragments that may hold constants.
     """
 
     program: WarpProgram
@@ -65,6 +66,7 @@ class Role:
     shapes: set[Layout] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
     among: tuple[int, ...] = ()
+    known: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.among = tuple(range(len(self.section.groups)))
@@ -228,6 +230,7 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
         PythonWriter(),
         taken,
         descriptors,
+        known=known_in_places(stream),
     )
     role.counts.update(_counter_names(role, taken))
     return role

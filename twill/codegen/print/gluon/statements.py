@@ -7,6 +7,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.constants import HELPER
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
@@ -190,6 +191,10 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
     source = ""
     if isinstance(stmt, Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], Reg):
         source = role.names.get(stmt.operands[0].fragment, "")
+    if isinstance(want, OperandA) and result in role.known:
+        role.features.add(HELPER)
+        role.out.call(f"{role.name(result, source)} = {HELPER}", [text.text, role.layout(want)], kernel=stmt.line)
+        return
     said = role.converted(text, layout, want)
     role.out.line(f"{role.name(result, source)} = {said.text}", stmt.line)
 
