@@ -1,12 +1,12 @@
 """Emitted kernels of public packages beside Triton's on a GPU.
 
-    python -m benchmarks.wild_gpu build FOLDER --results results.jsonl     anywhere: emits what `twill coverage` emitted
-    python -m benchmarks.wild_gpu run FOLDER                               on a GPU: both kernels on the same tensors
+    twill coverage PACKAGE --emit 20 --keep FOLDER      anywhere: a directory for each emitted kernel
+    python -m benchmarks.wild_gpu gather FOLDER         there: the packages' Python files beside them
+    python -m benchmarks.wild_gpu run FOLDER            on a GPU: both kernels on the same tensors
 
-`build` writes a directory for each kernel (what `twill emit` writes, and `launches.json`: grids, scalars and sizes of
-tensors, the ones that the abstract machine checked) and copies the package's Python files beside them, so that the
-folder is all that `run` needs besides Triton, PyTorch, NumPy and cuda-bindings. `run` compares each output of each
-launch with the Triton kernel's, looks for writes beside tensors, and launches again for equal bits.
+FOLDER is then all that `run` needs besides Triton, PyTorch, NumPy and cuda-bindings. `run` takes the launches that the
+abstract machine checked, compares each output with the Triton kernel's, looks for writes beside tensors, and launches
+again for equal bits.
 """
 
 from __future__ import annotations
@@ -18,107 +18,35 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from twill.coverage.keep import LAUNCHES, package_of
 from twill.exc import TwillError
-from twill.graph.work import BITS
 from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
-from twill.tile.program import TileProgram
-from twill.tile.vocabulary import ELEMENTWISE, REDUCE, SCAN
 from twill.trial.compare import relative, repeats
 from twill.trial.data import Data, emitted, make_data, original
 
-LAUNCHES, PACKAGES = "launches.json", "packages"
+PACKAGES = "packages"
 AGAIN = 20  # launches that must leave equal bits
 # How far an output may be from Triton's, by the bytes of the narrowest float that it is made with.
 NEAR, CLOSE = {2: 2e-2, 1: 1e-1}, 2e-3
-SCALARS = ("i1", "i8", "i16", "i32", "i64", "u32", "fp16", "bf16", "fp32", "fp64")
 
 
-def build(folder: Path, results: Path, budget: float) -> None:
-    """A directory for every kernel that `results` says was emitted."""
-    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    latest = {(one["file"], one["kernel"], one["line"]): one for one in lines}  # a kernel that was asked again is one
-    outcomes = [one for one in latest.values() if one["stage"] == "emitted"]
-    for outcome, name in zip(outcomes, names_of(outcomes), strict=True):
-        root = package_of(Path(outcome["file"]))
-        sys.path.append(str(root.parent))
-        shutil.copytree(root, folder / PACKAGES / root.name, dirs_exist_ok=True, ignore=_no_sources)
-        target, flags = f"{outcome['file']}::{outcome['kernel']}", outcome["guessed"]
-        try:
-            write(folder / name, target, flags, budget, Path(outcome["file"]).relative_to(root.parent))
-        except TwillError as refused:
-            print(f"{name}: {refused.message}", flush=True)
-        else:
-            print(f"{name}: emitted", flush=True)
-
-
-def names_of(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A name for each kernel: its own, and with a number behind it where files have kernels of one name."""
-    seen: Counter[str] = Counter()
-    found = []
-    for outcome in outcomes:
-        seen[outcome["kernel"]] += 1
-        times = seen[outcome["kernel"]]
-        found.append(outcome["kernel"] if times == 1 else f"{outcome['kernel']}.{times}")
-    return found
+def gather(folder: Path) -> None:
+    """Copies the Python files of the packages that the kernels are of beside them."""
+    for path in folder.glob(f"*/{LAUNCHES}"):
+        root = package_of(Path(json.loads(path.read_text(encoding="utf-8"))["file"]))
+        if not (folder / PACKAGES / root.name).exists():
+            shutil.copytree(root, folder / PACKAGES / root.name, ignore=_no_sources)
 
 
 def _no_sources(directory: str, names: list[str]) -> list[str]:
     """What of a package is not copied: all but Python files."""
     return [name for name in names if not name.endswith(".py") and not (Path(directory) / name).is_dir()]
-
-
-def package_of(file: Path) -> Path:
-    """The topmost package that a file is in."""
-    root = file.parent
-    while (root.parent / "__init__.py").is_file():
-        root = root.parent
-    return root
-
-
-def write(folder: Path, target: str, flags: list[str], budget: float, file: Path) -> None:
-    """The files of one kernel. Errors: those of a solve and an emission."""
-    from twill.codegen.emission import emit_solved, extract
-    from twill.codegen.verify.abstract.inputs import launches
-    from twill.coverage.attempt import _solved
-    from twill.machine.file import load_machine
-
-    sig = [flag for flag in flags if is_type(flag.partition("=")[2])]
-    kernel = extract(target, sig=sig, const=[flag for flag in flags if flag not in sig])
-    emission = emit_solved(kernel, load_machine("h100"), lambda graph, on: _solved(graph, on, budget))
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in emission.files().items():
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    made = [
-        {
-            "grid": list(one.grid),
-            "scalars": dict(one.scalars),
-            "elements": {name: array.size for name, array in one.arrays.items()},
-            "integers": {name: array.tolist() for name, array in one.arrays.items() if array.dtype.kind in "iu"},
-            "text": one.text,
-        }
-        for one in launches(emission.program)
-    ]
-    said = {"file": str(file), "launches": made, "narrowest": narrowest(kernel.program)}
-    (folder / LAUNCHES).write_text(json.dumps(said), encoding="utf-8")
-
-
-def narrowest(program: TileProgram) -> int:
-    """Bytes of the narrowest float that a program computes in: sums of bf16 are as far apart as their orders are."""
-    computed = (op for op in program.ops() if op.kind in {*ELEMENTWISE, *REDUCE, *SCAN} - {"cast", "bitcast", "select"})
-    kinds = (program.type_of(result).element for op in computed for result in op.results)
-    return min((BITS[kind] // 8 for kind in kinds if kind.startswith(("f", "b"))), default=8)
-
-
-def is_type(text: str) -> bool:
-    """Whether what a flag gives a parameter is a type, not a constant."""
-    return text.startswith(("*", "tensordesc")) or text.partition(":")[0] in SCALARS
 
 
 def run(folder: Path, only: str) -> int:
@@ -149,7 +77,7 @@ def case(folder: Path) -> int:
     sys.path.insert(0, str(folder.parent / PACKAGES))
     kernel = EmittedKernel.load(folder)
     given = json.loads((folder / LAUNCHES).read_text(encoding="utf-8"))
-    module = importlib.import_module(".".join(Path(given["file"]).with_suffix("").parts))
+    module = importlib.import_module(given["module"])
     function = getattr(module, kernel.manifest.kernel)
     while not hasattr(function, "cache_key") and hasattr(function, "fn"):  # autotuners and heuristics
         function = function.fn
@@ -230,14 +158,12 @@ def wrong(
 def main() -> None:
     """See the top of this file."""
     one = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    one.add_argument("command", choices=("build", "run", "case"))
+    one.add_argument("command", choices=("gather", "run", "case"))
     one.add_argument("folder", type=Path)
-    one.add_argument("--results", type=Path, help="of `twill coverage --emit`, for build")
-    one.add_argument("--budget", type=float, default=20.0, help="seconds for each solve")
     one.add_argument("--only", default="", help="kernels whose names have this in them, for run")
     given = one.parse_args()
-    if given.command == "build":
-        build(given.folder, given.results, given.budget)
+    if given.command == "gather":
+        gather(given.folder)
         return
     sys.exit(bool(run(given.folder, given.only) if given.command == "run" else case(given.folder)))
 

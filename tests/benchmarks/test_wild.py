@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import wild, wild_gpu
+from benchmarks import wild
 from twill.coverage.outcome import AttemptOutcome, Stage
 
 
@@ -45,8 +45,3 @@ def test_a_package_is_downloaded_once_and_covered_where_it_lies(
     for _ in range(2):
         assert wild.download(corpus, tmp_path) == folder
     assert len(calls) == 1 and calls[0][-2:] == ["fla-core==0.6.0", "einops"] and "--no-deps" in calls[0]
-
-
-def test_kernels_of_one_name_have_directories_of_their_own() -> None:
-    outcomes = [{"kernel": name} for name in ("fwd", "bwd", "fwd", "fwd")]
-    assert wild_gpu.names_of(outcomes) == ["fwd", "bwd", "fwd.2", "fwd.3"]

@@ -14,6 +14,7 @@ from twill.cli.entry import main
 from twill.codegen.emission import Extracted
 from twill.codegen.room import Solver
 from twill.coverage.attempt import Asked, apart, attempt
+from twill.coverage.keep import name_of
 from twill.coverage.kernels import FoundKernel, kernels_of, specialized
 from twill.coverage.outcome import AttemptOutcome, ranked, reason_of
 from twill.coverage.source import literals, said_of
@@ -268,3 +269,25 @@ def test_fail_results_of_something_else(folder: Path, capsys: pytest.CaptureFixt
     (folder / "results.jsonl").write_text("{}\n")
     assert main(["coverage", str(folder), "--results", str(folder / "results.jsonl")]) == 2
     assert "results.jsonl:1: no outcome of a coverage" in capsys.readouterr().err
+
+
+def test_what_is_emitted_is_kept_with_the_launches_it_was_checked_with(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = tmp_path / "kept"
+    command = ["coverage", str(folder / "some.py"), "--only", "copy", "--jobs", "1"]
+    assert main([*command, "--emit", "20", "--keep", str(left)]) == 0
+    (made,) = left.iterdir()
+    assert made.name.startswith("copy.") and (made / "manifest.json").is_file()
+    given = json.loads((made / "launches.json").read_text())
+    assert given["module"] == "some" and given["narrowest"] == 8 and given["launches"]
+    assert all(set(one["elements"]) == {"x_ptr", "y_ptr"} and one["grid"] for one in given["launches"])
+    capsys.readouterr()
+    assert main([*command, "--keep", str(left)]) == 2
+    assert "--emit 20 --keep DIR" in capsys.readouterr().err
+
+
+def test_kernels_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+    files = ("a/ops.py", "b/ops.py")
+    assert len({name_of(FoundKernel(file, "forward", 3)) for file in files}) == 2
+    assert name_of(FoundKernel("a.py", "forward", 3, "bf16")).startswith("forward.bf16.")

@@ -237,6 +237,9 @@ def add_coverage(commands: Commands) -> None:
     one.add_argument("--only", metavar="PATTERN", default="", help="only kernels in whose names this is found")
     one.add_argument("--jobs", metavar="N", type=positive, help="processes (default: one for each core)")
     one.add_argument("--results", metavar="FILE", help="keep every outcome there, and go on from what it has")
+    one.add_argument(
+        "--keep", metavar="DIR", help="with --emit: leave every emitted kernel there, in a folder of its own"
+    )
     one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
     one.set_defaults(command=coverage.coverage)
 

@@ -25,6 +25,7 @@ SHOWN = 3  # kernels that are named for each reason
 def coverage(arguments: Namespace) -> int:
     """Print the ranking, or with --json every outcome. The exit code is 0 whatever becomes of the kernels."""
     from twill import exc
+    from twill.cli.output import refuse_directory
     from twill.coverage.attempt import Asked
     from twill.coverage.survey import Survey, files_of, survey
     from twill.machine.file import load_machine
@@ -35,7 +36,11 @@ def coverage(arguments: Namespace) -> int:
         raise exc.NoKernel("no file there mentions Triton's jit", file=arguments.name, hint="a path with kernels")
     results = Path(arguments.results) if arguments.results is not None else None
     known = read_results(results) if results is not None and results.is_file() else ()
-    asked = Asked(arguments.machine, arguments.emit or 0.0, arguments.limit)
+    if arguments.keep is not None and not arguments.emit:
+        raise exc.NothingToKeep()
+    if arguments.keep is not None:
+        refuse_directory(Path(arguments.keep))
+    asked = Asked(arguments.machine, arguments.emit or 0.0, arguments.limit, arguments.keep or "")
     jobs = arguments.jobs or os.cpu_count() or 1
     given = Survey(files, asked, jobs, arguments.sample, arguments.seed, arguments.only, known)
     with retained(results, {one.key for one in known}) as keep:

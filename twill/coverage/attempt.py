@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twill.coverage.kernels import FoundKernel, specialized
@@ -28,11 +29,12 @@ EMISSION = 4  # how many times the budget of a solve all of an emission may take
 @dataclass(frozen=True)
 class Asked:
     """What is asked for each kernel. machine: name or file. emit: seconds for each solve, 0: only extraction. limit:
-    seconds for everything before the solve."""
+    seconds for everything before the solve. keep: where emitted kernels are left, "": nowhere."""
 
     machine: str = "h100"
     emit: float = 0.0
     limit: float = 60.0
+    keep: str = ""
 
     def patience(self) -> float:
         """Seconds after which a kernel is given up."""
@@ -81,6 +83,7 @@ def attempt(
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
     from twill.codegen.emission import emit_solved, extract
+    from twill.coverage.keep import keep
     from twill.machine.file import load_machine
 
     with progress.at("extraction"):
@@ -102,7 +105,9 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
                 progress.tell(before)
 
     with progress.at("emission"):
-        emit_solved(kernel, machine, solve)
+        emission = emit_solved(kernel, machine, solve)
+        if asked.keep:
+            keep(Path(asked.keep), found, kernel.program, emission)
     return "emitted"
 
 

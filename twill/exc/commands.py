@@ -13,6 +13,13 @@ class OutputNotWritable(TwillError):
     """A file that was asked for cannot be written where it was asked for."""
 
 
+class NothingToKeep(TwillError):
+    """`twill coverage --keep` without `--emit`."""
+
+    def __init__(self) -> None:
+        super().__init__("--keep leaves emitted kernels, and without --emit none is", hint="--emit 20 --keep DIR")
+
+
 class NothingToEmit(TwillError):
     """`twill emit` was asked for neither files nor the warp program."""
 
