@@ -201,7 +201,7 @@ def admit(submission: Submission, machines: Mapping[str, Machine], client: str, 
         machine = machine_of(submission, machines)
         check_graph(submission.graph, machine)
         digest = machine.digest()
-        key = schedule_key(submission.graph, digest, submission.options.asked())
+        key = schedule_key(submission.graph, digest, submission.options.asked)
     except TwillError as error:
         raise RefusedRequest.of(error) from None
     budget = seconds if submission.options.budget is None else min(seconds, submission.options.budget)

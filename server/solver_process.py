@@ -85,7 +85,7 @@ def solved(document: str, machine: str, notify: Callable[[JobBounds], None]) -> 
     asked, target = Submission.parse(document), machine_of(document, machine)
     options = SolveOptions(**dict(asked.options))
     schedule = solve(asked.graph, target, options, lambda report: notify(bounds_of(report)))
-    return file(schedule, asked.graph, asked.options.asked(), target)[0].canonical()
+    return file(schedule, asked.graph, asked.options.asked, target)[0].canonical()
 
 
 def bounds_of(report: Report) -> JobBounds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -39,10 +39,12 @@ STAGGERED = ("line:40.0@stage=1", "lse@start=0", "do@start=137", "delta_m@start=
 # here, with schedules that the compiler serializes; these have room for late products and ran faster
 # (docs/performance-log.md).
 ASKED = {
-    "attention_full-d64": replace(DEFAULT, ii=1400),
-    "sliding_window_attention_bf16": replace(DEFAULT, ii=3400),
-    "attention_backward_full": replace(DEFAULT, ii=3072, columns=True, pins=(*BACKWARD, *STAGGERED)),
-    "attention_backward_causal": replace(DEFAULT, ii=3072, columns=True, pins=BACKWARD),
+    "attention_full-d64": SolveOptions(ii=1400, budget=BUDGET, fuse=False),
+    "sliding_window_attention_bf16": SolveOptions(ii=3400, budget=BUDGET, fuse=False),
+    "attention_backward_full": SolveOptions(
+        ii=3072, columns=True, pins=(*BACKWARD, *STAGGERED), budget=BUDGET, fuse=False
+    ),
+    "attention_backward_causal": SolveOptions(ii=3072, columns=True, pins=BACKWARD, budget=BUDGET, fuse=False),
 }
 
 

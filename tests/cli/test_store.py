@@ -270,7 +270,7 @@ def test_a_request_asks_for_everything_that_the_options_do() -> None:
         fuse=False,
     )
     assert SolveOptions(**dict(request_of(options))) == options
-    assert request_of(options).asked() == options.asked
+    assert request_of(options).asked == options.asked
 
 
 def test_the_follower_says_bounds_once(monkeypatch: pytest.MonkeyPatch) -> None:

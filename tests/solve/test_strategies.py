@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -172,4 +170,4 @@ def test_strategies_have_different_keys() -> None:
 def test_fail_what_a_baseline_does_not_follow(option: str, asked: SolveOptions) -> None:
     _, kernel = extract("examples/gemm.py")
     with pytest.raises(StrategyOption, match=option):
-        solve(kernel, load_machine("h100"), replace(asked, strategy="none"))
+        solve(kernel, load_machine("h100"), asked.model_copy(update={"strategy": "none"}))

@@ -58,7 +58,7 @@ def test_every_call_sends_and_reads_its_document() -> None:
     ]
     sent = Submission.parse(service.seen[3].body)
     assert (sent.graph, sent.machine, sent.options.budget) == (graph_of().homeless(), "h100", 5)
-    assert sent.options.asked() == KeyOptions()
+    assert sent.options.asked == KeyOptions()
 
 
 def test_an_entry_is_asked_for_with_the_etag_it_had() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from argparse import Namespace
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -309,7 +308,7 @@ def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Sc
     from twill.exc import BudgetExhausted
     from twill.schedule.document import Schedule
 
-    options = replace(solve.options_of(arguments), fuse=False)
+    options = solve.options_of(arguments).unfused()
     with store_lookup.opened(arguments) as store:
         try:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)

@@ -228,13 +228,11 @@ def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[Dependence
 
 def looked_up(store: LayeredStore, graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule | None:
     """A stored schedule: of a solve for emission, else of any solve if it fuses no program instances."""
-    from dataclasses import replace
-
     from twill.schedule.key import schedule_key
     from twill.store.respelling import spelled
 
     store.know(machine)
-    for asked in (options.asked, replace(options, fuse=True).asked):
+    for asked in (options.asked, options.model_copy(update={"fuse": True}).asked):
         entry = store.get(schedule_key(graph, machine.digest(), asked))
         schedule = None if entry is None else spelled(entry, graph, machine)
         if schedule is not None and schedule.cooperation.fuse == 1:

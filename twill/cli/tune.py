@@ -7,7 +7,7 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +99,7 @@ def asked_of(arguments: Namespace) -> ExploreRequest:
         dict(values_of(text) for text in arguments.tile),
         tuple(parsed(text) for text in arguments.size),
         arguments.top,
-        replace(options_of(arguments), fuse=False),  # few launches have instances to spare
+        options_of(arguments).unfused(),  # few launches have instances to spare
         arguments.strict_math,
     )
 

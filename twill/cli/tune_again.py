@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +40,7 @@ def again(arguments: Namespace) -> int:
     found = opened(folder, kernel, machine)
     if tuning.gpu_here(machine):
         found = completed(found, folder, measured_here(found, folder, kernel, arguments))
-        options = replace(options_of(arguments), fuse=False)
+        options = options_of(arguments).unfused()
         default = schedule_in(folder, found.tried[0])
         tune_store.keep(found, kernel.graph, default, machine, options, arguments)
         family = read_family(folder).without(tuning.wrong_ones(found))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def tuning_key(graph: DependenceGraph, machine: Machine, arguments: Namespace) -
     from twill.cli.solve import options_of
     from twill.schedule.key import schedule_key
 
-    return schedule_key(graph, machine.digest(), replace(options_of(arguments), fuse=False).asked)
+    return schedule_key(graph, machine.digest(), options_of(arguments).unfused().asked)
 
 
 def found(kernel: Extracted, machine: Machine, arguments: Namespace) -> Tuning:

@@ -6,7 +6,9 @@ Budgets are not part of it: an answer that a budget could have changed is not st
 from __future__ import annotations
 
 import hashlib
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import Field
 
 from twill.document import Document
 from twill.graph.canonical import canonical_shape
@@ -17,23 +19,36 @@ EMITTER_VERSION = "5"
 PAPER_UNITS = 300  # the U of the paper's evaluation (arXiv 2512.18134), whose encoding grows with the cycles
 
 
-class KeyOptions(Document):
-    """The options of a solve that can change its answer; units: the U that costs are normalized with (None: exact)."""
+Natural = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class AnswerOptions(Document):
+    """The options of a solve that can change its answer (docs/commands.md). seed: of the solver; pins: see
+    `twill.smt.pins`; blocks: only cooperations with this many row blocks; ii: ask about this initiation interval only.
+    fuse: whether neighbouring program instances may be fused. margin: whether room for late MMAs comes before L and
+    registers (docs/model.md). columns: row blocks have shares of the MMAs that join them (`twill.graph.by_columns`).
+    strategy: see `twill.solve.strategies`; any but joint follows neither pins nor ii."""
 
     strategy: Strategy = "joint"
-    units: int | None = None
-    seed: int = 0
+    seed: Natural = 0
     pins: tuple[str, ...] = ()
-    blocks: int | None = None
-    ii: int | None = None
+    blocks: Positive | None = None
+    ii: Positive | None = None
     fuse: bool = True
     margin: bool = True
     columns: bool = False
 
+
+class KeyOptions(AnswerOptions):
+    """What the key depends on. units: the U that costs are normalized with (None: exact)."""
+
+    units: int | None = None
+
     @classmethod
-    def of(cls, options: object, units: int | None) -> Self:
-        """Of the options of a solve, which have these fields under the same names, but for the units."""
-        return cls(units=units, **{name: getattr(options, name) for name in cls.model_fields if name != "units"})
+    def of(cls, options: AnswerOptions, units: int | None) -> Self:
+        """Of the options of a solve."""
+        return cls(units=units, **{name: getattr(options, name) for name in AnswerOptions.model_fields})
 
 
 def units_of(strategy: Strategy, normalize: int | None) -> int | None:

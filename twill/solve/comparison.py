@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -88,7 +87,7 @@ def compare(
     rows = []
     for strategy in strategies:
         with watch(strategy) if watch is not None else nullcontext() as notify:
-            rows.append(_row(graph, machine, replace(options, strategy=strategy), notify))
+            rows.append(_row(graph, machine, options.model_copy(update={"strategy": strategy}), notify))
     joint = next((row.figures for row in rows if row.strategy == "joint"), None)
     return Comparison(
         kernel=graph.kernel,

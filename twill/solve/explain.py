@@ -7,7 +7,7 @@ pins) is put to the solver for the cooperation that won, and a minimal unsatisfi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from twill.exc import BudgetExhausted, Infeasible
 from twill.graph.costed import CostedGraph
@@ -36,7 +36,7 @@ def explain(graph: DependenceGraph, machine: Machine, options: SolveOptions, ask
     Raises `Infeasible` if the kernel has no schedule at all, `BudgetExhausted` if it was not solved.
     """
     asked = asked or ExplainLimits()
-    optimum = solve(graph, machine, replace(options, ii=None, pins=()))
+    optimum = solve(graph, machine, options.model_copy(update={"ii": None, "pins": ()}))
     main = next(loop for loop in optimum.loops if loop.certificate == optimum.certificate)
     found = f"I = {optimum.ii}, {optimum.copies} copies, {len(optimum.warp_groups)} warp groups"
     header = f"{graph.kernel} on {machine.name}: {found}"

@@ -24,8 +24,7 @@ from pydantic import Field
 from twill.document import Document
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
-from twill.schedule.document import Strategy
-from twill.schedule.key import KeyOptions, units_of
+from twill.schedule.options import SentOptions
 from twill.store.interface import Summary
 
 PREFIX = "/v1"
@@ -34,29 +33,11 @@ REQUEST_ID = "X-Request-Id"
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 ENDED: frozenset[State] = frozenset({"done", "failed", "cancelled"})
 
-Natural = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
+class SolveRequest(SentOptions):
+    """The options of a solve; the service may have a smaller limit on `budget`."""
 
-class SolveRequest(Document):
-    """The options of a solve, as `twill.solve.pipeline.SolveOptions`; the service may have a smaller limit on
-    `budget`."""
-
-    normalize: Positive | None = None
-    budget: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] | None = None  # seconds
-    resource_limit: Natural = 0
-    seed: Natural = 0
     pins: Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_length=200)] = ()
-    blocks: Positive | None = None
-    ii: Positive | None = None
-    strategy: Strategy = "joint"
-    fuse: bool = True
-    margin: bool = True
-    columns: bool = False
-
-    def asked(self) -> KeyOptions:
-        """The part that the key depends on."""
-        return KeyOptions.of(self, units_of(self.strategy, self.normalize))
 
 
 class Submission(Document):

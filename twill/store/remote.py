@@ -39,7 +39,7 @@ def solve_at(
     """
     client = http.client
     http.know(machine)
-    key = schedule_key(graph, machine.digest(), options.asked())
+    key = schedule_key(graph, machine.digest(), options.asked)
     job = client.submit(graph, machine, options)
     if job.key != key:
         raise ServiceUnavailable(client.address, "it computes other keys: it is of another version of Twill")

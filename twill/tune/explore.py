@@ -101,7 +101,7 @@ def in_parts_of(
     try:
         kernel = read(asked.target, asked.spec, one.tiles, asked.sig, asked.const, asked.strict, split=2)
         blocks = one.schedule.cooperation.blocks
-        (schedule, *_) = _schedules(kernel, machine, replace(asked.options, blocks=blocks), 1)
+        (schedule, *_) = _schedules(kernel, machine, asked.options.model_copy(update={"blocks": blocks}), 1)
     except exc.CannotSplit:
         return None
     except exc.TwillError as error:
@@ -136,7 +136,7 @@ def _solved(
             continue
         name = tiles.text() + (f", {blocks} row blocks" if blocks else "")
         try:
-            schedules = _schedules(kernel, machine, replace(asked.options, blocks=blocks), asked.top)
+            schedules = _schedules(kernel, machine, asked.options.model_copy(update={"blocks": blocks}), asked.top)
         except exc.TwillError as error:
             yield RefusedTiles(name, error.message)
             continue
