@@ -11,8 +11,8 @@ import pytest
 
 from tests.fake_driver import OK, SIZES, Code, FakeDriver, install
 from twill.calibrate import workbench
-from twill.calibrate.probe import Probe
-from twill.calibrate.probes import CLOCK, PROBES
+from twill.codegen.targets.hopper.probes import CLOCK, PROBES
+from twill.codegen.targets.probe import Probe
 
 Takes = Callable[[Probe, int], float]  # cycles of a launch of so many rounds
 

@@ -10,9 +10,9 @@ from tests.calibrating import OVERHEAD, fake_gpu, steady
 from twill import exc
 from twill.calibrate import calibrate
 from twill.calibrate.calibrate import CalibrationRequest, ProbeStep, changes, chosen, default_raw, figures, run, written
-from twill.calibrate.probe import Probe
-from twill.calibrate.probes import PROBES
 from twill.calibrate.recording import MeasurementPlace, Recording
+from twill.codegen.targets.hopper.probes import PROBES
+from twill.codegen.targets.probe import Probe
 from twill.machine.file import check_machine, load_machine, machine_directory
 
 ONLY = ("crossing.mbarrier", "exp2.f32.latency")

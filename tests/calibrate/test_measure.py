@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from twill import exc
 from twill.calibrate.measure import ATTEMPTS, measure
-from twill.calibrate.probe import Probe, percentile, sample
-from twill.calibrate.probes import PROBES
+from twill.codegen.targets.hopper.probes import PROBES
+from twill.codegen.targets.probe import Probe, percentile, sample
 
 PROBE = Probe("a.step", "pipes.cu", "a", "a step", steps=4, counts=(10, 30))
 

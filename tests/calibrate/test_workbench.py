@@ -9,8 +9,8 @@ import pytest
 from tests.calibrating import FakeGpu, fake_gpu
 from twill import exc
 from twill.calibrate import workbench
-from twill.calibrate.probes import CLOCK, PROBES
 from twill.calibrate.workbench import SOURCES, cubin, opened, parameters, source, source_digest, usable
+from twill.codegen.targets.hopper.probes import CLOCK, PROBES
 from twill.runtime import device, driver
 
 

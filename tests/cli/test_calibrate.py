@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.calibrate.test_fits import RAW
 from tests.calibrating import fake_gpu, steady
+from tests.codegen.targets.hopper.test_fits import RAW
 from twill import exc
 from twill.calibrate import calibrate, workbench
 from twill.calibrate.calibrate import ProbeStep
 from twill.calibrate.measure import measure
-from twill.calibrate.probe import Probe
-from twill.calibrate.probes import PROBES
 from twill.calibrate.recording import read_recording
 from twill.cli import calibrate as calibrating
 from twill.cli import main
+from twill.codegen.targets.hopper.probes import PROBES
+from twill.codegen.targets.probe import Probe
 from twill.machine.file import load_machine
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from twill import exc
 from twill.calibrate.apply import Figures, applied, current
-from twill.calibrate.fits import FITS, significant, whole
 from twill.calibrate.machine_text import machine_text
 from twill.calibrate.measure import REPEATS, measure
-from twill.calibrate.probe import Probe, Sample
-from twill.calibrate.probes import CLOCK, PROBES
 from twill.calibrate.recording import Measurement, MeasurementPlace, Recording, read_recording
 from twill.calibrate.workbench import Build, Workbench, opened, source_digest
+from twill.codegen.targets.hopper.fits import FITS, significant, whole
+from twill.codegen.targets.hopper.probes import CLOCK, PROBES
+from twill.codegen.targets.probe import Probe, Sample
 from twill.machine.description import Figure, Machine
 from twill.machine.file import load_machine, machine_path
 from twill.machine.names import list_machines

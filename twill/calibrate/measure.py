@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from twill import exc
-from twill.calibrate.probe import Probe, sample
 from twill.calibrate.recording import Measurement
+from twill.codegen.targets.probe import Probe, sample
 
 REPEATS = 25
 ATTEMPTS = 3

@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from twill import exc
-from twill.calibrate.probe import Sample, sample
-from twill.calibrate.probes import PROBES
+from twill.codegen.targets.hopper.probes import PROBES
+from twill.codegen.targets.probe import Sample, sample
 from twill.document import Document
 
 

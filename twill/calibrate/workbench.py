@@ -13,10 +13,10 @@ from importlib.resources import files
 from typing import Any
 
 from twill import exc
-from twill.calibrate.probe import TENSOR_ROW, Probe
-from twill.calibrate.probes import COLUMNS, MMA_PROBES, OTHER_MMA_PROBES
 from twill.codegen.print.cuda.compiled import ARCHITECTURE
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, Operand
+from twill.codegen.targets.hopper.probes import COLUMNS, MMA_PROBES, OTHER_MMA_PROBES, TENSOR_ROW
+from twill.codegen.targets.probe import Probe
 from twill.runtime.device import Device, device, runs_on
 from twill.runtime.driver import bindings, call, on_device
 from twill.runtime.launch import LaunchShape, launch
@@ -139,7 +139,7 @@ def usable(arch: str, machine: str, index: int = 0) -> Device:
 
 def source(name: str) -> str:
     """The text of a file of cuda/ behind what all of them share."""
-    place = files("twill.calibrate.cuda")
+    place = files("twill.codegen.targets.hopper.microbenchmarks")
     shared = place.joinpath("probe.cuh").read_text(encoding="utf-8").replace("#pragma once\n", "\n")
     return f'{shared}\n#line 1 "{name}"\n{place.joinpath(name).read_text(encoding="utf-8")}'
 

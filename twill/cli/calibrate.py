@@ -72,7 +72,7 @@ def show_step(step: ProbeStep) -> None:
 
 def list_probes() -> int:
     """Every microbenchmark and what it is."""
-    from twill.calibrate.probes import PROBES
+    from twill.codegen.targets.hopper.probes import PROBES
 
     for probe in PROBES.values():
         print(f"{probe.name:28s} {probe.what}")

@@ -47,8 +47,8 @@ TRANSFERS = (
 FIGURE = '{ value = 16, source = "document, table" }'
 RATE = '{ unit = "fma", value = 128, source = "document, table" }'
 EXAMPLES = {
-    "name": '"h100"', "title": '"NVIDIA H100 SXM5"', "architecture": '"sm_90a"', "unit": '"fma"', "row_block": "64",
-    "contexts": '["compute"]', "instruction": '"wgmma"', "accumulator": '"register"', "a_spaces": '["shared"]',
+    "name": '"h100"', "title": '"NVIDIA H100 SXM5"', "architecture": '"sm_75"', "unit": '"fma"', "row_block": "64",
+    "contexts": '["compute"]', "instruction": '"mma"', "accumulator": '"register"', "a_spaces": '["shared"]',
     "b_spaces": '["shared"]', "single_issuer": "false", "asynchronous": "true", "variable_latency": "true",
     "threads": "128", "max_groups": "3", "min_registers": "24", "max_registers": "240", "granule": "8", "value": "16",
     "rates": f"[{RATE}]", "also": f"[{RATE}]", "shared_read": RATE, "names": '["exp2.f32"]',

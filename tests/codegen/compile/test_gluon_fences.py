@@ -62,7 +62,7 @@ def test_the_difference_names_the_line_of_the_module() -> None:
     ptx = "\n".join((".loc 1 7 9", FENCE, "mov.b32 %r7, 0;", PRODUCT))
     found = [one.describe("module.py") for one in differences("", ptx, [])]
     assert found[-1] == (
-        "module.py:7: expected a product whose registers are written in front of wgmma.fence, "
+        "module.py:7: expected a product whose registers are written in front of wgmma.fence.sync, "
         "found 1 of its registers is written behind it"
     )
 

@@ -1,18 +1,18 @@
-"""How a tile in registers is spread over the 128 threads of a warp group.
+"""How a tile in registers is spread over the threads of a warp group's four warps.
 
-- Accumulator(rows, columns): the D fragment of wgmma (PTX, "Register Fragments and Shared Memory Matrix
-  Layouts"), one for each 64 rows. With thread t of the warp group, warp w = t / 32, lane l = t % 32, register i
-  of the row block m holds
+- Accumulator(rows, columns): the result of an MMA of a warp group (PTX ISA, "Register Fragments and Shared Memory
+  Matrix Layouts"), one for each 64 of its rows. With thread t of the warp group, warp w = t / 32, lane l = t % 32,
+  register i of the row block m holds
 
       row = 64 m + 16 w + l / 4 + 8 ((i >> 1) & 1)      column = 8 (i >> 2) + 2 (l & 3) + (i & 1)
 
-  `columns` / 2 registers for each 64 rows. Where a warp has 32 neighbouring rows (`warp_rows`: those of its quarter of
-  tensor memory, which tcgen05.ld, 16x256b, brings into registers in this way), 128 rows have two such blocks, and
+  `columns` / 2 registers for each block m. Where a warp has 32 neighbouring rows (`warp_rows`: those of its quarter of
+  tensor memory, which tcgen05.ld, 16x256b, brings into registers in this way), an instruction has two blocks, and
 
       row = 32 w + 16 m + l / 4 + 8 ((i >> 1) & 1)
 
   Elements of 16 bits are packed in pairs (i even in the low
-  half), which is the A fragment of wgmma: four packed registers for each 16 columns.
+  half), which is the layout of an operand A: four packed registers for each 16 columns.
 - Along(parent, axis): the vector that is left of an Accumulator when its axis 1 (a value for each
   row) or axis 0 (a value for each column) is taken away; equal in all threads that share the row or column.
   A row vector has registers (m, (i >> 1) & 1), a column vector (i >> 2, i & 1). A row vector in parts is not equal in

@@ -1,6 +1,6 @@
 """Matrix multiplications that the tensor core lacks, as several that it has, at the precision the kernel asks for.
 
-`wgmma` (PTX ISA, "wgmma.mma_async") multiplies f16, bf16, tf32 and 8-bit floats with an accumulator of f32, and reads
+The tensor core multiplies f16, bf16, tf32 and 8-bit floats with an accumulator of f32, and reads
 operands of 8 and 32 bits along K only. What else `tl.dot` can say becomes such products and elementwise work::
 
     %c = dot %a %b %acc precision=bf16x6        (f32 operands, each a sum of three bf16: hi + mid + lo)
@@ -47,7 +47,7 @@ PARTS: dict[str, tuple[tuple[int, int], ...]] = {
 }
 """Which parts of A and B are multiplied, the least product first; part 0 is the greatest."""
 NAMES = ("hi", "mid", "lo")
-ROWS = 64  # of a computed matrix in the registers of a warp group, at least: the rows of `wgmma`
+ROWS = 64  # of a computed matrix in the registers of a warp group, at least (PTX ISA, "Register Fragments")
 EXACT_SUM = 1 << 24  # integers up to it are f32, each of them
 EIGHT_BITS, INTEGERS = ("f8e4m3", "f8e5m2"), ("i8",)
 TRUTH = "i1"

@@ -1,9 +1,9 @@
 """Registers of products that are written behind the fence in front of the product.
 
-PTX ISA, `wgmma.fence`: threads order their writes of a product's registers (the accumulator, and operand A where that
-is in registers) in front of the product by a fence; what other products write is ordered already. Triton places its
-fences, but its compiler may write a register behind one, such as a constant that is only needed there. Here every path
-through the PTX is walked.
+Threads order their writes of a product's registers (the accumulator, and operand A where that is in registers) in front
+of the product by a fence; what other products write is ordered already (PTX ISA, "Asynchronous Warpgroup Level Matrix
+Multiply-Accumulate"). Triton places its fences, but its compiler may write a register behind one, such as a constant
+that is only needed there. Here every path through the PTX is walked.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def _unfenced(ptx: str, helpers: dict[int, int], wanted: Sequence[ModuleFact]) -
     for line, count in sorted(lines.items()):
         kernel = next((one.kernel for one in wanted if one.line == line), 0)
         registers = f"{count} of its registers {'are' if count > 1 else 'is'} written behind it"
-        yield ModuleDifference(line, "a product whose registers are written in front of wgmma.fence", registers, kernel)
+        asked = f"a product whose registers are written in front of {hopper.PTX_FENCE}"
+        yield ModuleDifference(line, asked, registers, kernel)
 
 
 # ---------------------------------------------------------------- PTX

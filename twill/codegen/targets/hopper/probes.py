@@ -1,13 +1,14 @@
-"""Every microbenchmark, by name. Steps are what its kernel in cuda/ does in a round (see there)."""
+"""Every microbenchmark, by name. Steps are what its kernel in microbenchmarks/ does in a round (see there)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twill.calibrate.probe import Probe
+from twill.codegen.targets.probe import Probe
 
 WARPS, CHAINS, WIDE, CHAIN = 16, 8, 32, 128  # pipes.cu: warps and chains of _wide; instructions unrolled
 KIB = 1024
+TENSOR_ROW = 128  # bytes of a row of a box of tensors.cu
 
 # Kernel of pipes.cu: instructions of a step, and what they are.
 PIPES = {

@@ -1,5 +1,5 @@
 // Throughput (_wide: 16 warps, 8 independent chains each) and latency (_chain: one warp, one chain) of the instructions
-// behind elementwise operations. A step may be several instructions: its entry in twill/calibrate/probes.py says so.
+// behind elementwise operations. A step may be several instructions: its entry in twill/codegen/targets/hopper/probes.py says so.
 template <class T, int CHAINS, int UNROLLED, class Step>
 DEV void pipe(u64* cycles, u8* memory, i32 count, i32 seed, Step step) {
   T x[CHAINS];

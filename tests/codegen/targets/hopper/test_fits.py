@@ -9,10 +9,10 @@ import pytest
 from tests.conftest import ROOT
 from twill.calibrate.apply import applied, current
 from twill.calibrate.calibrate import CalibrationRequest, figures, written
-from twill.calibrate.fits import FITS, lanes, line, significant
-from twill.calibrate.probe import Sample
-from twill.calibrate.probes import PROBES
 from twill.calibrate.recording import Recording, read_recording
+from twill.codegen.targets.hopper.fits import FITS, lanes, line, significant
+from twill.codegen.targets.hopper.probes import PROBES
+from twill.codegen.targets.probe import Sample
 from twill.machine.description import Figure
 from twill.machine.file import load_machine, machine_directory
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-TENSOR_ROW = 128  # bytes of a row of a box of tensors.cu
+from twill.codegen.warp.layout import THREADS
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel `kernel` of cuda/`file`, with parameters (cycles, memory, count, *numbers, tensor map if `tensor`).
+    """A kernel `kernel` of microbenchmarks/`file`, with parameters (cycles, memory, count, *numbers,
+    and a tensor map if `tensor`).
 
     steps: of one round, each of which the result is for. counts: rounds of the short and the long launch. ctas: one, or
     one on every SM. shared: bytes of dynamic shared memory. tensor: element type of the map, boxes of numbers[0] rows.
@@ -25,7 +26,7 @@ class Probe:
     what: str
     steps: int
     counts: tuple[int, int]
-    threads: int = 128
+    threads: int = THREADS
     ctas: Literal["one", "all"] = "one"
     shared: int = 0
     numbers: tuple[int, ...] = (1,)

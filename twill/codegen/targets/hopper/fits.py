@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.calibrate.probe import Sample
-from twill.calibrate.probes import CROSSED, KIB
+from twill.codegen.targets.hopper.probes import CROSSED, KIB
+from twill.codegen.targets.probe import Sample
 from twill.machine.description import Figure
 
 WARP = 32  # lanes of an instruction
