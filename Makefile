@@ -26,6 +26,9 @@ PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 # From the kernel file to the costed graph, and what is said of it: seconds.
 QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
 
+# Tests start some hundred processes that import Twill: none of them compiles what another one has, whoever asked for that.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak quick lint types unit test-triton format clean
 

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from twill.tile.mlir import Dense, RawOp, descriptor_type, parse, spell_bits
+from twill.tile.mlir import Dense, RawOp, parse
+from twill.tile.mlir_attributes import descriptor_type, spell_bits
 from twill.tile.program import TileType
 
 
@@ -105,6 +106,11 @@ LOCATIONS = {
     'callsite("z"("/triton/standard.py":4:1) at "y"("/kernels/k.py":9:1))': (9, "y"),
     'callsite(unknown at callsite("/triton/s.py":1:1 at "y"("/kernels/k.py":9:1)))': (9, "y"),
     'fused["/triton/s.py":1:1, "y"("/kernels/k.py":9:1)]': (9, "y"),
+    'fused<"pass">["a"("/kernels/k.py":7:3), "/triton/s.py":1:1]': (7, "a"),
+    '"gr\\C3\\B6\\C3\\9Fe"("/kernels/k.py":7:3)': (7, "größe"),
+    '"a\\22b\\\\"("/kernels/k.py":7:3)': (7, 'a"b\\'),
+    '"/kernels/k.py":7:3 to :9': (7, ""),
+    '"alone"': (0, ""),
     "unknown": (0, ""),
     '"/elsewhere.py":3:3': (0, ""),
 }
@@ -134,3 +140,37 @@ def test_a_text_that_is_read_again_is_the_same_wherever_it_ends() -> None:
     assert first.attributes == second.attributes == {"a": {"b": 1}} and third.attributes == {"a": {"b": 1}, "c": 2}
     assert [op.line for op in (first, second, third)] == [3, 4, 0]
     assert [value.type.element for value in third.results] == ["i32", "f32"]
+
+
+def test_names_are_of_one_region_and_results_of_one_operation_are_told_apart() -> None:
+    pair = '%0:2 = "x.make"() : () -> (i32, f32)\n"x.use"(%0#1, %0#0) : (f32, i32) -> ()'
+    single = '%0 = "x.make"() : () -> i64\n"x.use"(%0) : (i64) -> ()'
+    first, second = operations(
+        f'"x.function"() ({{\n{pair}\n}}) : () -> ()\n"x.function"() ({{\n{single}\n}}, {{\n}}) {{a}} : () -> ()'
+    )
+    assert first.regions[0][0].operations[1].operands == (1, 0)
+    assert second.regions[0][0].operations[1].operands == (2,)
+    assert second.regions[1] == () and dict(second.attributes) == {"a": True}
+
+
+def test_branches_lead_to_blocks_by_their_number() -> None:
+    entry, left, last = operations(
+        '"x.function"() ({\n'
+        '^bb0(%c: i1 loc("c"("/kernels/k.py":2:1)), %i: i32):\n"cf.cond_br"(%c)[^bb2, ^bb1] : (i1) -> ()\n'
+        '^bb1:  // pred: ^bb0\n"cf.br"(%i)[^bb2] : (i32) -> ()\n'
+        '^bb2:  // 2 preds: ^bb0, ^bb1\n"x.end"() : () -> ()\n'
+        "}) : () -> ()"
+    )[0].regions[0]
+    assert [(value.name, value.line) for value in entry.arguments] == [("c", 2), ("", 0)]
+    assert entry.operations[-1].successors == (2, 1) and left.operations[-1].successors == (2,)
+    assert last.operations[-1].successors == ()
+
+
+def test_a_text_within_an_attribute_ends_nothing() -> None:
+    (op,) = operations('%0 = "x.asm"() <{asm = "a loc(b)}> ({ : () -> i1"}> : () -> i32 loc("x"("/kernels/k.py":5:1))')
+    assert (op.attributes["asm"], op.line, op.results[0].type.element) == ("a loc(b)}> ({ : () -> i1", 5, "i32")
+
+
+def test_what_is_no_operation_is_shown() -> None:
+    with pytest.raises(ValueError, match="no operation in MLIR: x.make = 1"):
+        operations("x.make = 1")

@@ -1,31 +1,34 @@
-"""Generic MLIR text -> a small frozen tree of operations, independent of Triton and of xDSL."""
+"""Generic MLIR text -> a small frozen tree of operations, independent of Triton and of xDSL.
+
+MLIR prints an operation in a line of its own, but for the regions in it:
+
+    %0:2 = "scf.if"(%cond) <{properties}> ({
+      ...
+    }, {
+    ^bb0(%x: f32 loc("x"(#loc1))):
+      ...
+    }) {attributes} : (i1) -> (f32, f32) loc(#loc2)
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from xdsl.context import Context
-from xdsl.dialects import builtin
-from xdsl.dialects.builtin import LocationAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.parser import Parser
-
+from twill.tile.mlir_attributes import Attributes, Dense, Python, ValueType, spell_bits
+from twill.tile.mlir_locations import Locations
 from twill.tile.program import TileType
 
-T = TypeVar("T")
-Python = Any  # int, float, str, bool, None, tuple, dict or Dense: what an attribute becomes
-
-
-@dataclass(frozen=True)
-class Dense:
-    """A constant tile: the one value that every element has, None if they differ."""
-
-    value: int | float | None
+_ALIAS = re.compile(r"\s*([#!]\w+) = (.*)")
+_NAME = r"%([\w$.-]+)"
+_OPERATION = re.compile(r'\s*(?:(%[^="]*?) = )?"([^"]*)"\(([^)]*)\)(?:\[([^\]]*)\])?')
+_RESULT = re.compile(_NAME + r"(?::(\d+))?")
+_OPERAND = re.compile(_NAME + r"(?:#(\d+))?")
+_BLOCK = re.compile(r"\s*(\^[\w$.-]+)(?:\((.*)\))?:(?: *//.*)?$", re.MULTILINE)
+_ARGUMENT = re.compile(rf"(?:^|, ){_NAME}: ")
+_SUCCESSOR = re.compile(r"\^[\w$.-]+")
+_END = re.compile(r"\s*\}")
 
 
 @dataclass(frozen=True)
@@ -67,205 +70,130 @@ class RawBlock:
 
 def parse(text: str, file: str) -> RawOp:
     """The module's operation tree. `file`: the absolute path whose lines locations are wanted for."""
-    return _Reader(file).operation(_Parser(_context(), spell_bits(text)).parse_module())
-
-
-@cache
-def _context() -> Context:
-    """The one context of all modules, so that what one of them spelled need not be read again in the next."""
-    context = Context(allow_unregistered=True)
-    context.load_dialect(builtin.Builtin)
-    return context
-
-
-_types: dict[str, builtin.FunctionType | None] = {}
-_properties: dict[str, dict[str, Attribute]] = {}
-
-
-class _Parser(Parser):
-    """xDSL's parser, which reads signatures, properties and locations once: most of a module is repetitions of them.
-
-    Attributes of xDSL don't change. Aliases (`#loc7`, but not `#arith.fastmath<none>`) differ from module to module,
-    and so does what is known of texts with one.
-    """
-
-    def __init__(self, context: Context, text: str) -> None:
-        super().__init__(context, text)
-        self.text = text
-        self.locations: dict[str, LocationAttr | None] = {}
-
-    def parse_optional_function_type(self) -> builtin.FunctionType | None:
-        return self._once(_types, self.text.find(" loc(", self.pos), super().parse_optional_function_type)
-
-    def parse_optional_properties_dict(self) -> dict[str, Attribute]:
-        end = self.text.find("}>", self.pos) + 2 if self.text.startswith("<", self.pos) else -1
-        found = self._once(_properties, end, super().parse_optional_properties_dict)
-        return {**found}
-
-    def parse_optional_location(self) -> LocationAttr | None:
-        return self._once(self.locations, self.text.find(")", self.pos) + 1, super().parse_optional_location)
-
-    def _once(self, known: dict[str, T], end: int, parse: Callable[[], T]) -> T:
-        """What `parse` makes of the text up to `end`, which it may also end before or behind."""
-        begin = self.pos
-        text = self.text[begin:end] if end > begin else ""
-        if text in known:
-            self._resume_from(end)
-            return known[text]
-        made = parse()
-        alias = known is not self.locations and re.search(r"[#!]\w+\b(?!\.)", text)
-        if text and not alias and self.text[begin : self.pos].rstrip() == text:
-            known[text] = made
-        return made
-
-
-_BYTES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
-
-
-def spell_bits(text: str) -> str:
-    """The text with infinities and NaNs in constant tiles spelled as bytes.
-
-    MLIR writes `dense<0xFF800000> : tensor<4xf32>` for minus infinity, which xDSL would read as the number
-    4286578688; `dense<"0x000080FF">`, the bytes in memory order, means the same to both.
-    """
-
-    def spell(match: re.Match[str]) -> str:
-        bits = int(match[1], 16).to_bytes(_BYTES.get(match[3], 1), "little")
-        return f'dense<"0x{bits.hex().upper()}"> : tensor<{match[2]}{match[3]}>'
-
-    return re.sub(r"dense<0x([0-9A-F]+)> : tensor<((?:\d+x)*)(b?f\w+)>", spell, text)
+    return _Reader(spell_bits(text), file).module()
 
 
 class _Reader:
-    """Numbers the SSA values of one module in the order of their definition."""
+    """Reads one module. SSA values are numbered in the order of their definition."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.ids: dict[SSAValue, int] = {}
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.at = 0
+        aliases = self.aliases()
+        places = {name: value[len("loc(") : -1] for name, value in aliases.items() if value.startswith("loc(")}
+        self.locations = Locations(places, file)
+        self.attributes = Attributes({name: value for name, value in aliases.items() if name not in places})
+        self.values: dict[str, int] = {}  # name -> number, in the present region and those around it
+        self.count = 0
 
-    def operation(self, op: Operation) -> RawOp:
-        attributes = {name: python_of(value) for name, value in {**op.properties, **op.attributes}.items()}
-        name = attributes.pop("op_name__", op.name)
-        line, variable = locate(op.location, self.file)
-        operands = tuple(self.ids[operand] for operand in op.operands)
-        regions = tuple(self.region(region) for region in op.regions)
-        results = tuple(self.define(result, line, variable) for result in op.results)
-        parent = op.parent_region()
-        places = {id(block): number for number, block in enumerate(parent.blocks)} if op.successors and parent else {}
-        successors = tuple(places[id(block)] for block in op.successors)
-        return RawOp(name, operands, results, MappingProxyType(attributes), regions, line, variable, successors)
+    def aliases(self) -> dict[str, str]:
+        """The definitions that a module begins with: "#loc1" -> `loc("x"(#loc))`."""
+        found: dict[str, str] = {}
+        while alias := _ALIAS.match(self.text, self.at):
+            found[alias[1]] = alias[2].rstrip()
+            self.at = alias.end()
+        return found
 
-    def region(self, region: Region) -> tuple[RawBlock, ...]:
-        return tuple(self.block(block) for block in region.blocks)
+    def module(self) -> RawOp:
+        operation, _ = self.operation()
+        return operation
 
-    def block(self, block: Block) -> RawBlock:
-        arguments = tuple(self.define(value, *locate(value.location, self.file)) for value in block.args)
-        return RawBlock(arguments, tuple(self.operation(op) for op in block.ops))
+    def operation(self) -> tuple[RawOp, tuple[str, ...]]:
+        """The next operation, and the labels of its successors."""
+        head = _OPERATION.match(self.text, self.at)
+        if head is None:
+            raise ValueError(f"no operation in MLIR: {self.text[self.at :].lstrip().partition(chr(10))[0]}")
+        names, name, operands, successors = head.groups(default="")
+        self.at = head.end()
+        rest = self.line()
+        regions: tuple[tuple[RawBlock, ...], ...] = ()
+        if rest.endswith("({"):
+            regions = self.regions()
+            rest = f"{rest[:-2]} {self.line()}"
+        signature, location = _located(rest.strip())
+        known = self.attributes.signature(signature)
+        line, variable = self.locations.locate(location)
+        used = tuple(self.values[one[1]] + int(one[2] or 0) for one in _OPERAND.finditer(operands))
+        results = tuple(self.value(kind, line, variable) for kind in known.results)
+        self.bind(names, results)
+        labels = tuple(_SUCCESSOR.findall(successors))
+        return RawOp(name, used, results, known.attributes, regions, line, variable), labels
 
-    def define(self, value: SSAValue, line: int, name: str) -> RawValue:
-        self.ids[value] = len(self.ids)
-        return RawValue(self.ids[value], tile_type(value.type), line, name, unsigned_descriptor(value.type))
+    def line(self) -> str:
+        """What is left of the present line, which is read with it."""
+        begin, end = self.at, self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+        return self.text[begin : self.at].rstrip()
 
+    def regions(self) -> tuple[tuple[RawBlock, ...], ...]:
+        """The regions of an operation up to the parenthesis that ends them; the first one's brace is read."""
+        found = [self.region()]
+        while self.text.startswith(", {", self.at):
+            self.at += len(", {")
+            found.append(self.region())
+        self.at += len(")")
+        return tuple(found)
 
-def locate(location: Attribute | None, file: str) -> tuple[int, str]:
-    """(line, Python variable) of the innermost frame of a location that lies in `file`; (0, "") if none."""
-    for name, path, line in frames(location):
-        if path == file:
-            return line, name
-    return 0, ""
+    def region(self) -> tuple[RawBlock, ...]:
+        """The blocks up to the brace that ends a region. Names that are defined in it mean nothing behind it."""
+        outside = dict(self.values)
+        labels: dict[str, int] = {}
+        blocks: list[tuple[RawBlock, tuple[str, ...]]] = []
+        while not (end := _END.match(self.text, self.at)):
+            label = _BLOCK.match(self.text, self.at)
+            arguments: tuple[RawValue, ...] = ()
+            if label:
+                self.at = label.end()
+                labels[label[1]] = len(blocks)
+                arguments = self.arguments(label[2] or "")
+            blocks.append(self.block(arguments))
+        self.at = end.end()
+        self.values = outside
+        return tuple(_leading_to(block, tuple(labels[name] for name in names)) for block, names in blocks)
 
+    def arguments(self, text: str) -> tuple[RawValue, ...]:
+        """Of `%x: f32 loc("x"(#loc1)), %y: i32`."""
+        _, *pieces = _ARGUMENT.split(text)
+        found: list[RawValue] = []
+        for name, piece in zip(pieces[::2], pieces[1::2], strict=True):
+            kind, location = _located(piece)
+            found.append(self.value(self.attributes.type(kind), *self.locations.locate(location)))
+            self.values[name] = found[-1].id
+        return tuple(found)
 
-def frames(location: Attribute | None, name: str = "") -> Iterable[tuple[str, str, int]]:
-    """(variable, file, line) of every frame of a location, innermost first."""
-    match location:
-        case builtin.FileLineColLoc():
-            yield name, location.filename.data, location.line.data
-        case builtin.NameLoc():
-            yield from frames(location.location, location.desc.data or name)
-        case builtin.CallSiteLoc():
-            yield from frames(location.callee, name)
-            yield from frames(location.caller, name)
-        case builtin.FusedLoc(locations=builtin.ArrayAttr() as parts):
-            for part in parts.data:
-                yield from frames(part, name)
-        case _:
-            return
+    def block(self, arguments: tuple[RawValue, ...]) -> tuple[RawBlock, tuple[str, ...]]:
+        """The operations up to the next label or brace, and the labels of its terminator's successors."""
+        operations: list[RawOp] = []
+        names: tuple[str, ...] = ()
+        while not (_END.match(self.text, self.at) or _BLOCK.match(self.text, self.at)):
+            operation, names = self.operation()
+            operations.append(operation)
+        return RawBlock(arguments, tuple(operations)), names
 
+    def value(self, known: ValueType, line: int, name: str) -> RawValue:
+        """A new value."""
+        self.count += 1
+        return RawValue(self.count - 1, known.type, line, name, known.unsigned)
 
-# MLIR's spelling of an element type -> ours, where they differ.
-_ELEMENTS = {"f8E4M3FN": "f8e4m3", "f8E5M2": "f8e5m2"}
-
-
-def tile_type(attribute: Attribute) -> TileType:
-    """Our type of an MLIR type; an element type outside of `TileType`'s list keeps MLIR's spelling."""
-    if isinstance(attribute, builtin.TensorType):
-        return TileType(tuple(attribute.get_shape()), element_of(attribute.element_type))
-    if isinstance(attribute, builtin.UnregisteredAttr) and attribute.attr_name.data == "tt.tensordesc":
-        return descriptor_type(attribute.value.data)
-    return TileType((), element_of(attribute))
-
-
-def element_of(attribute: Attribute) -> str:
-    """The element type of a scalar MLIR type: "f32", "i1", "ptr:f16"."""
-    if isinstance(attribute, builtin.UnregisteredAttr):
-        text = str(attribute.value.data)
-        if attribute.attr_name.data == "tt.ptr":
-            # "f16" or "f16, 1": the address space is always global memory for an argument.
-            pointee = text.split(",")[0].strip()
-            return f"ptr:{_ELEMENTS.get(pointee, pointee)}"
-        return f"{attribute.attr_name.data}<{text}>"
-    text = str(attribute)
-    return _ELEMENTS.get(text, text)
-
-
-def descriptor_type(text: str) -> TileType:
-    """The type in `tt.tensordesc<...>`: Triton 3.6 writes `tensor<64x64xf16>`, 3.9 `64x64xf16`."""
-    match = re.fullmatch(r"(?:tensor<)?((?:\d+x)+)(\w+)>?(?:, .*)?", text.strip())
-    if match is None:
-        return TileType((), f"tt.tensordesc<{text}>")
-    shape = tuple(int(extent) for extent in match[1].split("x") if extent)
-    signless = re.sub(r"^[su](?=i\d)", "", match[2])  # of all types only descriptors have signs
-    return TileType(shape, f"desc:{_ELEMENTS.get(signless, signless)}")
-
-
-def unsigned_descriptor(attribute: Attribute) -> bool:
-    """Whether a type is a descriptor's of unsigned integers."""
-    if not isinstance(attribute, builtin.UnregisteredAttr) or attribute.attr_name.data != "tt.tensordesc":
-        return False
-    return re.search(r"\dxui\d", str(attribute.value.data)) is not None
-
-
-def python_of(attribute: Attribute) -> Python:
-    """An attribute as a Python value; one of no known kind as its text."""
-    match attribute:
-        case builtin.IntegerAttr():
-            width = getattr(attribute.type, "width", None)
-            value = attribute.value.data
-            return value & 1 if width is not None and width.data == 1 else value
-        case builtin.FloatAttr():
-            return attribute.value.data
-        case builtin.StringAttr():
-            return attribute.data
-        case builtin.UnitAttr():
-            return True
-        case builtin.DenseArrayBase():
-            return tuple(attribute.get_values())
-        case builtin.DenseIntOrFPElementsAttr():
-            return dense(attribute)
-        case builtin.ArrayAttr():
-            return tuple(python_of(item) for item in attribute.data)
-        case builtin.DictionaryAttr():
-            return {name: python_of(item) for name, item in attribute.data.items()}
-        case builtin.UnregisteredAttr():
-            return attribute.value.data
-        case _:
-            return str(attribute)
+    def bind(self, names: str, results: tuple[RawValue, ...]) -> None:
+        """The names of an operation's results, `%a, %b:2`, mean them from here on."""
+        number = 0
+        for one in _RESULT.finditer(names):
+            self.values[one[1]] = results[number].id
+            number += int(one[2] or 1)
 
 
-def dense(attribute: builtin.DenseIntOrFPElementsAttr) -> Dense:
-    """The common value of a constant tile's elements."""
-    values: list[Any] = list(attribute.iter_values())
-    if len(set(map(repr, values))) != 1:  # by repr, for NaN is not equal to itself
-        return Dense(None)
-    width = getattr(attribute.get_element_type(), "width", None)
-    return Dense(values[0] & 1 if width is not None and width.data == 1 else values[0])
+def _located(text: str) -> tuple[str, str]:
+    """A text without its location, and what stands in `loc(...)`, "" if there is none."""
+    before, found, location = text.rpartition(" loc(")
+    return (before, location[:-1]) if found else (text, "")
+
+
+def _leading_to(block: RawBlock, successors: tuple[int, ...]) -> RawBlock:
+    if not successors:
+        return block
+    *others, last = block.operations
+    return replace(block, operations=(*others, replace(last, successors=successors)))
+
+
+__all__ = ["Dense", "Python", "RawBlock", "RawOp", "RawValue", "parse"]

@@ -108,6 +108,14 @@ def test_lines_in_an_inlined_helper_are_the_helpers(kernel_file: Callable[..., s
     assert (product.line, product.name) == (5, "y")
 
 
+def test_a_kernel_may_lie_in_a_directory_of_any_name(tmp_path: Path) -> None:
+    """MLIR writes its path in bytes."""
+    file = tmp_path / 'grö"ße\\' / "kernel.py"
+    file.parent.mkdir()
+    file.write_text("import triton\nimport triton.language as tl\n" + kernel(LOAD, STORE))
+    assert [op.line for op in translate(str(file)).ops() if op.kind in ("load", "store")] == [6, 7]
+
+
 def test_constants_are_pooled_folded_and_come_first(kernel_file: Callable[..., str]) -> None:
     source = kernel("x = tl.full([B], float('-inf'), tl.float32)", STORE, "tl.store(out + B + offs, x)")
     program = translate(kernel_file(source))

@@ -30,7 +30,7 @@ from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield", "cf.br",
                      "cf.cond_br"})  # fmt: skip
 TABLE = {**OPERATIONS, **MEMORY}
-MOST_OPERATIONS = 8_000  # about half a minute to read
+MOST_OPERATIONS = 8_000
 OPERATION = re.compile(r'^\s+(?:%\S+ = )?"[a-z]+\.', re.MULTILINE)
 WRITTEN_OUT = 16  # iterations of a loop in a loop, or around one
 
