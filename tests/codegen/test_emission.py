@@ -151,8 +151,8 @@ def test_room_is_made_only_where_multiplies_are() -> None:
 
 
 def test_what_was_spilled_is_kept_free() -> None:
-    assert [missing(refusal("spill", spilled=n), machine()) for n in (4, 100, 4000)] == [16, 32, 64]
-    assert missing(refusal("wait"), machine()) == 16
+    assert [missing(refusal("spill", spilled=n), schedule(GEMM), machine()) for n in (4, 100, 4000)] == [16, 32, 64]
+    assert missing(refusal("wait"), schedule(GEMM), machine()) == 16
 
 
 def test_a_schedule_of_another_kernel_or_machine_is_refused(kernel_file: Callable[..., str]) -> None:

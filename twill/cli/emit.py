@@ -67,7 +67,7 @@ def emit(arguments: Namespace) -> int:
     attempts: list[Attempt] = []
     try:
         emission = emitted(kernel, machine, arguments, attempts.append)
-    except exc.BuildRejected:
+    except exc.CandidateRefused:
         if arguments.why:
             print("\n".join(tried(attempts)), file=sys.stderr)
         raise

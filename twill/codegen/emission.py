@@ -16,7 +16,7 @@ from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import REFUSED, Attempt, Recorder, candidates, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lowerable import refuse_unlowerable
-from twill.codegen.room import Roomier, Solver, missing, slack, solve_with_room
+from twill.codegen.room import Roomier, Solver, beyond, missing, slack, solve_with_room
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
@@ -119,15 +119,23 @@ def emit_solved(
     refuse_unlowerable(kernel.wired, machine)
     rounds = count(1)
 
-    def roomier(last: Roomier, rejected: exc.BuildRejected) -> Roomier | None:
+    def roomier(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
+        room, shared = last.room, last.shared
+        if isinstance(rejected, exc.SharedMemoryFull):
+            more = beyond(rejected, last.schedule, machine)
+            shared, what = more or 0, f"{more} bytes of shared memory kept free of each loop's rings"
+            if more is None:
+                return None
+        else:
+            room += slack(last.schedule, machine) + missing(rejected, last.schedule, machine)
+            what = f"{room} registers of each thread kept free of tiles"
         if next(rounds) == ATTEMPTS:
             return None
-        room = last.room + slack(last.schedule, machine) + missing(rejected, machine)
-        notify(f"{rejected.message}: solving again with {room} registers of each thread kept free of tiles")
+        notify(f"{rejected.message}: solving again with {what}")
         try:
-            return Roomier(room, solve_with_room(kernel.graph, machine, room, solve))
-        except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what the compiler said is the answer
-            every = candidates(kernel.program, last.schedule, machine, room)
+            return Roomier(room, solve_with_room(kernel.graph, machine, room, solve, shared), shared)
+        except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what refused the last one is the answer
+            every = candidates(kernel.program, last.schedule, machine, room, shared)
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
             return None
 

@@ -74,22 +74,23 @@ def emit(
     order: Order = "chosen",
     cluster: int = 1,
     record: Recorder = unrecorded,
-    roomier: Callable[[Roomier, exc.BuildRejected], Roomier | None] = lambda last, rejected: None,
+    roomier: Callable[[Roomier, exc.CandidateRefused], Roomier | None] = lambda last, rejected: None,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
     of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. roomier: a
-    schedule with more registers free than the last one, which the compiler refused.
+    schedule with more registers free than the last one, which the compiler refused, or with more shared memory free
+    than the last one, whose rings did not fit.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
-    solved = {0: schedule}  # by the room that a schedule leaves
+    solved = [Roomier(0, schedule)]
 
     def attempt(candidate: LoweringCandidate) -> Emission | CandidateRefusal:
-        scheduled = solved[candidate.room]
+        scheduled = solved[candidate.solution].schedule
         made = lower_candidate(wired, scheduled, machine, candidate, order, cluster)
         if isinstance(made, CandidateRefusal):
             return made
@@ -105,12 +106,12 @@ def emit(
         if became.verdict.startswith(REFUSED):
             on_step(f"{became.candidate}: {became.verdict}")
 
-    def again(rejected: exc.BuildRejected) -> Sequence[LoweringCandidate]:
-        found = roomier(Roomier(*max(solved.items(), key=lambda item: item[0])), rejected)
+    def again(rejected: exc.CandidateRefused) -> Sequence[LoweringCandidate]:
+        found = roomier(solved[-1], rejected)
         if found is None:
             return ()
-        solved[found.room] = found.schedule
-        return candidates(wired.program, found.schedule, machine, found.room)
+        solved.append(found)
+        return candidates(wired.program, found.schedule, machine, found.room, found.shared, len(solved) - 1)
 
     return search(candidates(wired.program, schedule, machine), attempt, notify, again)
 

@@ -2,8 +2,9 @@
 
 The model counts the registers of tiles and estimates the rest. If ptxas needs more than the estimate (it spills, or
 makes MMAs wait for want of registers, or of quiet around them), the kernel is solved again with some registers of each
-computing warp group kept free of tiles. The schedule that comes of it obeys the machine as it is: it is checked against
-it.
+computing warp group kept free of tiles. It also solves one loop at a time, each with all of shared memory: where the
+rings of loops that follow one another do not fit beside one another, it is solved again with less for each. The
+schedule that comes of it obeys the machine as it is: it is checked against it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from twill import exc
 from twill.codegen.compile.facts import KernelFacts
 from twill.graph.dependence import DependenceGraph
-from twill.machine.description import Context, Figure, Machine
+from twill.machine.description import Context, Figure, Machine, Memory
 from twill.machine.occupancy import register_pool
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
@@ -26,17 +27,20 @@ Solver = Callable[[DependenceGraph, Machine], Schedule]
 
 @dataclass(frozen=True)
 class Roomier:
-    """A schedule, and registers of each computing thread that it keeps free of tiles."""
+    """A schedule, registers of each computing thread that it keeps free of tiles, and bytes of shared memory that each
+    of its loops leaves."""
 
     room: int
     schedule: Schedule
+    shared: int = 0
 
 
-def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver) -> Schedule:
-    """A schedule for `machine` that leaves `reserve` registers of each computing thread free of tiles."""
-    if not reserve:
+def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solve: Solver, shared: int = 0) -> Schedule:
+    """A schedule for `machine` that leaves `reserve` registers of each computing thread free of tiles, and `shared`
+    bytes of shared memory."""
+    if not reserve and not shared:
         return solve(graph, machine)
-    schedule = solve(graph, roomier(machine, reserve))
+    schedule = solve(graph, with_less_shared(roomier(machine, reserve), shared))
     digest = machine.digest()
     loops = tuple(
         loop.model_copy(update={"graph": loop.graph.model_copy(update={"machine_digest": digest})})
@@ -61,6 +65,20 @@ def roomier(machine: Machine, reserve: int) -> Machine:
     return machine.model_copy(update={"contexts": tuple(map(with_room, machine.contexts))})
 
 
+def with_less_shared(machine: Machine, shared: int) -> Machine:
+    """The machine with `shared` bytes less of shared memory."""
+    if not shared:
+        return machine
+
+    def less(memory: Memory) -> Memory:
+        if memory.name != "shared":
+            return memory
+        source = f"{memory.bytes.source}; {shared} less after rings that did not fit beside one another"
+        return memory.model_copy(update={"bytes": Figure(value=memory.bytes.value - shared, source=source)})
+
+    return machine.model_copy(update={"memories": tuple(map(less, machine.memories))})
+
+
 def _computing(machine: Machine) -> tuple[str, ...]:
     """Names of the contexts that multiply; all of them if none does."""
     return machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
@@ -78,9 +96,24 @@ def slack(schedule: Schedule, machine: Machine) -> int:
     return max(0, min([shared, *own])) // granule * granule
 
 
-def missing(rejected: exc.BuildRejected, machine: Machine) -> int:
-    """Registers per thread to keep free in addition: what was spilled, or a few."""
+def missing(rejected: exc.CandidateRefused, schedule: Schedule, machine: Machine) -> int:
+    """Registers per thread to keep free in addition: what was spilled, what the budgets are too much, or a few."""
     granule = machine.register_file.granule
-    facts = rejected.facts
+    if isinstance(rejected, exc.RegisterFileFull):
+        computing = sum(group.threads for group in schedule.warp_groups if group.context in _computing(machine))
+        return -(-rejected.excess // max(1, computing * granule)) * granule
+    facts = rejected.facts if isinstance(rejected, exc.BuildRejected) else None
     spilled = facts.spill_stores // 4 if isinstance(facts, KernelFacts) else 0  # 4 bytes each
     return max(STEP, min(4 * STEP, -(-spilled // granule))) * granule
+
+
+def beyond(full: exc.SharedMemoryFull, schedule: Schedule, machine: Machine) -> int | None:
+    """Bytes of shared memory that each loop has to leave in addition, so that the rings of all fit: every loop its part
+    of what they need too much. None where there is one loop, whose rings fit as the schedule has them, or none."""
+    used: dict[int, int] = {}
+    for buffer in schedule.buffers:
+        if buffer.space == "shared":
+            used[buffer.loop] = used.get(buffer.loop, 0) + buffer.bytes * buffer.depth
+    if len(used) < 2:
+        return None
+    return machine.capacity("shared") - max(used.values()) + -(-(full.needed - full.capacity) // len(used))

@@ -38,6 +38,16 @@ class BuildRejected(CandidateRefused):
         self.facts = facts
 
 
+class RegisterFileFull(CandidateRefused):
+    """The register budgets of a schedule are `excess` registers more than a launch of so many threads can hand out."""
+
+    def __init__(self, excess: int, *, file: str = "") -> None:
+        super().__init__(
+            "the schedule's register budgets exceed what a launch can hand out", file=file, hint="smaller tiles"
+        )
+        self.excess = excess
+
+
 # Running emitted kernels (twill.runtime).
 
 
@@ -81,7 +91,13 @@ class ScheduleMismatch(TwillError):
 
 
 class SharedMemoryFull(CandidateRefused):
-    """The rings, operands and staging buffers of a warp program exceed shared memory."""
+    """The rings, operands and staging buffers of a warp program exceed shared memory: `needed` bytes of `capacity`."""
+
+    def __init__(
+        self, message: str, *, needed: int = 0, capacity: int = 0, file: str = "", line: int = 0, hint: str = ""
+    ) -> None:
+        super().__init__(message, file=file, line=line, hint=hint)
+        self.needed, self.capacity = needed, capacity
 
 
 # Running programs on the CPU (twill.tile.interpret.sequential, twill.codegen.verify.abstract_machine).

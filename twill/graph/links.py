@@ -34,6 +34,13 @@ def carried_links(
     return fixed
 
 
+def linked_loops(graph: DependenceGraph) -> frozenset[tuple[int, int]]:
+    """Pairs of different loops of which one goes on with a value that the other one ended with."""
+    parts = [{region for region, _ in part} for part in _linked(graph, through=True).values()]
+    loops = {region.id for region in graph.regions if region.kind == "loop"}
+    return frozenset((one, other) for part in parts for one in part & loops for other in part & loops if one != other)
+
+
 def _linked(graph: DependenceGraph, through: bool) -> dict[Place, set[Place]]:
     """Nodes of all loops whose carried values are one value, as connected components. through: or begin with what
     straight-line code makes of another one."""

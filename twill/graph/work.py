@@ -7,7 +7,7 @@ from math import prod
 
 from twill.graph.dependence import Count
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, SOURCES, TRANSCENDENTAL, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, REARRANGE, SOURCES, TRANSCENDENTAL, VIEWS
 
 COMBINES = {"add": "add", "mul": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,
@@ -48,7 +48,7 @@ def operation_classes(step: Step, flat: Flat) -> tuple[str, ...]:
     if kind in ("reduce", "scan"):
         combine = COMBINES[str(step.op.attribute("combine"))]
         return (f"{kind}_{combine}.{work_element(f'{kind}_{combine}', _type(step.results[0], flat))}",)
-    if kind == "rearrange":  # to shared memory and back, with addresses
+    if kind in REARRANGE:  # to shared memory and back, with addresses
         return ("cast.i32",) * 4
     if kind not in ELEMENTWISE:
         return ()

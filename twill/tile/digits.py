@@ -46,9 +46,27 @@ def places_of(digits: Digits) -> Array:
     return found
 
 
-def rearranged(operands: Sequence[Array], digits: Digits, shape: tuple[int, ...]) -> Array:
-    """A tile of elements of the operands, which are counted through row by row, one behind the other."""
-    return np.concatenate([np.reshape(operand, -1) for operand in operands])[places_of(digits)].reshape(shape)
+def rearranged(
+    operands: Sequence[Array], digits: Digits, shape: tuple[int, ...], picked: tuple[Array, int, int] | None = None
+) -> Array:
+    """A tile of elements of the operands, which are counted through row by row, one behind the other. picked: a tile of
+    indices, what one counts for, and how many there are: added to each place (`clipped`)."""
+    places = places_of(digits).reshape(shape)
+    if picked is not None:
+        index, step, extent = picked
+        places = places + clipped(np.reshape(index, shape), extent) * step
+    return np.concatenate([np.reshape(operand, -1) for operand in operands])[places]
+
+
+def gathered(source: Array, index: Array, axis: int) -> Array:
+    """Of a tile, along one axis, the elements that a tile of indices says."""
+    return np.take_along_axis(source, clipped(index, np.shape(source)[axis]), axis)
+
+
+def clipped(index: Array, extent: int) -> Array:
+    """Indices below `extent`; any other one, a negative one too, is the last."""
+    wide = np.asarray(index).astype(np.int64)
+    return np.where((wide < 0) | (wide >= extent), extent - 1, wide)
 
 
 def _divisors(number: int) -> list[int]:

@@ -58,10 +58,12 @@ OFTEN_ONE = "often_one"
 NATURAL = "natural"
 
 REDUCE = ("reduce",)  # attributes axis, combine: add mul max min or and xor; of max and min: signed, propagate_nan
-REARRANGE = ("rearrange",)
+REARRANGE = ("rearrange", "gather")
 # operands of one type, counted through row by row, one behind the other; attributes first, extents, steps: element
 # number e of the result is number first + Σ digit · step of them, with the digits of e in a row of extents, the last
 # one fastest
+# gather: source index; attribute axis. Along it, the element of the source that the index says; along the others, its
+# own place. An index that the source has not is that of its last element.
 SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan
 MMA = ("dot",)
 # operands a b [c]; sums have the type of the result: f32, f16, f64 or i32 (i8 operands are signed)

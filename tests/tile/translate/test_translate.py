@@ -316,7 +316,6 @@ REFUSED = [
          "            acc += k", "tl.store(out, acc)"),
         NestedLoop, 9, "a loop inside a loop", "tl.static_range",
     ),
-    ((LOAD, "x = tl.gather(x, offs, 0)", STORE), UnsupportedOperation, 7, "tl.gather", "affine"),
     ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),
     (
         (LOAD, "x, y = tl.reduce((x, x), 0, crossed)", "tl.store(out, x + y)"),

@@ -16,7 +16,7 @@ from twill import exc
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import reuse_groups
 from twill.codegen.lower.direct import direct_schedule
-from twill.codegen.lower.groups import COPIES, doubled, warp_groups, with_registers
+from twill.codegen.lower.groups import COPIES, Group, doubled, warp_groups, with_registers
 from twill.codegen.lower.occupancy import as_compiled
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
@@ -25,7 +25,9 @@ from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_memory import refuse_not_emitted, with_epilogue
 from twill.codegen.lower.tiles import TileLayouts
 from twill.graph.build import Wired
+from twill.graph.links import linked_loops
 from twill.machine.description import Machine
+from twill.machine.occupancy import register_pool
 from twill.schedule.document import Schedule
 
 
@@ -53,6 +55,13 @@ def assign(
         number = dict(zip((g.id for g in groups), (g.id for g in made if g.like < 0), strict=True))
         groups, group_of = made, {old: number[new] for old, new in group_of.items()}
     plan = LoweringPlan(wired, schedule, machine, tiles, candidate, groups)
+    if candidate.exchange and not keeps_values_together(plan):
+        return CandidateRefusal("a value in registers goes from one loop to another")
+    if candidate.exchange:
+        plan = replace(plan, groups=with_most_registers(plan, group_of))
+        pool = register_pool(sum(group.threads for group in plan.groups), machine)
+        if sum(group.threads * group.registers for group in plan.groups) > pool:
+            return CandidateRefusal("no registers for warp groups that do the most of what either did")
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
     plan = with_straight(plan if tensor else with_budgets(plan))
@@ -71,6 +80,11 @@ def scheduled(plan: LoweringPlan, group_of: Mapping[int, int]) -> dict[Place, Ta
     """Tasks of the loops, from the schedule. group_of: warp groups by those of the schedule. Raises
     ScheduleMismatch."""
     tasks: dict[Place, Task] = {}
+    exchanged = {(loop, old): new for loop, old, new in plan.candidate.exchange}
+
+    def instead(loop: int, group: int) -> int:
+        return exchanged.get((loop, group), group)
+
     for loop in plan.schedule.loops:
         if loop.loop not in plan.loops:
             continue
@@ -89,11 +103,25 @@ def scheduled(plan: LoweringPlan, group_of: Mapping[int, int]) -> dict[Place, Ta
                 )
             place = (loop.loop, node.id, instruction.block)
             tasks[place] = Task(
-                place, node, plan.wired.steps[loop.loop, node.id], (group_of[op.warp_group],),
+                place, node, plan.wired.steps[loop.loop, node.id], (group_of[instead(op.loop, op.warp_group)],),
                 op.start, instruction.latency, instruction.hold,
                 max((u.cycles for u in instruction.uses if u.unit == instruction.unit), default=0),
             )  # fmt: skip
     return tasks
+
+
+def keeps_values_together(plan: LoweringPlan) -> bool:
+    """Whether loops between which values stay in registers exchange the same warp groups, if any."""
+    changed = {loop: {(old, new) for one, old, new in plan.candidate.exchange if one == loop} for loop in plan.loops}
+    return all(changed[one] == changed[other] for one, other in linked_loops(plan.wired.graph))
+
+
+def with_most_registers(plan: LoweringPlan, group_of: Mapping[int, int]) -> tuple[Group, ...]:
+    """The groups, those that take over a part of another one with no fewer registers than that one."""
+    pairs = {(group_of[old], group_of[new]) for _, old, new in plan.candidate.exchange}
+    registers = [group.registers for group in plan.groups]
+    most = {new: max([registers[new], *(registers[old] for old, one in pairs if one == new)]) for _, new in pairs}
+    return tuple(replace(group, registers=most.get(group.id, group.registers)) for group in plan.groups)
 
 
 def stay_with_data(plan: LoweringPlan) -> LoweringPlan:

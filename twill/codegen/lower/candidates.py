@@ -5,17 +5,20 @@ warp groups take program instances alternately, whether tiles stay in registers 
 steady state may change once. Each combination is a `LoweringCandidate` with its predicted cost. `search` tries them in
 order and records what became of each (`twill emit --why` prints that).
 
+Where shared memory is short, loops may also be asked to exchange equal warp groups: rings of loops that follow one
+another are one where the same group reads them (`twill.codegen.lower.place`).
+
 A candidate is refused where its tiles exceed shared memory or the register file (`SharedMemoryFull`, or a `Refusal`
 that lowering returns), and where the compiler has no room for it (`BuildRejected`). What the compiler refused is tried
 again with less asked of it as long as that is predicted to be as fast, and then with schedules that keep registers free
-of tiles (`twill.codegen.room`), each with candidates of its own.
+of tiles, or shared memory (`twill.codegen.room`), each with candidates of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import TypeVar
 
 from twill import exc
@@ -29,7 +32,12 @@ from twill.tile.program import Loop, TileProgram
 BOTH = (True, False)
 REFUSED = "refused: "
 
+SOLVED_AGAIN = (exc.BuildRejected, exc.SharedMemoryFull, exc.RegisterFileFull)  # with more of it free
+MOST_EXCHANGES = 12  # ways to exchange warp groups that are tried
+
 Made = TypeVar("Made")
+Exchange = tuple[tuple[int, int, int], ...]
+"""(loop, warp group of the schedule, the group that does its part instead), for each that changes."""
 
 
 @dataclass(frozen=True, order=True)
@@ -48,9 +56,10 @@ class Cost:
 class LoweringCandidate:
     """One way to lower a schedule. ctas: that share an SM. ping_pong: whether two computing warp groups take program
     instances alternately. registers: whether tiles may stay in registers as operands of products, and sums in parts
-    from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined. room:
-    registers of each computing thread that the schedule keeps free of tiles. direct: one warp group does everything,
-    and tiles go straight to its registers (`twill.codegen.lower.direct`)."""
+    from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined. room,
+    shared: registers of each computing thread, and bytes of shared memory, that the schedule keeps free of tiles;
+    solution: which of the schedules of the kernel that is. direct: one warp group does everything, and tiles go
+    straight to its registers (`twill.codegen.lower.direct`). exchange: of warp groups in some loops."""
 
     cost: Cost
     ctas: int = 1
@@ -59,11 +68,16 @@ class LoweringCandidate:
     switches: bool = True
     room: int = 0
     direct: bool = False
+    shared: int = 0
+    solution: int = 0
+    exchange: Exchange = ()
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
         words += ["ping-pong"] * self.ping_pong + ["one warp group, loads straight to registers"] * self.direct
         words += [f"{self.room} registers of a thread kept free"] * bool(self.room)
+        words += [f"{self.shared} bytes of shared memory kept free"] * bool(self.shared)
+        words += ["warp groups exchanged between loops"] * bool(self.exchange)
         return ", ".join((*words, self.asked))
 
     @property
@@ -101,28 +115,71 @@ def unrecorded(attempt: Attempt) -> None:
 
 
 def candidates(
-    program: TileProgram, schedule: Schedule, machine: Machine, room: int = 0
+    program: TileProgram, schedule: Schedule, machine: Machine, room: int = 0, shared: int = 0, solution: int = 0
 ) -> tuple[LoweringCandidate, ...]:
     """Every candidate of a schedule, the least predicted cost first; of equal cost, what repeats least work first:
     operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again.
-    room: of the schedule."""
+    room, shared, solution: of the schedule."""
     taking_turns = BOTH if may_take_turns(schedule) else (False,)
     switching = BOTH if is_joined(program) else (False,)
     found = [
-        LoweringCandidate(predicted(schedule, ctas, ping_pong), ctas, ping_pong, registers, switches, room)
-        for ping_pong, ctas, switches, registers in product(
-            taking_turns, range(most_ctas(schedule, machine), 0, -1), switching, BOTH
+        LoweringCandidate(
+            predicted(schedule, ctas, ping_pong),
+            ctas,
+            ping_pong,
+            registers,
+            switches,
+            room,
+            False,
+            shared,
+            solution,
+            exchange,
+        )
+        for exchange, ping_pong, ctas, switches, registers in product(
+            ((), *exchanges(schedule)), taking_turns, range(most_ctas(schedule, machine), 0, -1), switching, BOTH
         )
     ]
     if not has_products(schedule):
         one = direct_schedule(schedule, machine)
         loads = load_cycles(one, machine)
         straight = [
-            LoweringCandidate(predicted(one, ctas, False, loads), ctas, switches=switches, room=room, direct=True)
+            LoweringCandidate(
+                predicted(one, ctas, False, loads),
+                ctas,
+                switches=switches,
+                room=room,
+                direct=True,
+                shared=shared,
+                solution=solution,
+            )
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
         found = straight if is_straight(schedule) else straight + found
     return tuple(sorted(found, key=lambda candidate: candidate.cost))
+
+
+def exchanges(schedule: Schedule) -> tuple[Exchange, ...]:
+    """The ways in which loops but the main one can have equal computing warp groups do one another's part, where no row
+    block belongs to one of them."""
+    computing = [group for group in schedule.warp_groups if group.context != "issue"]
+    others = [loop.loop for loop in schedule.loops if loop is not main_loop(schedule)]
+    equal = {(group.context, group.threads) for group in computing}
+    if len(computing) < 2 or len(equal) > 1 or schedule.cooperation.blocks > 1 or not has_products(schedule):
+        return ()
+    numbers = [group.id for group in computing]
+    found: list[Exchange] = []
+    for orders in product(permutations(numbers), repeat=len(others)):
+        changed = [
+            (loop, old, new)
+            for loop, order in zip(others, orders, strict=True)
+            for old, new in zip(numbers, order, strict=True)
+            if old != new
+        ]
+        if changed:
+            found.append(tuple(changed))
+        if len(found) == MOST_EXCHANGES:
+            break
+    return tuple(found)
 
 
 def may_take_turns(schedule: Schedule) -> bool:
@@ -165,14 +222,14 @@ def search(
     every: Sequence[LoweringCandidate],
     attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder = unrecorded,
-    roomier: Callable[[exc.BuildRejected], Sequence[LoweringCandidate]] = lambda rejected: (),
+    roomier: Callable[[exc.CandidateRefused], Sequence[LoweringCandidate]] = lambda rejected: (),
 ) -> Made:
     """What the first candidate that is not refused makes; the loop of all choices of lowering.
 
     attempt: what a candidate makes, or why not; it may raise CandidateRefused. record: gets what became of each
-    candidate, in order. roomier: the candidates of a schedule with more registers free, where the compiler refused the
-    last one; () if there is none. Those that are slower than what the compiler refused come last. Raises the last
-    CandidateRefused if every candidate is refused.
+    candidate, in order. roomier: the candidates of a schedule with more registers, or shared memory, free, where the
+    compiler refused the last one or its rings did not fit; () if there is none. Those that are slower than what the
+    compiler refused come last. Raises the last CandidateRefused if every candidate is refused.
     """
     last: exc.CandidateRefused | None = None
     slower: list[LoweringCandidate] = []
@@ -181,7 +238,7 @@ def search(
         if not isinstance(made, CandidateRefusal):
             return made
         last = made.error or last
-        every = roomier(last) if isinstance(last, exc.BuildRejected) else ()
+        every = roomier(last) if isinstance(last, SOLVED_AGAIN) else ()
     for candidate in slower:
         made = _first((candidate,), attempt, record, [])
         if not isinstance(made, CandidateRefusal):
@@ -201,9 +258,13 @@ def _first(
     are left out because the compiler refused what is predicted to be faster."""
     last = CandidateRefusal("there is no candidate")
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
-    full: set[tuple[int, bool, bool]] = set()  # those of which shared memory is too small, by what decides on it
+    full: set[tuple[object, ...]] = set()  # those of which shared memory is too small, by what decides on it
     for number, candidate in enumerate(every):
-        if (candidate.ctas, candidate.ping_pong, candidate.direct) in full:
+        deciding = (candidate.ctas, candidate.ping_pong, candidate.direct)
+        if candidate.exchange and (*deciding, ()) not in full:
+            record(Attempt(candidate, "not tried: shared memory is not short"))
+            continue
+        if (*deciding, candidate.exchange) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
         fewer = built is not None and built.direct and candidate.direct  # CTAs: more registers for each, as it is
@@ -220,9 +281,16 @@ def _first(
             for other in every[number + 1 :]:
                 record(Attempt(other, "not tried: predicted no faster"))
             return made
-        last = made if made.error is not None else last
+        last = made if made.error is not None and not is_fuller(made.error, last.error) else last
         built = candidate if isinstance(made.error, exc.BuildRejected) else built
         if isinstance(made.error, exc.SharedMemoryFull):
-            full.add((candidate.ctas, candidate.ping_pong, candidate.direct))
+            full.add((*deciding, candidate.exchange))
         record(Attempt(candidate, REFUSED + made.why))
     return last
+
+
+def is_fuller(one: exc.CandidateRefused, other: exc.CandidateRefused | None) -> bool:
+    """Whether both lacked shared memory, and this one more of it."""
+    if isinstance(one, exc.SharedMemoryFull) and isinstance(other, exc.SharedMemoryFull):
+        return one.needed > other.needed
+    return False

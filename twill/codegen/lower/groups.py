@@ -59,15 +59,13 @@ def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine
     the compiler needs some for addresses. Load groups get a granule first; then computing groups grow evenly, and load
     groups take what is too little for one more granule of theirs.
 
-    Raises CandidateRefused, for the kernel of `file`, if the budgets exceed the register file.
+    Raises RegisterFileFull, for the kernel of `file`, if the budgets exceed the register file.
     """
     contexts = {w.context: machine.context(w.context) for w in schedule.warp_groups}
     granule = machine.register_file.granule
     left = register_pool(sum(g.threads for g in groups), machine) - sum(g.threads * g.registers for g in groups)
     if left < 0:
-        raise exc.CandidateRefused(
-            "the schedule's register budgets exceed what a launch can hand out", file=file, hint="smaller tiles"
-        )
+        raise exc.RegisterFileFull(-left, file=file)
     raised = {g.id: g.registers for g in groups}
     for issuer, steps in ((True, 1), (False, EVERY), (True, EVERY)):
         mine = [g for g in groups if g.issuer == issuer]

@@ -111,6 +111,8 @@ class SharedMemoryPlan:
             held = ", ".join(f"{b.name} {b.slots} x {b.bytes}" for b in self.buffers if not b.tensor)
             raise exc.SharedMemoryFull(
                 f"the warp program needs {total} bytes of shared memory of {capacity}: {held}",
+                needed=total,
+                capacity=capacity,
                 file=self.file,
                 hint="smaller tiles",
             )

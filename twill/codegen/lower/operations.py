@@ -42,7 +42,7 @@ from twill.codegen.warp.program import (
     Window,
 )
 from twill.tile.flat import UNIFORM, Step
-from twill.tile.vocabulary import ELEMENTWISE, NATURAL
+from twill.tile.vocabulary import ELEMENTWISE, NATURAL, REARRANGE
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class LoweringScope:
                 reduce(self, number, step)
             elif step.op.kind == "scan":
                 scan(self, number, step)
-            elif step.op.kind == "rearrange":
+            elif step.op.kind in REARRANGE:
                 rearrange(self, number, step)
             elif step.op.kind == "sum_parts":
                 sum_parts(self, number, step)

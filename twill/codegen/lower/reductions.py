@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twill.codegen.lower.conversions import fits, reduced_layout
@@ -71,10 +72,13 @@ def scan(scope: LoweringScope, number: int, step: Step) -> None:
 
 
 def rearrange(scope: LoweringScope, number: int, step: Step) -> None:
-    """Elements of tiles in another order; what has none in registers so far is made there."""
-    result, (first, extents, steps) = scope.result(number), digits(step)
-    operands = tuple(scope.fragment(cell) for cell in step.operands)
-    alone = len(operands) == 1 and (first, steps) == (0, (1,))
+    """Elements of tiles in another order, or that a tile of indices says; what has none in registers so far is made
+    there."""
+    result = scope.result(number)
+    gathers = step.op.kind == "gather"
+    first, extents, steps = gathered_digits(scope, step) if gathers else digits(step)
+    operands = tuple(scope.fragment(cell) for cell in step.operands[: 1 if gathers else None])
+    alone = not gathers and len(operands) == 1 and (first, steps) == (0, (1,))
     if alone and fits(scope.layout_of(operands[0]), scope.layout_of(result)):
         scope.made += scope.moved(operands[0], result, line=step.op.line)
         return
@@ -82,7 +86,20 @@ def rearrange(scope: LoweringScope, number: int, step: Step) -> None:
     room = sum(math.prod(shape_of(scope.layout_of(operand))) for operand in operands) * max(8, BITS[element]) // 8
     scratch = _scratch(scope, (-(-room // 4),), "i32" if element.startswith("i") else "f32")
     barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
-    scope.made.append(Rearrange(operands, result, first, extents, steps, scratch, barrier, line=step.op.line))
+    made = Rearrange(operands, result, first, extents, steps, scratch, barrier, line=step.op.line)
+    if gathers:
+        shape, axis = scope.tiles.shape(step.operands[0]), int(str(step.op.attribute("axis")))
+        index = scope.fragment(step.operands[1], scope.layout_of(result))
+        made = replace(made, index=index, along=math.prod(shape[axis + 1 :]), extent=shape[axis])
+    scope.made.append(made)
+
+
+def gathered_digits(scope: LoweringScope, step: Step) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Of a gather: the places of its elements where all indices are 0."""
+    shape, extents = scope.tiles.shape(step.operands[0]), scope.tiles.shape(step.operands[1])
+    axis = int(str(step.op.attribute("axis")))
+    steps = (0 if n == axis else math.prod(shape[n + 1 :]) for n in range(len(shape)))
+    return 0, extents, tuple(steps)
 
 
 def digits(step: Step) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

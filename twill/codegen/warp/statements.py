@@ -268,10 +268,10 @@ class Scan(Stmt):
 
 @dataclass(frozen=True)
 class Rearrange(Stmt):
-    """result = elements of the operands, which have its type: "rearrange" of `twill.tile.vocabulary`. scratch: a buffer
-    with room for the operands. All write it, Sync by the group's own `barrier`, all read. Who writes the scratch again
-    needs another Sync before.
-    """
+    """result = elements of the operands, which have its type: "rearrange" of `twill.tile.vocabulary`. index: a tile
+    that lies as the result does, whose integers below `extent` move each place by `along` elements ("gather"). scratch:
+    a buffer with room for the operands. All write it, Sync by the group's own `barrier`, all read. Who writes it again
+    needs another Sync before."""
 
     operands: tuple[int, ...]
     result: int
@@ -280,6 +280,9 @@ class Rearrange(Stmt):
     steps: tuple[int, ...]
     scratch: int
     barrier: int
+    index: int | None = None
+    along: int = 0
+    extent: int = 0
 
 
 @dataclass(frozen=True)

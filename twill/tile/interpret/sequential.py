@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill.tile.affine import Polynomial
-from twill.tile.digits import rearranged
+from twill.tile.digits import gathered, rearranged
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import unsigned
@@ -178,6 +178,8 @@ class Instance:
             case "rearrange":
                 digits = attributes["first"], attributes["extents"], attributes["steps"]
                 return rearranged(operands, digits, kind.shape)
+            case "gather":
+                return gathered(operands[0], operands[1], attributes["axis"])
             case "reduce":
                 return reduce(operands[0], attributes["axis"], attributes["combine"], kind.element, attributes)
             case "scan":

@@ -204,5 +204,5 @@ OPERATIONS: dict[str, Rule] = {
     "math.tanh": elementwise("tanh"), "math.erf": elementwise("erf"), "math.fma": elementwise("fma"),
     "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,
     "tt.extern_elementwise": libdevice, "tt.mulhiui": multiply_high,
-    "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot,
+    "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot, "tt.gather": view("gather", "axis"),
 }  # fmt: skip

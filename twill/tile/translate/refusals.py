@@ -19,7 +19,6 @@ CONTROL_FLOW = {
 
 # MLIR operation -> (Triton's words, hint).
 REFUSALS: dict[str, tuple[str, str]] = {
-    "tt.gather": ("tl.gather", "a tile access whose address is affine in the indices, or tl.where over a tl.arange"),
     "tt.histogram": ("tl.histogram", "one comparison with tl.arange and a tl.sum per bin"),
     "tt.print": ("tl.device_print", "leave the debugging output out"),
     "tt.assert": ("tl.device_assert", "tl.assume, or a check on the host"),

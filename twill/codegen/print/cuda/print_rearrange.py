@@ -32,7 +32,12 @@ def print_rearrange(stmt: Rearrange, ctx: PrintContext) -> None:
         out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
 
         def element_at(i: str) -> Computed:
-            place = f"scratch + {_source(stmt, number_of(result.layout, i))} * {size}"
+            number = _source(stmt, number_of(result.layout, i))
+            if stmt.index is not None:
+                wide = "u64" if ctx.fragment(stmt.index).element == "i64" else "u32"
+                picked = f"min(({wide}){ctx.value(stmt.index, i)}, ({wide}){stmt.extent - 1})"
+                number = f"({number} + (i32){picked} * {stmt.along})"
+            place = f"scratch + {number} * {size}"
             text = from_memory(result.element, f"read_shared<{kind}>({place})")
             there = inside(result.layout, i)
             return Computed(f"({there} ? {text} : 0)" if there else text)

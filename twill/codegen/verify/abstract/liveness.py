@@ -101,8 +101,8 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
             return {result}, read | {operand}
         case SumParts(operand=operand, result=result):
             return {result}, read | {operand}
-        case Rearrange(operands=operands, result=result):
-            return {result}, read | set(operands)
+        case Rearrange(operands=operands, result=result, index=index):
+            return {result}, read | set(operands) | ({index} if index is not None else set())
         case Copy(source=source, result=result):
             return {result}, read | {source}
         case LoadGlobal(window=window, result=result, mask=mask):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from twill.codegen.verify.abstract.liveness import effects
-from twill.codegen.verify.abstract.statements import BITS, is_partial
+from twill.codegen.verify.abstract.memory import BITS
+from twill.codegen.verify.abstract.statements import is_partial
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import (
@@ -323,6 +324,11 @@ def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> I
         yield f"`{result.name}` is {result.element}, and what it is made of is not"
     room = sum(math.prod(shape_of(operand.layout)) for operand in operands)
     reach = [(extent - 1) * step for extent, step in zip(stmt.extents, stmt.steps, strict=True)]
+    if stmt.index is not None:
+        reach.append((stmt.extent - 1) * stmt.along)
+        index = fragments[stmt.index]
+        if index.layout != result.layout or not index.element.startswith("i"):
+            yield f"`{index.name}` has no integer for each element of `{result.name}` in the thread that has that"
     low, high = (stmt.first + sum(f(0, part) for part in reach) for f in (min, max))
     if low < 0 or high >= room or math.prod(stmt.extents) != math.prod(shape_of(result.layout)):
         yield f"`{result.name}` is made of elements {low} to {high} of {room}"

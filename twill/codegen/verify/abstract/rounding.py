@@ -42,10 +42,10 @@ of part i of A and part j of B are added up). One of tf32 may be made as bf16x3 
 BITS = 24  # of a float32, which its parts hold together
 SURE = 4.0  # so many times what a chunk was shaken, an element may be off for this; `results.WIDE` is twice that
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
-                  "transpose", "slice", "join", "rearrange", "update", "select", "max", "min", "clamp", "neg", "abs",
-                  "floor", "ceil", "cast", "bitcast"})  # fmt: skip
+                  "transpose", "slice", "join", "rearrange", "gather", "update", "select", "max", "min", "clamp", "neg",
+                  "abs", "floor", "ceil", "cast", "bitcast"})  # fmt: skip
 """Operations that give one of their operands, or round exactly."""
-VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "rearrange", "update")
+VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "rearrange", "gather", "update")
 
 
 def run_shaken(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -49,12 +48,10 @@ from twill.codegen.warp.program import (
     TmaStore,
     WaitGroups,
 )
+from twill.graph.work import tile_bytes
 from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
-
-BITS = {"i1": 8, "i8": 8, "f8e4m3": 8, "f8e5m2": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "i64": 64,
-        "f64": 64}  # fmt: skip
 
 
 def execute(actor: Actor, stmt: Stmt) -> None:
@@ -118,8 +115,10 @@ def _scan(actor: Actor, stmt: Scan) -> None:
 
 def _rearrange(actor: Actor, stmt: Rearrange) -> None:
     held = [actor.fragments.read(operand, actor.line) for operand in stmt.operands]
+    picked = stmt.index is not None and (actor.fragments.read(stmt.index, actor.line), stmt.along, stmt.extent)
     _exchange(actor, SlotRef(stmt.scratch))
-    value = rearranged(held, (stmt.first, stmt.extents, stmt.steps), actor.fragments.shape(stmt.result))
+    shape = actor.fragments.shape(stmt.result)
+    value = rearranged(held, (stmt.first, stmt.extents, stmt.steps), shape, picked or None)
     actor.fragments.write(stmt.result, value, actor.line)
 
 
@@ -282,7 +281,7 @@ def _wait_groups(actor: Actor, stmt: WaitGroups) -> None:
 # ---------------------------------------------------------------- the TMA, by the elected thread
 def _box_bytes(meant: TensorMapSpec) -> int:
     """Bytes that one copy moves: the whole box, also where it is clipped."""
-    return math.prod(meant.box) * BITS[meant.element] // 8
+    return tile_bytes(meant.box, meant.element)
 
 
 def _tma_load(actor: Actor, stmt: TmaLoad) -> None:

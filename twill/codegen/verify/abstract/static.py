@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from twill.codegen.verify.abstract.liveness import crowded, peak
+from twill.codegen.verify.abstract.memory import BITS
 from twill.codegen.verify.abstract.operands import TENSOR_ROWS, operand_violations
-from twill.codegen.verify.abstract.statements import BITS
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     INSTANCE_RING,
