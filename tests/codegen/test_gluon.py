@@ -19,10 +19,10 @@ from twill.cli import codes
 from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon, lower_for_gluon
+from twill.codegen.gluon import MANIFEST, MOST_LOCAL, GluonEmission, compile_module, emit_gluon, lower_for_gluon
 from twill.codegen.print.gluon.facts import ModuleFact
 from twill.codegen.print.gluon.module import print_gluon
-from twill.exc import ExecutionDiffers, NotInGluon
+from twill.exc import ExecutionDiffers, GluonSpills, NotInGluon
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -226,9 +226,24 @@ def _written(name: str, folder: Path) -> Path:
     return folder / emitted(name).name
 
 
-def test_what_a_module_keeps_in_local_memory_is_known(tmp_path: Path) -> None:
+def test_what_a_module_keeps_in_local_memory_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     right = emitted("attention")
     path = tmp_path / right.name
     path.write_text(right.module.text.replace("[232, 40],", "[24, 240],"), encoding="utf-8")
     starved = compile_module(path, right.module.entry, right.signature, right.asked)
-    assert right.compiled.local < 64 < starved.local
+    assert right.compiled.local < MOST_LOCAL < starved.local
+    (tmp_path / MANIFEST).write_text(right.manifest(), encoding="utf-8")
+    assert main(["check", "--gluon", str(path)]) == codes.NOT_GOOD
+    assert f"at most {MOST_LOCAL} bytes a thread in local memory, found {starved.local}" in capsys.readouterr().out
+
+
+def test_a_module_whose_registers_do_not_hold_its_epilogue_has_it_in_parts_of_columns() -> None:
+    made = emitted("gelu")
+    assert made.compiled.local == 0 and "left, right = column_halves(acc, MMA_64)" in made.module.text
+
+
+def test_a_module_that_spills_is_refused_with_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.codegen.gluon.ATTEMPTS", 1)
+    with pytest.raises(GluonSpills, match=r"keeps \d{3} bytes a thread .* more than 64") as refused:
+        emit_gluon(extracted(*MODULES["gelu"]), H100, solved)
+    assert "--blocks" in (refused.value.hint or "")

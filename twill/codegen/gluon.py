@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from twill import exc
@@ -38,6 +39,12 @@ from twill.schedule.document import Schedule
 
 SCHEMA = "twill.gluon/2"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
+PARTS = (0, 64, 32)
+"""Registers of a thread that accumulators may take together behind their loops, in the order in which it is tried; 0:
+any number."""
+MOST_LOCAL = 64
+"""Bytes of a thread that a module may keep in local memory: 16 registers, which a main loop can do without."""
+ATTEMPTS = 6  # lowerings that are compiled, each for some seconds, before a module is refused for what it keeps there
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
 
 
@@ -105,9 +112,10 @@ def emit_gluon(
     solve: Callable[[DependenceGraph, Machine], Schedule],
     notify: OnStep = lambda step: None,
 ) -> GluonEmission:
-    """The kernel as a module of Gluon. kernel: extracted without conditional rescaling, which warps vote on.
+    """The kernel as a module of Gluon: of the first lowering whose registers Triton has room for. kernel: extracted
+    without conditional rescaling, which warps vote on.
 
-    Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers; NoTarget,
+    Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers, GluonSpills; NoTarget,
     UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
     """
     target_of(machine).refuse(kernel.graph)
@@ -119,7 +127,21 @@ def emit_gluon(
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     notify("lowering to what Gluon can say")
-    program = lower_for_gluon(kernel.wired, schedule, machine)
+    fewest: GluonEmission | None = None
+    for program in islice(lowerings(kernel.wired, schedule, machine), ATTEMPTS):
+        made = _emitted(kernel, program, schedule, machine, notify)
+        if made.compiled.local <= MOST_LOCAL:
+            return made
+        fewest = made if fewest is None or made.compiled.local < fewest.compiled.local else fewest
+    assert fewest is not None
+    tile = fewest.program.program
+    raise exc.GluonSpills(fewest.compiled.version, fewest.compiled.local, MOST_LOCAL, file=tile.file)
+
+
+def _emitted(
+    kernel: Extracted, program: WarpProgram, schedule: Schedule, machine: Machine, notify: OnStep
+) -> GluonEmission:
+    """A warp program checked, printed, compiled and read back."""
     notify("running on the abstract machine")
     violations = verify(program, problem_of(kernel.specialization))
     if violations:
@@ -142,28 +164,40 @@ def emit_gluon(
 
 
 def lower_for_gluon(wired: Wired, schedule: Schedule, machine: Machine) -> WarpProgram:
-    """The warp program of the first candidate that fits and that Gluon can say. Errors: NotInGluon if there is none,
-    ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull."""
+    """The first of `lowerings`."""
+    return next(lowerings(wired, schedule, machine))
+
+
+def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[WarpProgram]:
+    """The warp programs of the candidates that fit and that Gluon can say, the best predicted first; each whole, and
+    with what follows its loops in parts of columns. Errors: NotInGluon if there is none, ScheduleMismatch,
+    UnsupportedInKernel, LayoutConflict, SharedMemoryFull."""
     refused: exc.TwillError | None = None
+    known: list[WarpProgram] = []
     for candidate in candidates(wired.program, schedule, machine):
-        try:
-            made = _lowered(wired, schedule, machine, candidate)
-        except (exc.NotInGluon, exc.CandidateRefused) as error:
-            refused = refused if isinstance(refused, exc.NotInGluon) else error
-            continue
-        if made is not None:
-            return made
-    assert refused is not None, "a candidate without ping-pong is refused by an error only"
-    raise refused
+        for registers in PARTS:
+            try:
+                made = _lowered(wired, schedule, machine, candidate, registers)
+            except (exc.NotInGluon, exc.CandidateRefused) as error:
+                refused = refused if isinstance(refused, exc.NotInGluon) else error
+                continue
+            if made is not None and made not in known:
+                known.append(made)
+                yield made
+    if not known:
+        assert refused is not None, "a candidate without ping-pong is refused by an error only"
+        raise refused
 
 
-def _lowered(wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate) -> WarpProgram | None:
+def _lowered(
+    wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, registers: int
+) -> WarpProgram | None:
     made = streams(wired, schedule, machine, candidate, "static", 1)
     if isinstance(made, CandidateRefusal):
         if made.error is not None:
             raise made.error
         return None
-    passed = run_passes(made.program, made.choices, without=UNSAID)
+    passed = run_passes(made.program, replace(made.choices, product_registers=registers), without=UNSAID)
     return sayable(with_barriers(passed, machine), machine.emitting.named_barriers.whole)
 
 

@@ -228,6 +228,19 @@ class GluonDiffers(TwillError):
         super().__init__(message, file=file, line=line, hint="the CUDA form (`--as cuda`); report it with the kernel")
 
 
+class GluonSpills(TwillError):
+    """What Triton makes of an emitted module has no registers for its schedule."""
+
+    def __init__(self, version: str, local: int, most: int, *, file: str = "", line: int = 0) -> None:
+        super().__init__(
+            f"Triton {version} keeps {local} bytes a thread of the Gluon module in local memory, more than {most}: "
+            "its registers do not hold what the schedule has at once",
+            file=file,
+            line=line,
+            hint="smaller tiles, more row blocks (--blocks), another version of Triton, or the CUDA form (`--as cuda`)",
+        )
+
+
 class ModuleNotReadable(TwillError):
     """`twill check --gluon`: there is no module, or nothing beside it that says what was emitted."""
 

@@ -7,6 +7,7 @@ what Triton made of it is read back.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 from twill import exc
 from twill.codegen.compile.gluon.read_back import ModuleDifference, differences
 from twill.codegen.compile.gluon.triton import compile_kernel, load
-from twill.codegen.gluon import MANIFEST, SCHEMA
-from twill.codegen.print.gluon.facts import ModuleFact
+from twill.codegen.gluon import MANIFEST, MOST_LOCAL, SCHEMA
+from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
 from twill.manifest.document import sha256
 
 
@@ -53,5 +54,13 @@ def compared(path: Path) -> Edited:
         raise exc.ModuleNotReadable(str(path), f"{type(error).__name__}: {error}") from None
     made = compile_kernel(function, dict(said["signature"]), said["multiples"], said["capability"], said["fused"])
     edited = sha256(text.encode()) != said["module"]
-    found = tuple(differences(text, made.ptx, facts))
+    found = (*differences(text, made.ptx, facts), *_spilled(made.local, facts))
     return Edited(said["kernel"], said["schedule"], edited, len(facts), found)
+
+
+def _spilled(local: int, facts: list[ModuleFact]) -> Iterator[ModuleDifference]:
+    """That partitions have too few registers, told where they are budgeted."""
+    if local > MOST_LOCAL:
+        line = next((fact.line for fact in facts if fact.said.startswith(BUDGETS)), 1)
+        most = f"at most {MOST_LOCAL} bytes a thread in local memory"
+        yield ModuleDifference(line, most, f"{local}: registers are spilled", 0)

@@ -80,6 +80,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     ),
     aref.LoadAccumulator(aref.SlotRef(0, 10), 0),
     aref.Consumed(10, behind=True),
+    aref.Copy(0, 5, (0, 64)),
     aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
 )  # fmt: skip
 
@@ -186,6 +187,7 @@ group 0 consumer: 128 threads, 240 registers
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 bf16, added if ($N < 4)
     %acc#0 = load accumulator x[x_read]
     consumed x_read behind MMAs
+    %acc#5 = %acc#0[:, 0:64]
     %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch
   finish
     bulk wait 0 pending

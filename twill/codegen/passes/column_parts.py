@@ -74,12 +74,25 @@ def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGrou
     assert isinstance(layout, Accumulator)
     start = next(n for n, stmt in enumerate(group.body) if any(isinstance(s, LoadAccumulator) for s in walk((stmt,))))
     try:
-        cut = _Cut.of(group, program, layout, start)
-        width = cut.width(registers // 2 // len(read))
-        body = cut.body(width)
+        return cut(group, program, layout, start, registers // 2 // len(read))
     except Whole:
         return group
-    return replace(group, fragments=tuple(cut.narrow(f, width) for f in group.fragments), body=body)
+
+
+def cut(
+    group: WarpGroup,
+    program: WarpProgram,
+    layout: Accumulator,
+    start: int,
+    most: int,
+    kept: frozenset[int] = frozenset(),
+) -> WarpGroup:
+    """The group whose body is done in parts of at most `most` columns from the statement `start` on. kept: fragments
+    that stay whole, of which a part is copied. Raises Whole."""
+    found = _Cut.of(group, program, layout, start, kept)
+    width = found.width(most)
+    body = found.body(width)
+    return replace(group, fragments=tuple(found.narrow(f, width) for f in group.fragments), body=body)
 
 
 @dataclass(frozen=True)
@@ -129,9 +142,9 @@ class _Cut:
     rows: frozenset[int]
 
     @classmethod
-    def of(cls, group: WarpGroup, program: WarpProgram, layout: Accumulator, start: int) -> _Cut:
+    def of(cls, group: WarpGroup, program: WarpProgram, layout: Accumulator, start: int, kept: frozenset[int]) -> _Cut:
         """Raises Whole."""
-        beside = {f.id: f.layout for f in group.fragments if _parent(f.layout) == layout}
+        beside = {f.id: f.layout for f in group.fragments if is_beside(f.layout, layout) and f.id not in kept}
         rows = frozenset(n for n, one in beside.items() if isinstance(one, Along) and one.axis == 1)
         made = cls(group, program, layout, start, frozenset(beside) - rows, rows)
         for stmt in walk((*group.body[:start], *group.start, *group.next, *group.skip, *group.finish)):
@@ -199,8 +212,10 @@ class _Cut:
         """A fragment of a part."""
         if fragment.id not in self.wide | self.rows:
             return fragment
-        parent, layout = replace(self.layout, columns=width), fragment.layout
-        return replace(fragment, layout=replace(layout, parent=parent) if isinstance(layout, Along) else parent)
+        if isinstance(fragment.layout, Along):
+            parent = replace(fragment.layout.parent, columns=width)
+            return replace(fragment, layout=replace(fragment.layout, parent=parent))
+        return replace(fragment, layout=replace(self.layout, columns=width))
 
     # -- statements ---------------------------------------------------------------------------
 
@@ -262,6 +277,8 @@ class _Part:
                 return stmt
             case Reduce(operand=operand, axis=0) if isinstance(cut.group.fragment(operand).layout, Accumulator):
                 return stmt
+            case Copy(source=source, columns=None) if source not in cut.wide:
+                return replace(stmt, columns=(self.first, self.last))
             case Fill() | Copy():
                 return stmt
         raise Whole
@@ -350,9 +367,12 @@ def _sends(stmt: Stmt) -> bool:
     return isinstance(stmt, TmaStore)
 
 
-def _parent(layout: Layout) -> Layout:
-    """The matrix that a vector is left of; a matrix itself."""
-    return layout.parent if isinstance(layout, Along) else layout
+def is_beside(layout: Layout, matrix: Accumulator) -> bool:
+    """Whether a fragment lies as a matrix does, or as a vector that is left of it. How many rows the parent of a vector
+    of columns has says nothing."""
+    if isinstance(layout, Along) and layout.axis == 0:
+        return replace(layout.parent, rows=matrix.rows) == matrix
+    return (layout.parent if isinstance(layout, Along) else layout) == matrix
 
 
 def _operands(stmt: Compute | Copy) -> set[int]:

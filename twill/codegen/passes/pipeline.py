@@ -24,6 +24,7 @@ from twill.codegen.passes import (
     ping_pong,
     placement,
     reader_fences,
+    register_parts,
     unused_indices,
     warp_votes,
 )
@@ -59,6 +60,9 @@ PIPELINE = (
     Pass("column-parts", "accumulators in tensor memory are read whole, in front of what follows their loops",
          "where they are more than a thread has room for, parts of columns are read, finished and stored in turn",
          column_parts.run),
+    Pass("register-parts", "accumulators in registers are used whole in what follows their loops",
+         "where that asks for more registers than there are, it is done for parts of the columns in turn",
+         register_parts.run),
     Pass("exchanges", "every reduction across warps names its barrier",
          "no scratch memory is written before all have read what was there", exchanges.run),
     Pass("reader-fences", "slots go back when their readers are done",

@@ -13,7 +13,8 @@ class Choices:
     """partial_sums: whether sums that go from one loop to the next stay in parts between them, too. ping_pong: whether
     equal computing warp groups take program instances alternately. dynamic: whether CTAs fetch instances. capacity:
     bytes of shared memory that one CTA may have. strict: whether no pass may change a number. accumulator_registers: of
-    a thread, that accumulators read from tensor memory may take together (0: any number)."""
+    a thread, that accumulators read from tensor memory may take together (0: any number). product_registers: of a
+    thread, that accumulators in registers may take together in what follows their loops (0: any number)."""
 
     partial_sums: bool
     ping_pong: bool
@@ -21,6 +22,7 @@ class Choices:
     capacity: int
     strict: bool = False
     accumulator_registers: int = 0
+    product_registers: int = 0
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

@@ -72,7 +72,7 @@ _STATEMENTS = {
                     "<<, {along:int} times {index:fragment}>><< below {extent:int}>>",
     aref.SumParts: "{result:fragment} = sum of parts {operand:fragment}, {part:expr} of {parts:expr} in {slot:expr}"
                    " through {scratch:buffer} with {barrier:barrier}",
-    aref.Copy: "{result:fragment} = {source:fragment}",
+    aref.Copy: "{result:fragment} = {source:fragment}<<[:, {columns:span}]>>",
     aref.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
     aref.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"
                       " -> {window:window}<< where {mask:fragment}>>",

@@ -33,7 +33,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 THREADS = 128
 LANES = 32
@@ -112,6 +112,22 @@ class Uniform:
 
 
 Layout = Accumulator | Along | Blocked | AlongBlocked | Slice | Uniform
+
+
+COLUMNS_TOGETHER = 8  # of an accumulator, which lanes share
+
+
+def columns_of(layout: Layout, columns: tuple[int, int] | None) -> Layout | None:
+    """The layout of columns [first, last) of an accumulator in the same registers, or of all of any layout (None). None
+    if there is none."""
+    if columns is None:
+        return layout
+    first, last = columns
+    if not isinstance(layout, Accumulator) or not 0 <= first < last <= layout.columns:
+        return None
+    if first % COLUMNS_TOGETHER or last % COLUMNS_TOGETHER:
+        return None
+    return replace(layout, columns=last - first)
 
 
 def has_slices(layout: Layout) -> bool:

@@ -307,10 +307,11 @@ class SumParts(Stmt):
 
 @dataclass(frozen=True)
 class Copy(Stmt):
-    """result = source, of equal element type and layout."""
+    """result = source, of equal element type and layout; or some columns of an accumulator, as a narrower one."""
 
     source: int
     result: int
+    columns: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

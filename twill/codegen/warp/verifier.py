@@ -26,6 +26,7 @@ from twill import exc
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.expression import Element, Local
 from twill.codegen.warp.forms import FORMS
+from twill.codegen.warp.layout import columns_of
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.resources import Reg, SlotRef
 from twill.codegen.warp.text import BLOCKS, COMMON
@@ -199,9 +200,9 @@ class _Block:
                        "epilogue")  # fmt: skip
             case aref.Pipeline(until=None, later=later) if later:
                 yield "has a second steady state and no condition for it"
-            case aref.Copy(source, result) if {source, result} <= self.known["fragment"]:
+            case aref.Copy(source, result, columns) if {source, result} <= self.known["fragment"]:
                 one, other = self.fragments[source], self.fragments[result]
-                if (one.element, one.layout) != (other.element, other.layout):
+                if (one.element, columns_of(one.layout, columns)) != (other.element, other.layout):
                     yield f"copies `{one.name}` to `{other.name}`, which has another element type or layout"
 
     def slot(self, ref: SlotRef) -> Iterator[str]:

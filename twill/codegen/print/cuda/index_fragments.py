@@ -55,6 +55,8 @@ def _made(stmt: Stmt, layouts: Mapping[int, Layout], found: Mapping[int, Coeffic
             return (1,)
         case Fill(result):
             return (0,) * len(shape_of(layouts[result]))
+        case Copy(columns=(_, _)):
+            return _NO_INDEX
         case Copy(source, _):
             return found.get(source) if source in layouts else _NO_INDEX
         case Compute(("add" | "sub" | "mul") as kind, operands, result):

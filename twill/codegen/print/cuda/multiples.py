@@ -44,7 +44,7 @@ def _multiple_of_base(operand: Operand, ctx: PrintContext, above: tuple[int, ...
                 found = gcd(found, lanes, *(int(value) for value in starts))
             case Fill(_, value):
                 found = gcd(found, multiple_of(value, ctx))
-            case Copy(source, _):
+            case Copy(source, _, None):
                 found = gcd(found, _multiple_of_base(Reg(source), ctx, (*above, number)))
             case Compute("add" | "sub", operands, _):
                 found = gcd(found, *(_multiple_of_base(o, ctx, (*above, number)) for o in operands))

@@ -13,7 +13,7 @@ from twill.codegen.print.cuda.multiples import base_multiple
 from twill.codegen.print.cuda.places import indices
 from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
 from twill.codegen.warp.expression import PerGroup
-from twill.codegen.warp.layout import Blocked, Layout, elements_of
+from twill.codegen.warp.layout import Accumulator, Blocked, Layout, columns_of, elements_of
 from twill.codegen.warp.program import WARP_VOTE, Compute, Copy, Fill, Fragment, Operand, Range, Reg
 
 
@@ -155,6 +155,9 @@ def _constant(operand: Operand, layout: Layout, i: str, ctx: PrintContext) -> st
 
 def print_copy(stmt: Copy, ctx: PrintContext) -> None:
     """Register by register."""
+    if stmt.columns is not None:
+        _print_columns(stmt, stmt.columns, ctx)
+        return
     if stmt.result in ctx.indices:
         ctx.out.line(f"{ctx.fragments[stmt.result]} = {ctx.fragments[stmt.source]};")
         return
@@ -166,3 +169,17 @@ def print_copy(stmt: Copy, ctx: PrintContext) -> None:
     with ctx.out.unrolled(f"i32 i = 0; i < {count}; ++i"):
         value = f"{ctx.fragments[stmt.source]}[i]" if packed else ctx.value(stmt.source, "i")
         ctx.out.line(f"{ctx.fragments[stmt.result]}[i] = {value};")
+
+
+def _print_columns(stmt: Copy, columns: tuple[int, int], ctx: PrintContext) -> None:
+    """The registers of some columns, of every row block."""
+    source, result = ctx.fragment(stmt.source), ctx.fragment(stmt.result)
+    if (source.element, columns_of(source.layout, columns)) != (result.element, result.layout):
+        raise exc.LayoutConflict(f"'{result.name}' is not spread as columns of '{source.name}'")
+    assert isinstance(source.layout, Accumulator)
+    together = 2 if is_packed(source.element, source.layout) else 1
+    width = (columns[1] - columns[0]) // 2 // together
+    whole, first = source.layout.columns // 2 // together, columns[0] // 2 // together
+    with ctx.out.unrolled(f"i32 i = 0; i < {elements_of(result.layout) // together}; ++i"):
+        place = f"i / {width} * {whole} + {first} + i % {width}"
+        ctx.out.line(f"{ctx.fragments[stmt.result]}[i] = {ctx.fragments[stmt.source]}[{place}];")

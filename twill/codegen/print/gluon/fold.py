@@ -28,7 +28,7 @@ from twill.codegen.warp.program import (
     WarpGroup,
 )
 
-_PURE = (Compute, Reduce, Fill, Range, Copy)
+_PURE = (Compute, Reduce, Fill, Range, Copy)  # but for copies of some columns, which are printed in place
 _READERS = (Compute, Reduce, StoreShared, StoreGlobal)
 _PASSED = (*_PURE, BulkWait, Sync)  # what stands between a value and its reader without being moved by it
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import hopper
-from twill.codegen.print.gluon.constants import HELPER, helper
+from twill.codegen.print.gluon import columns, constants, hopper
 from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
 from twill.codegen.warp.program import WarpProgram
@@ -64,8 +63,8 @@ def helpers(features: set[str]) -> list[str]:
     kinds = {"sync": "Wait on a", "arrive": "Arrive, without waiting, on a"}
     used = [kind for kind in kinds if f"named_barrier_{kind}" in features]
     texts = (_NAMED_BARRIER.format(kind=kind, what=kinds[kind], variable="PTX") for kind in used)
-    moves = helper() if HELPER in features else ""
-    return "".join((*texts, moves)).removeprefix("\n\n").splitlines()
+    own = (module.helper() for module in (constants, columns) if module.HELPER in features)
+    return "".join((*texts, *own)).removeprefix("\n\n").splitlines()
 
 
 def imports(features: set[str], program: WarpProgram) -> list[str]:

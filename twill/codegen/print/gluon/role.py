@@ -42,6 +42,7 @@ class Role:
     statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
     among: places in the section of the groups that do what is printed now. known: fragments that may hold constants.
+    parts: names of the parts of a fragment's columns, where it was taken apart.
     """
 
     program: WarpProgram
@@ -67,6 +68,7 @@ class Role:
     features: set[str] = field(default_factory=set)
     among: tuple[int, ...] = ()
     known: frozenset[int] = frozenset()
+    parts: dict[int, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.among = tuple(range(len(self.section.groups)))

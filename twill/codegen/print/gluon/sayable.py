@@ -12,6 +12,7 @@ from math import prod
 
 from twill import exc
 from twill.codegen.print.gluon.hopper import FIRST_BARRIER
+from twill.codegen.print.gluon.staging import staged_in_parts
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
 from twill.codegen.warp.program import (
@@ -46,7 +47,7 @@ tells all of them)."""
 def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
     """The program without tiles that stay from one instance to the next. named_barriers: as machine files have it.
     Raises NotInGluon."""
-    plain = without_reuse(program)
+    plain = staged_in_parts(without_reuse(program))
     for line, what, instead in reasons(plain, named_barriers):
         raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)
     return plain
@@ -145,7 +146,7 @@ def _of_statement(stmt: Stmt) -> Iterator[Reason]:
     match stmt:
         case Compute(attributes=attributes) if WARP_VOTE in dict(attributes):
             yield stmt.line, "a warp of Gluon can't leave out what the others do", _CUDA
-        case StoreShared(columns=columns) if columns is not None:
+        case StoreShared(columns=columns, target=target) if columns is not None or target.columns is not None:
             yield stmt.line, "Gluon stores no part of the columns of a tensor", "tiles that fit into one staging buffer"
         case LoadGlobal(window=window) | StoreGlobal(window=window) if any(_odd(axis.extent) for axis in window.axes):
             yield stmt.line, f"a window of {prod(a.extent for a in window.axes)} elements is no power of two", _TILES

@@ -7,6 +7,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.columns import print_columns
 from twill.codegen.print.gluon.constants import HELPER
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
@@ -68,7 +69,9 @@ def print_block(stmts: Sequence[Stmt], role: Role) -> None:
         if isinstance(stmt, TmaLoad | TmaStore):
             at += print_boxes(block.stmts[at:], role)
             continue
-        if isinstance(stmt, WaitGroups):
+        if isinstance(stmt, Copy) and stmt.columns is not None:
+            print_columns(stmt, role)
+        elif isinstance(stmt, WaitGroups):
             last = not any(isinstance(other, WaitGroups | Pipeline) for other in block.stmts[at + 1 :])
             print_wait(stmt, last, role)
         elif (made := value_of(stmt, role)) is not None:

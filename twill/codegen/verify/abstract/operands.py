@@ -21,6 +21,7 @@ from twill.codegen.warp.layout import (
     Slice,
     Uniform,
     as_matrix,
+    columns_of,
     crosses_warps,
     has_slices,
     shape_of,
@@ -351,7 +352,7 @@ def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> It
 
 def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     source, result = fragments[stmt.source], fragments[stmt.result]
-    if (source.element, source.layout) != (result.element, result.layout):
+    if (source.element, columns_of(source.layout, stmt.columns)) != (result.element, result.layout):
         yield f"`{source.name}` and `{result.name}` differ in layout or element type"
 
 

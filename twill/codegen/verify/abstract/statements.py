@@ -150,11 +150,11 @@ def _sum_parts(actor: Actor, stmt: SumParts) -> None:
 
 
 def _copy(actor: Actor, stmt: Copy) -> None:
-    # What is not defined yet may be copied, as long as nobody uses it.
-    if stmt.source in actor.fragments.values:
-        actor.fragments.write(stmt.result, actor.fragments.read(stmt.source, actor.line), actor.line)
-    else:
-        actor.fragments.values.pop(stmt.result, None)
+    if stmt.source not in actor.fragments.values:
+        actor.fragments.values.pop(stmt.result, None)  # what is not defined may be copied as long as nobody uses it
+        return
+    value = actor.fragments.read(stmt.source, actor.line)
+    actor.fragments.write(stmt.result, value[:, slice(*stmt.columns)] if stmt.columns else value, actor.line)
 
 
 # ---------------------------------------------------------------- shared memory by all threads

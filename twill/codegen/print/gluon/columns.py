@@ -1,0 +1,52 @@
+"""Parts of the columns of a tensor in registers: halves, and halves of those, none of which moves an element."""
+
+from __future__ import annotations
+
+from twill import exc
+from twill.codegen.print.gluon.layouts import Products
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.warp.program import Copy
+
+HELPER = "column_halves"
+_TEXT = f'''
+
+@gluon.jit
+def {HELPER}(x, layout: gl.constexpr):
+    """The left and the right half of a tile's columns, in the registers that they are in."""
+    left, right = x.reshape([x.shape[0], 2, x.shape[1] // 2]).permute((0, 2, 1)).split()
+    left = gl.convert_layout(left, layout, assert_trivial=True)
+    return left, gl.convert_layout(right, layout, assert_trivial=True)
+'''
+
+
+def print_columns(stmt: Copy, role: Role) -> None:
+    """The name of some columns of a tensor; the first time, the tensor is taken apart. Errors: NotInGluon."""
+    assert stmt.columns is not None
+    first, last = stmt.columns
+    if stmt.source not in role.parts:
+        _take_apart(stmt, last - first, role)
+    role.names[stmt.result] = role.parts[stmt.source][first // (last - first)]
+
+
+def _take_apart(stmt: Copy, width: int, role: Role) -> None:
+    """Lines that name every part of the columns."""
+    text, layout = role.value(stmt.source)
+    if not isinstance(layout, Products) or layout.columns % width:
+        raise exc.NotInGluon("columns of an operand have no printer for Gluon", line=stmt.line)
+    parts, columns = [text.text], layout.columns
+    while columns > width:
+        columns //= 2
+        halves: list[str] = []
+        for part in parts:
+            left, right = (role.free_local(name) for name in ("left", "right"))
+            given = f"{part}, {role.layout(Products(columns))}"
+            role.out.line(f"{left}, {right} = {HELPER}({given})", stmt.line)
+            halves += [left, right]
+        parts = halves
+    role.features.add(HELPER)
+    role.parts[stmt.source] = parts
+
+
+def helper() -> str:
+    """The function that takes a tensor apart, behind two empty lines."""
+    return _TEXT
