@@ -1,4 +1,5 @@
-"""What a launch that stays with Triton costs the host more under `twill.jit`. Needs no GPU.
+"""What a launch costs the host more, or less, under `twill.jit`: one that stays with Triton, and an emitted one. Needs
+no GPU.
 
     python benchmarks/jit_host.py [--launches 20000] [--out FILE]
 
@@ -10,29 +11,41 @@ own time, and of their differences.
 from __future__ import annotations
 
 import argparse
+import ctypes
+import importlib
 import importlib.util
 import platform
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # also where twill is not installed
 
+import pytest
 import torch
 import triton
 
 import twill
+from tests.fake_driver import FakeDriver, install
 from tests.fake_triton import installed
+from twill.manifest.document import SCHEMA, CallArgument, KernelParameter, Manifest, Promise, sha256
 from twill.runtime import library
+from twill.runtime.artifact import artifact, to_text
+from twill.runtime.native import EntryPoints
 from twill.runtime.request import Prepared, PrepareRequest
+
+tensor_module = importlib.import_module("twill.runtime.tensor")
 
 TURN = 50  # launches of one kind before it is another's turn
 COUNTS = (3, 8, 15, 30)  # arguments: half of them tensors, the rest numbers and one constant
-STATES = ("stays", "being prepared", "new addresses", "autotuned", "off")
+STATES = ("stays", "being prepared", "new addresses", "autotuned", "off", "emitted", "emitted, new addresses")
+WORDS = {"being prepared": "being prepared", "off": "off"}
+CODE = b"the cubin"
 
 KERNEL = """
 import triton
@@ -45,14 +58,72 @@ def plain({parameters}, BLOCK: tl.constexpr):
 
 
 class Stand:
-    """A helper that refuses, or never answers."""
+    """A helper that refuses, or never answers, or emits `emits`."""
 
     answers = True
+    emits: Manifest | None = None
 
     def ask(self, request: PrepareRequest, notify: Callable[[Prepared], None], launches: Callable[[], int]) -> None:
         """See `twill.runtime.helper.Helper`."""
-        if self.answers:
+        if self.emits is not None:
+            made = artifact(request.key, self.emits.text(), CODE)
+            notify(Prepared(request.key, "emitted", artifact=to_text(made)))
+        elif self.answers:
             notify(Prepared(request.key, "unsupported", "nothing is emitted here"))
+
+
+class Driver(FakeDriver):
+    """Notes nothing."""
+
+    def entry_points(self) -> EntryPoints:
+        """A function of the C library that only compares its arguments stands for the launch, as quick as a driver that
+        returns at once."""
+
+        def current(cell: Any) -> int:
+            cell._obj.value = 0
+            return 0
+
+        return EntryPoints(ctypes.CDLL(None).pthread_equal, current)
+
+
+def manifest_of(count: int) -> Manifest:
+    """As if the kernel with that many arguments had been emitted."""
+    tensors = max(1, count // 2)
+    pointers, numbers = [f"t{i}" for i in range(tensors)], [f"n{i}" for i in range(count - tensors - 1)]
+    return Manifest(
+        schema=SCHEMA, kernel=f"plain{count}", spec="launch", file="", machine="h200", architecture="sm_90a",
+        function="plain", threads=128, shared=0,
+        arguments=(
+            *(CallArgument(name, "pointer", "*fp32", "f32") for name in pointers),
+            *(CallArgument(name, "number", "i32") for name in numbers),
+            CallArgument("BLOCK", "constant", value=64),
+        ),
+        promises=tuple(Promise(name, 16) for name in pointers),
+        parameters=(
+            *(KernelParameter("pointer", name, "f32", i) for i, name in enumerate(pointers)),
+            *(KernelParameter("scalar", name, "i32", tensors + i) for i, name in enumerate(numbers)),
+            *(KernelParameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
+        ),
+        maps=(), grid=(), loads=(), stores=("t0",), reduces=(), apart=(), changes=(), strict=False, fp_fusion=True,
+        schedule="key", cubin=sha256(CODE),
+    )  # fmt: skip
+
+
+def fake_cuda(manifest: Manifest, stack: ExitStack) -> None:
+    """Tensors of the CPU pass for a GPU's, and the driver is `tests.fake_driver`."""
+    sizes = {"pointer": 8, "scalar": 4, "grid": 4}
+    fake = Driver([sizes[parameter.kind] for parameter in manifest.parameters])
+    patch = pytest.MonkeyPatch()
+    stack.callback(patch.undo)
+    install(patch, fake)
+    patch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
+
+    def seen(value: Any, name: str, stream: int = 0) -> Any:
+        kind = tensor_module._TORCH[str(value.dtype)]
+        return tensor_module.TensorView(value.data_ptr(), kind, tuple(value.shape), value.stride(), 0, value)
+
+    for user in ("tensor", "arguments", "launch", "kernel"):
+        patch.setattr(f"twill.runtime.{user}.view", seen)
 
 
 def kernel_of(count: int, place: Path) -> Any:
@@ -92,36 +163,44 @@ def measure(plain: Any, wrapped: Any, calls: Sequence[Sequence[Any]], launches: 
     return first, second, statistics.median(b - a for a, b in taken)
 
 
-def rows(launches: int) -> list[tuple[str, int, float, float, float]]:
+def rows(launches: int, counts: Sequence[int] = COUNTS) -> list[tuple[str, int, float, float, float]]:
     """Every state with every number of arguments."""
-    found = []
     with tempfile.TemporaryDirectory(prefix="twill-host-") as place, installed():
         vars(library)["Helper"] = Stand
-        for count in COUNTS:
-            kernel = kernel_of(count, Path(place))
-            for state in STATES:
-                Stand.answers = state != "being prepared"
-                policy = "off" if state == "off" else "solve"
-                plain, wrapped = (
-                    kernel,
-                    twill.jit(kernel, policy=policy, machine="h200", store=f"{place}/{state}{count}"),
-                )
-                if state == "autotuned":
-                    plain, wrapped = tuned(plain), tuned(wrapped)
-                calls = [arguments_of(count) for _ in range(400 if state == "new addresses" else 1)]
-                for _ in range(3):
-                    wrapped[(1,)](*calls[0])
-                    time.sleep(0.2)  # for the look-up and the helper
-                check(wrapped, state)
-                found.append((state, count, *measure(plain, wrapped, calls, launches)))
-    return found
+        return [row for count in counts for row in rows_of(count, Path(place), launches)]
+
+
+def rows_of(count: int, place: Path, launches: int) -> Iterator[tuple[str, int, float, float, float]]:
+    """Every state of a kernel with so many arguments."""
+    kernel = kernel_of(count, place)
+    with ExitStack() as stack:
+        fake_cuda(manifest_of(count), stack)
+        for state in STATES:
+            emitted = state.startswith("emitted")
+            if emitted and Stand.emits is None:
+                Stand.emits = manifest_of(count)
+                stack.callback(setattr, Stand, "emits", None)
+            Stand.answers = state != "being prepared"
+            options = {"policy": "off" if state == "off" else "solve", "prefer": "emitted" if emitted else "faster"}
+            plain, wrapped = kernel, twill.jit(kernel, machine="h200", store=f"{place}/{state}{count}", **options)
+            if state == "autotuned":
+                plain, wrapped = tuned(plain), tuned(wrapped)
+            calls = [arguments_of(count) for _ in range(400 if "new addresses" in state else 1)]
+            for _ in range(3):
+                wrapped[(1,)](*calls[0])
+                time.sleep(0.2)  # for the look-up and the helper
+            check(wrapped, state)
+            yield (state, count, *measure(plain, wrapped, calls, launches))
 
 
 def check(wrapped: Any, state: str) -> None:
     """That launches are in the state that a row names."""
     said = twill.explain_fallback(wrapped)
-    expected = {"being prepared": "being prepared", "off": "off"}.get(state, "nothing is emitted here")
-    if expected not in said:
+    if state.startswith("emitted"):
+        wrong = said or not wrapped.twill_dispatch.used
+    else:
+        wrong = WORDS.get(state, "nothing is emitted here") not in said
+    if wrong:
         raise SystemExit(f"{state}: {said}")
 
 

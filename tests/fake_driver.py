@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cuda.bindings import driver as real
 
-from twill.runtime import device, driver, interval, launch, module, occupancy, plan, tensor_map, workspace
+from twill.runtime import device, driver, interval, launch, module, native, occupancy, plan, tensor_map, workspace
 
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
@@ -72,6 +72,19 @@ class FakeDriver:
     events: dict[int, float] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
     resident: int = 2
+
+    def entry_points(self) -> native.EntryPoints:
+        """What is called through C values, with the functions that `cuda.bindings` would have."""
+
+        def launch(config: Any, kernel: Any, parameters: Any, extra: Any) -> int:
+            return int(self.cuLaunchKernelEx(config._obj, kernel.value, parameters.value, 0)[0])
+
+        def current(cell: Any) -> int:
+            code, index = self.cuCtxGetDevice()
+            cell._obj.value = index
+            return int(code)
+
+        return native.EntryPoints(launch, current)
 
     def namespace(self) -> Any:
         """What stands for `cuda.bindings.driver`."""
@@ -201,19 +214,21 @@ class FakeDriver:
         grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
         block = (config.blockDimX, config.blockDimY, config.blockDimZ)
         cluster = (1, 1, 1)
-        for attribute in config.attrs if config.numAttrs else ():
-            dims = attribute.value.clusterDim
-            cluster = (dims.x, dims.y, dims.z)
+        for number in range(config.numAttrs):
+            value = config.attrs[number].value
+            dims = getattr(value, "clusterDim", None)
+            cluster = tuple(value[:3]) if dims is None else (dims.x, dims.y, dims.z)
         self.elapsed += self.cost
-        self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream), values, cluster))
+        self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream or 0), values, cluster))
         return (OK,)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Every module of the runtime talks to `fake`; nothing is remembered from another."""
     namespace = fake.namespace()
-    for user in (driver, device, interval, module, launch, occupancy, plan, tensor_map, workspace):
+    for user in (driver, device, interval, module, launch, native, occupancy, plan, tensor_map, workspace):
         monkeypatch.setattr(user, "bindings", lambda: namespace)
+    monkeypatch.setattr(native, "entry_points", fake.entry_points)
     forget()
     return fake
 

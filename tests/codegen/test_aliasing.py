@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.tile_programs import Programs
 from twill.codegen.aliasing import must_be_apart
-from twill.tile.program import TileProgram
+from twill.tile.affine import Polynomial, as_polynomial
+from twill.tile.program import Access, Axis, TileProgram
 
 
 def straight(store_first: bool) -> TileProgram:
@@ -46,6 +47,36 @@ def test_what_is_loaded_behind_a_store_to_another_argument_must_be_apart_from_it
 def test_an_iteration_may_store_the_tile_that_it_has_loaded_and_no_other() -> None:
     assert must_be_apart(looped(0)) == ()
     assert must_be_apart(looped(1)) == (("Y", "X"),)
+
+
+def strided(other_stride: str, repeated: bool = False) -> TileProgram:
+    """Row i of Y is made of row i of X, each tensor with a row stride of its own; repeated: of row 0, every time."""
+    p = Programs()
+    for name in ("X", "Y"):
+        p.argument(name, "ptr:f32")
+    strides = {name: Polynomial.symbol(p.argument(name)) for name in ("sx", "sy")}
+    with p.loop(p.argument("trips"), []) as k:
+        row = 0 if repeated else k.i
+        x = p.op("tile_load", shape=(64,), element="f32", access=rows("X", strides["sx"], row))
+        p.op("tile_store", p.op("add", x, x), access=rows("Y", strides[other_stride], row))
+        k.yields = []
+    return p.done()
+
+
+def rows(base: str, stride: Polynomial, row: int | Polynomial) -> Access:
+    """A row of a matrix."""
+    axes = Axis(1, stride, as_polynomial(row)), Axis(64, as_polynomial(1), as_polynomial(0))
+    return Access(base, "f32", axes, Polynomial(), 0.0, "plain", "")
+
+
+def test_rows_with_strides_of_their_own_may_be_the_same_rows_where_the_strides_are_equal() -> None:
+    assert must_be_apart(strided("sy")) == (("Y", "X", "sy", "sx"),)
+    assert must_be_apart(strided("sx")) == ()
+
+
+def test_what_every_iteration_loads_must_be_apart_from_what_every_iteration_stores() -> None:
+    assert must_be_apart(strided("sy", repeated=True)) == (("Y", "X"),)
+    assert must_be_apart(strided("sx", repeated=True)) == (("Y", "X"),)
 
 
 def test_a_second_loop_over_what_a_first_one_was_made_of_must_be_apart_from_it() -> None:

@@ -6,17 +6,16 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+import torch
 
 from tests.fake_driver import FakeDriver, forget, install
 from tests.manifests import CODE, KERNEL, SIZES
 from tests.runtime.test_kernel import descriptor, vector
-from tests.runtime.test_tensor import torch_tensor
 from twill import exc
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.overlap import OverlapPair, check_apart, meet, pairs_of, span
+from twill.runtime.overlap import OverlapPair, meet, overlapping, pairs_of, span
 from twill.runtime.tensor import TensorView
 
 
@@ -30,13 +29,6 @@ ROWS = tensor(4096, (16, 8), (32, 1))  # 8 of 32 columns: 15 rows of 128 bytes, 
 def test_a_tensor_ends_behind_its_last_element() -> None:
     assert span(ROWS) == 15 * 128 + 32
     assert span(tensor(0, (0, 8), (8, 1))) == 0 and span(tensor(0, (), ())) == 4
-
-
-def at(pointer: int) -> Any:
-    """A PyTorch tensor at an address."""
-    found = torch_tensor()
-    type(found).data_ptr = lambda self: pointer
-    return found
 
 
 @pytest.mark.parametrize(("other", "shared"), [
@@ -58,19 +50,38 @@ def test_tensors_meet_where_they_may_share_an_element(other: TensorView, shared:
 
 def test_an_overlap_is_refused_with_both_names() -> None:
     tensors = {"y": ROWS, "x": ROWS, "z": tensor(1 << 20, (16,), (1,))}
-    check_apart([("y", "z"), ("x", "z")], tensors)
-    with pytest.raises(exc.OverlappingTensors, match=r"`y`, which the kernel writes, overlaps `x`"):
-        check_apart([("z", "x"), ("y", "x")], tensors)
+    assert overlapping([("y", "z"), ("x", "z")], tensors, {}) is None
+    found = overlapping([("z", "x"), ("y", "x")], tensors, {})
+    assert found is not None and "`y`, which the kernel writes, overlaps `x`" in found.message
 
 
-def test_a_launch_at_other_addresses_is_apart_too_or_is_looked_at_again() -> None:
-    (pair,) = pairs_of([("y", "x")], ["x", "n", "y"], {"y": ROWS, "x": ROWS})
-    assert pair == OverlapPair((2, 0), (span(ROWS), span(ROWS)))
-    far, near = at(1 << 20), at((1 << 20) + 64)
-    here = at(4096)
-    assert pair.apart((here, 3, far)) and pair.apart((far, 3, here))
-    assert not pair.apart((near, 3, far)) and not pair.apart((far, 3, near))
-    assert not pair.apart((object(), 3, far))
+def test_a_pair_may_be_one_tensor_where_numbers_say_that_the_kernel_goes_through_both_alike() -> None:
+    tensors = {"y": ROWS, "x": ROWS, "z": replace(ROWS, pointer=ROWS.pointer + 4)}
+    pair = ("y", "x", "sy", "sx", "ty", "tx")
+    assert overlapping([pair], tensors, {"sy": 32, "sx": 32, "ty": 1, "tx": 1}) is None
+    for numbers in ({"sy": 32, "sx": 64, "ty": 1, "tx": 1}, {"sy": 32, "sx": 32, "ty": 1, "tx": 2}):
+        assert overlapping([pair], tensors, numbers) is not None
+    assert overlapping([("y", "z", "sy", "sx")], tensors, {"sy": 32, "sx": 32}) is not None  # one element further
+
+
+def test_a_launch_at_other_addresses_is_looked_at_as_it_is_there() -> None:
+    (pair,) = pairs_of([("y", "x")], ["x", "n", "y"])
+    assert pair == OverlapPair((2, 0))
+    whole = torch.zeros(1024)
+    left, right, both = whole[:512], whole[512:], whole[256:768]
+    assert pair.right((left, 3, right)) and pair.right((right, 3, left)) and pair.right((left, 3, torch.zeros(8)))
+    assert pair.right((left, 3, both)) is False and pair.right((both, 3, right)) is False
+    square = whole.view(32, 32)
+    assert pair.right((square[:, :16], 3, square[:, 16:])) and pair.right((square[:, :16], 3, square[:, 15:])) is False
+    assert pair.right((object(), 3, left)) is None
+
+
+def test_at_other_addresses_a_pair_may_be_one_tensor_too() -> None:
+    (pair,) = pairs_of([("y", "x", "sy", "sx")], ["x", "sx", "y", "sy"])
+    positioned = pair.positioned([1, 2, 3, 4])
+    one = torch.zeros(64)
+    assert pair.right((one, 8, one, 8)) and positioned.right(("grid", one, 8, one, 8))
+    assert pair.right((one, 8, one, 9)) is False and pair.right((one, 8, one[1:], 8)) is False
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from twill.runtime.address import TensorAddress
 from twill.runtime.launch import LaunchShape, Packed, pack
 from twill.runtime.module import LaunchParameter
-from twill.runtime.plan import FreeNumber, LaunchPlan
+from twill.runtime.plan import LaunchPlan
 from twill.runtime.plans import MOST_PLANS, REFUSED, Call, Plans
 from twill.runtime.tensor import TensorView
+from twill.runtime.writer import FreeNumber
 
 SIZES = [8, 4]
 
@@ -39,14 +40,7 @@ def prepared(pointer: int = 0x1000) -> LaunchPlan:
     shape = LaunchShape((1, 1, 1), (128, 1, 1))
     number = FreeNumber(1, 1, False, -(1 << 31), 1 << 31)
     place = (TensorAddress(0, 0, 0, 64),)
-    return LaunchPlan(0, 77, shape, Config(), 0, parameters, (number,), (parameters.storage[1],), place)
-
-
-class Config:
-    """Of a launch."""
-
-    gridDimX = gridDimY = gridDimZ = blockDimX = blockDimY = blockDimZ = 1
-    sharedMemBytes = hStream = numAttrs = 0
+    return LaunchPlan(0, 77, shape, 0, parameters, (number,), (parameters.storage[1],), place)
 
 
 def call(pointer: int, n: str = "n") -> Call:

@@ -11,11 +11,8 @@ import torch
 import triton
 from triton import knobs
 
-import twill
 from tests.fake_triton import FakeTriton, installed
 from tests.jit_kernels import plain
-from twill.runtime.dispatch import SETTLED, Hot
-from twill.runtime.plans import Plans
 from twill.runtime.triton_launch import TritonLauncher
 
 
@@ -134,32 +131,3 @@ def test_a_setting_that_changes_the_kernel_is_another_variant(fake: FakeTriton) 
     finally:
         knobs.runtime.debug = False
     assert launcher.run((1,), *call) is first
-
-
-def test_among_some_kernels_no_other_is_launched(fake: FakeTriton) -> None:
-    launcher, call = Launcher(kernel()), ((torch.zeros(64), 3), {"BLOCK": 64})
-    assert launcher.run((1,), *call, among=()) is None
-    first = launcher.run((1,), *call)
-    assert launcher.run((1,), *call, among=()) is None
-    assert len(fake.launches) == 1
-    assert launcher.run((1,), *call, among=(first,)) is first
-    assert launcher.run((1,), (torch.zeros(64), 16), {"BLOCK": 64}, among=(first,)) is None
-    assert (len(fake.launches), launcher.careful) == (2, 1)
-
-
-def test_a_variant_that_stays_is_launched_without_a_look_at_those_that_are_emitted(
-    fake: FakeTriton, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fast = twill.jit(kernel(), policy="lookup", store="off", machine="h200")
-    call = (torch.zeros(64), 3)
-    fast[(1,)](*call, BLOCK=64)
-    dispatch = fast.twill_dispatch
-    compiled = fast.twill_original.run(*call, grid=(1,), warmup=True, BLOCK=64)
-    dispatch.stays[compiled] = SETTLED
-    matched: list[bool] = []
-    monkeypatch.setattr(dispatch, "hot", Hot(lambda *args, **kwargs: matched.append(True), Plans()))
-    for _ in range(3):
-        assert fast[(1,)](*call, BLOCK=64) is compiled
-    assert matched == [True]  # the first one, which was Triton's
-    assert fast[(1,)](torch.zeros(64), 16, BLOCK=64) is not compiled
-    assert len(matched) == 2

@@ -2,37 +2,127 @@
 
 Emitted code loads a tile as early as the schedule has it, ahead of stores to other arguments that the kernel has before
 it. That changes nothing where the load comes before every store in the kernel (`y[i] = f(x[i])` with y = x), for
-program instances are independent, and within a loop where each iteration stores just the tile that it has loaded.
+program instances are independent, and within a loop where each iteration stores just the tile that it has loaded and
+no other iteration loads any of it.
+
+Whether a loop stores what it has loaded may depend on numbers of the call: a kernel that goes through X and dX with a
+row stride for each does so where dX is X and both strides are equal.
 """
 
 from __future__ import annotations
 
-from twill.tile.program import Access, Loop, TileProgram, walk
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from twill.graph.alias import LoopCounter, first_meeting
+from twill.tile.affine import Polynomial
+from twill.tile.program import Access, Loop, Op, TileProgram
 
 WRITES = ("tile_store", "tile_reduce")
+MOST_ALIKE = 3  # numbers of either argument that are compared with one another
+
+Alike = tuple[tuple[int, int], ...]
 
 
-def must_be_apart(program: TileProgram) -> tuple[tuple[str, str], ...]:
-    """(written argument, loaded argument), for each pair that a launch must find in different memory."""
-    ops = list(program.ops())
-    loops = {op.id: item.id for item in program.body if isinstance(item, Loop) for op in walk(item.body)}
-    order = {op.id: number for number, op in enumerate(ops)}
-    found = {
-        (store.access.base, load.access.base): None
-        for store in ops
-        if store.kind in WRITES and store.access is not None
-        for load in ops
-        if load.kind == "tile_load" and load.access is not None and load.access.base != store.access.base
-        and (
-            order[load.id] > order[store.id]
-            or (loops.get(store.id, -1) == loops.get(load.id, -2) and not _same_tile(store.access, load.access))
-        )
-    }  # fmt: skip
-    return tuple(found)
+@dataclass(frozen=True)
+class _Accesses:
+    """Every access of a program: its operation, the place of that in the program, and the loops around it."""
+
+    op: Op
+    access: Access
+    order: int
+    loops: tuple[Loop, ...]
 
 
-def _same_tile(store: Access, load: Access) -> bool:
-    """Whether both are the same elements, if both arguments are the same memory."""
-    if store.indices or load.indices:
-        return False
-    return (store.element, store.axes, store.constant) == (load.element, load.axes, load.constant)
+def must_be_apart(program: TileProgram) -> tuple[tuple[str, ...], ...]:
+    """(written argument, loaded argument), for each pair that a launch must find in different memory; and behind them,
+    where the two may be one tensor if certain numbers are equal two by two, the names of these arguments."""
+    every = list(_accesses(program))
+    constants = {
+        op.results[0]: number
+        for op in program.ops()
+        if op.kind == "constant" and op.results and isinstance(number := op.attribute("value"), int)
+    }
+    names = {argument.value: argument.name for argument in program.arguments}
+    found: dict[tuple[str, str], set[tuple[int, int]] | None] = {}
+    for store in (one for one in every if one.op.kind in WRITES):
+        for load in (one for one in every if one.op.kind == "tile_load"):
+            pair = (store.access.base, load.access.base)
+            if load.access.base == store.access.base or not _in_the_way(store, load):
+                continue
+            alike = _alike(store, load, names, constants)
+            known = found.setdefault(pair, set())
+            found[pair] = None if alike is None or known is None else known | set(alike)
+    return tuple(
+        (*pair, *(names[number] for two in sorted(alike or ()) for number in two))
+        for pair, alike in found.items()
+        if alike != set()
+    )
+
+
+def _accesses(program: TileProgram) -> Iterator[_Accesses]:
+    """In program order."""
+    order = {op.id: number for number, op in enumerate(program.ops())}
+
+    def inside(items: Sequence[Op | Loop], loops: tuple[Loop, ...]) -> Iterator[_Accesses]:
+        for item in items:
+            if isinstance(item, Loop):
+                yield from inside(item.body, (*loops, item))
+            elif item.access is not None:
+                yield _Accesses(item, item.access, order[item.id], loops)
+
+    yield from inside(program.body, ())
+
+
+def _in_the_way(store: _Accesses, load: _Accesses) -> bool:
+    """Whether emitted code may load ahead of the store what the kernel loads after it."""
+    return load.order > store.order or bool(store.loops and load.loops and store.loops[0] is load.loops[0])
+
+
+def _alike(store: _Accesses, load: _Accesses, names: Mapping[int, str], constants: Mapping[int, int]) -> Alike | None:
+    """The numbers that have to be equal, two by two, if both arguments may be one tensor; None if they must not."""
+    if load.order > store.order or store.access.indices or load.access.indices:
+        return None
+    if store.access.element != load.access.element or len(store.loops) != 1 or len(load.loops) != 1:
+        return None
+    alike = _renaming(store.access, load.access, names)
+    if alike is None:
+        return None
+    loop, same = store.loops[0], replace(load.access, base=store.access.base)
+    counter = LoopCounter(loop.induction, constants.get(loop.step))
+    return alike if first_meeting(same, same, counter) is None else None
+
+
+def _renaming(store: Access, load: Access, names: Mapping[int, str]) -> Alike | None:
+    """The arguments that, put in one another's place, make both accesses the same elements; None if none do."""
+    ours, theirs = _said(store), _said(load)
+    if [axis.extent for axis in store.axes] != [axis.extent for axis in load.axes]:
+        return None
+    symbols = [frozenset().union(*(p.symbols() for p in said if p is not None)) for said in (ours, theirs)]
+    mine, other = sorted(symbols[0] - symbols[1]), sorted(symbols[1] - symbols[0])
+    if len(mine) != len(other) or len(mine) > MOST_ALIKE or not names.keys() >= {*mine, *other}:
+        return None
+    for order in permutations(other):
+        becomes = dict(zip(mine, order, strict=True))
+        if tuple(None if p is None else _renamed(p, becomes) for p in ours) == theirs:
+            return tuple(becomes.items())
+    return None
+
+
+def _said(access: Access) -> tuple[Polynomial | None, ...]:
+    """All that says which elements an access touches."""
+    return (access.constant, *(p for a in access.axes for p in (a.stride, a.offset, a.lower, a.upper)))
+
+
+def _renamed(polynomial: Polynomial, becomes: Mapping[int, int]) -> Polynomial:
+    """The same of other symbols."""
+    one = Polynomial.constant_of(1)
+    total = Polynomial()
+    for monomial, coefficient in polynomial.terms:
+        term = one * coefficient
+        for symbol, power in monomial:
+            for _ in range(power):
+                term = term * Polynomial.symbol(becomes.get(symbol, symbol))
+        total = total + term
+    return total

@@ -132,10 +132,11 @@ class Manifest:
     (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal.
     ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros. cluster: CTAs
     of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid. apart:
-    (written, loaded) arguments that must not share memory. changes: every change of numbers. strict: emitted with
-    --strict-math. fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has
-    around its work. persistent: whether CTAs go on with further program instances; else each has one. split: how
-    instances are split into parts, if they are. unproven: what nobody has seen of such kernels; "" if all is well."""
+    (written, loaded) arguments that must not share memory; names of numbers behind them: unless both are one tensor,
+    and the numbers are equal two by two. changes: every change of numbers. strict: emitted with --strict-math.
+    fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has around its
+    work. persistent: whether CTAs go on with further program instances; else each has one. split: how instances are
+    split into parts, if they are. unproven: what nobody has seen of such kernels; "" if all is well."""
 
     schema: str
     kernel: str
@@ -154,7 +155,7 @@ class Manifest:
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     reduces: tuple[str, ...]
-    apart: tuple[tuple[str, str], ...]
+    apart: tuple[tuple[str, ...], ...]
     changes: tuple[NumericChange, ...]
     strict: bool
     fp_fusion: bool

@@ -94,7 +94,8 @@ class TimedComparison:
         return min(middle, key=lambda side: middle[side]) if len(middle) == len(TURNS) // 2 else "emitted"
 
     def timed(self, side: Side, stream: int, launch: Callable[[], Any]) -> Any:
-        """What `launch` gives back; its time is one of `side`, if it is to be timed and can be."""
+        """What `launch` gives back, True for an emitted kernel that was launched; its time is one of `side`, if it is
+        to be timed and can be."""
         if self.verdict is not None or captures(stream):
             return launch()
         with self.lock:
@@ -102,7 +103,10 @@ class TimedComparison:
             counts = WARMUP < self.issued[side] <= WARMUP + SAMPLES
         interval = self.interval(stream) if counts else None
         result = launch()
-        added = interval is not None and result is not False and self.add(side, interval)  # False: nothing was launched
+        if side == "emitted" and result is not True:  # nothing was launched
+            self.forget(side, interval)
+            return result
+        added = interval is not None and self.add(side, interval)
         if counts and not added:
             with self.lock:
                 self.missed(side)
@@ -140,6 +144,13 @@ class TimedComparison:
         with self.lock:
             self.pending.append((side, interval))
         return True
+
+    def forget(self, side: Side, interval: TimedInterval | None) -> None:
+        """A launch was not made."""
+        with self.lock:
+            self.issued[side] -= 1
+        if interval is not None:
+            interval.forget()
 
     def missed(self, side: Side) -> None:
         """A time cannot be read: another launch is timed, unless that fails all the time."""

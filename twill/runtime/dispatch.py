@@ -11,9 +11,8 @@ compiled kernel, says afterwards whether the variant is one that was looked into
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,20 +20,22 @@ from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
 from twill.runtime.comparison import TimedComparison, TritonTurn
+from twill.runtime.current import capturing, device_of
 from twill.runtime.forks import renew_after_fork
 from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
+from twill.runtime.hot import Hot, remember, remember_refusal
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Shelf
-from twill.runtime.matcher import Match, kinds, matcher
-from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
+from twill.runtime.matcher import kinds, matcher
+from twill.runtime.plans import REFUSED, Call, Plans
 from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
 from twill.runtime.triton_launch import TritonLauncher
+from twill.runtime.triton_plan import MOST, SeenCalls, triton_plan, usual
 from twill.runtime.unusual import never, unusual
 from twill.runtime.variants import KnownVariant, Variants
 from twill.runtime.verdict import PredictedVerdict, Verdict, size_class
 
-INT32 = 1 << 31
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
 
 SETTLED = KnownVariant(0, reason="Triton's")  # stands for all of which nothing more is to be expected
@@ -52,21 +53,13 @@ class BoundCall:
     options: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Hot:
-    """How calls like an earlier one are found: `match` looks into `plans`."""
-
-    match: Match
-    plans: Plans
-
-
 class Dispatch:
     """Of the Triton kernel `original`. Thread-safe.
 
-    hot: None until an emitted kernel is used. never: why no launch can ever be an emitted one. launched: whether it
-    ever was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far.
-    again: whether the last launch was of one of them for good, beside variants that have one; the next is likely to be.
-    readied: how many emitted kernels became ready after their variants were launched as Triton's.
+    hot: None until calls are recognized. never: why no launch can ever be an emitted one. launched: whether it ever
+    was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far; seen: how
+    calls that they were launched for are recognized. used: the emitted kernels that calls are recognized for. readied:
+    how many emitted kernels became ready after their variants were launched as Triton's.
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -79,7 +72,7 @@ class Dispatch:
         self.hot: Hot | None = None
         self.launched = False
         self.stays: dict[Any, KnownVariant] = {}
-        self.again = False
+        self.seen = SeenCalls(original)
         self.readied = 0
         renew_after_fork(self)
         self.never = never(original, chosen)
@@ -88,6 +81,26 @@ class Dispatch:
             self.reasons.report(self.never)
 
     def launch(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As `look_into`; a launch that stays with Triton is remembered, too."""
+        compiled = self.look_into(hot, call, grid, args, kwargs)
+        if compiled is not None and compiled in self.stays:
+            self.stayed_so(hot, call, compiled, grid, args, kwargs)
+        return compiled
+
+    def stayed_so(self, hot: Hot | None, call: object, compiled: Any, grid: Any, args: Any, kwargs: Any) -> None:
+        """Triton's `compiled` was launched: have calls like this one recognized, or remember it if they are."""
+        told = hot is not None and hot.all and isinstance(call, Call)
+        asked = self.ask(args, kwargs) if (told or self.seen.changed < MOST) and usual(self.original) else None
+        if asked is not None and told:
+            plan = triton_plan(self.original, compiled, asked.index, self.stays, grid, asked.bound)
+            if plan is not None:
+                remember(hot, call, plan)
+        elif asked is not None:
+            with self.lock:
+                if self.seen.widen(asked.bound):
+                    self.match(self.used)
+
+    def look_into(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Launch a call that `hot` did not know, and remember it if `call` is how it recognized it. Errors:
         KernelNotReady if the policy is "require"."""
         self.launched = True
@@ -134,9 +147,7 @@ class Dispatch:
 
     def refused(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A launch that was matched, and is Triton's."""
-        compiled = self.as_triton.run(grid, args, kwargs)
-        self.again = self.stays.get(compiled) is SETTLED
-        return compiled
+        return self.as_triton.run(grid, args, kwargs)
 
     def stayed(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A launch of a kernel of which nothing is emitted: Triton's, and a look afterwards if its variant is new."""
@@ -146,8 +157,9 @@ class Dispatch:
         known = self.stays.get(compiled)
         if known is None:
             self.look(compiled, args, kwargs)
-        elif known is not SETTLED:
-            known.launches += 1
+            return compiled
+        known.launches += 1
+        self.stayed_so(None, None, compiled, grid, args, kwargs)
         return compiled
 
     def look(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -245,6 +257,8 @@ class Dispatch:
         plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names])
         comparison = self.compare(known, sizes, bound)
         remember(hot, call, plan if comparison is None else comparison.enter(plan))
+        if plan.overlapping is not None:
+            return refusal(plan.overlapping)
         if comparison is not None and comparison.turn(stream) == "triton":
             return TritonTurn(comparison, stream)
         for hook in self.original.pre_run_hooks:
@@ -283,13 +297,14 @@ class Dispatch:
         plans = Plans()
         match = matcher(
             original.signature,
-            kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs),
+            kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs, self.seen.kinds),
             plans,
             active.get_current_stream,
             active.get_current_device,
             original.used_global_vals,
+            options=bool(self.seen.kinds),
         )
-        self.hot = Hot(match, plans) if kernels else None
+        self.hot = Hot(match, plans, bool(self.seen.kinds)) if kernels or self.seen.kinds else None
         self.used = kernels
 
     def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> TimedComparison | None:
@@ -364,34 +379,6 @@ class Dispatch:
         return "\n".join(lines or [f"{self.original.__name__}: not launched"])
 
 
-def remember(hot: Hot | None, call: object, plan: PreparedLaunch) -> None:
-    """For the next call like this one."""
-    if hot is not None and isinstance(call, Call):
-        hot.plans.add(call, plan)
-
-
-def remember_refusal(hot: Hot | None, call: object, bound: Mapping[str, Any]) -> None:
-    """The same for a call whose variant is Triton's. A wide number is not told from others, but makes it one."""
-    wide = any(isinstance(value, int) and not -INT32 <= value < INT32 for value in bound.values())
-    if hot is not None and isinstance(call, Call) and not wide:
-        hot.plans.refuse(call)
-
-
 def refusal(error: Exception) -> str:
     """Why the emitted kernel was not launched; `Reasons` takes all of one class of error for one reason."""
     return f"{type(error).__name__}: {error.message if isinstance(error, TwillError) else error}"
-
-
-def device_of(bound: Mapping[str, Any]) -> int:
-    """The GPU of the first tensor, or the current one."""
-    for value in bound.values():
-        get_device: Callable[[], int] | None = getattr(getattr(value, "base", value), "get_device", None)
-        if get_device is not None:
-            return int(get_device())
-    return int(driver.active.get_current_device())
-
-
-def capturing() -> bool:
-    """Whether PyTorch captures a CUDA graph on the current stream."""
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.cuda.is_available() and bool(torch.cuda.is_current_stream_capturing())

@@ -24,6 +24,7 @@ from twill.runtime.configurations import ConfigurationTurns
 from twill.runtime.dispatch import Dispatch
 from twill.runtime.family import EmittedFamily
 from twill.runtime.hooks import hooked
+from twill.runtime.plans import Call
 from twill.runtime.policy import JitSettings, settings
 from twill.store.location import open_store
 
@@ -61,7 +62,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         """The launch on `grid`."""
-        return lambda *args, **kwargs: self.twill_launch(grid, args, kwargs)
+        return partial(self.twill_launch, grid)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """As Triton's, with `grid` and `warmup` by name: what autotuners and heuristics call."""
@@ -72,20 +73,20 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         del kwargs["warmup"]
         turn = None if self.twill_tuned is None else self.twill_tuned.taken()
         if turn is not None:
-            launched = self.twill_launch(grid, args, kwargs)
+            launched = self.twill_launch(grid, *args, **kwargs)
             turn.over(dispatch.verdict_of(grid, args, kwargs))
             return launched
         if dispatch.hot is None and dispatch.stays and self.twill_family is None:
             return dispatch.stayed(grid, args, kwargs)
-        return self.twill_launch(grid, args, kwargs)
+        return self.twill_launch(grid, *args, **kwargs)
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """As Triton's, for both."""
         self.twill_original._unsafe_update_src(new_src)
         super()._unsafe_update_src(new_src)
 
-    def twill_launch(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One launch, by whichever kernel. Triton's gives back what Triton gives back, an emitted one None."""
+    def twill_launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """One launch on `grid`. Triton's kernel gives back what Triton gives back, an emitted one None."""
         dispatch = self.twill_dispatch
         if self.twill_family is not None and not self.pre_run_hooks and not hooked():
             try:
@@ -99,11 +100,6 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
             if not dispatch.stays:
                 return dispatch.launch(None, False, grid, args, kwargs)
             return dispatch.stayed(grid, args, kwargs)
-        if dispatch.again:  # then the look-up in `hot`, which is for emitted launches, can be left out
-            compiled = dispatch.as_triton.run(grid, args, kwargs, dispatch.stays)
-            if compiled is not None:
-                return compiled
-            dispatch.again = False
         call: Any = False
         if not self.pre_run_hooks and not hooked():
             try:
@@ -114,8 +110,13 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
                 return None
             if call is None:
                 return dispatch.refused(grid, args, kwargs)
-            if isinstance(call, TritonTurn):
+            kind = call.__class__
+            if kind is TritonTurn:
                 return call.run(lambda: dispatch.as_triton.run(grid, args, kwargs))
+            if kind is not Call and call is not False:
+                return call
+        if call is False and not dispatch.used and dispatch.stays:
+            return dispatch.stayed(grid, args, kwargs)
         return dispatch.launch(hot, call, grid, args, kwargs)
 
 

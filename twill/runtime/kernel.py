@@ -22,7 +22,7 @@ from twill.runtime.call import Calls
 from twill.runtime.device import device, runs_on
 from twill.runtime.launch import stream_handle
 from twill.runtime.module import Kernel, load_module
-from twill.runtime.plan import Grid, LaunchPlan, kernel_parameters, make_plan, needed_by_maps, open_ended
+from twill.runtime.plan import Grid, LaunchPlan, in_maps, kernel_parameters, make_plan, needed_by_maps, open_ended
 from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
 from twill.runtime.workspace import Workspaces
@@ -41,8 +41,11 @@ class EmittedKernel:
         self._calls = Calls(manifest.kernel, manifest.arguments)
         fixed, open_axes = needed_by_maps(manifest), open_ended(manifest)
         arguments = tuple(enumerate(self._calls.runtime))
+        mapped = in_maps(manifest)
         self._tensors = tuple(
-            (i, a.name, a.kind == "descriptor", a.name in open_axes) for i, a in arguments if a.kind != "number"
+            (i, a.name, a.kind == "descriptor", a.name in open_axes, a.name in mapped)
+            for i, a in arguments
+            if a.kind != "number"
         )
         self._fixed = tuple(i for i, a in arguments if a.kind == "number" and a.name in fixed)
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
@@ -87,17 +90,20 @@ class EmittedKernel:
             plan = self._plans.moved(call, values, stream)
         if plan is None or not plan.start(values, stream):
             plan = self._prepared(values, sizes, stream)
+            if plan.overlapping is not None:
+                raise plan.overlapping
             plan.launch(stream)
             self._plans.add(call or Call(key, self._key(sizes, values, stream, addresses=False)), plan)
 
     def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> LaunchPlan:
-        """A launch prepared for these arguments, by name, and not started. Errors: those of `make_plan`."""
+        """A launch prepared for these arguments, by name, and not started; it must not be if they overlap. Errors:
+        those of `make_plan`."""
         values = [arguments[argument.name] for argument in self._calls.runtime]
         return self._prepared(values, _grid(tuple(grid)), stream)
 
     def _prepared(self, values: Sequence[Any], grid: Grid, stream: int) -> LaunchPlan:
-        runtime, in_maps, zeros = self._calls.runtime, self._in_maps, self._workspaces
-        return make_plan(self.manifest, runtime, values, grid, stream, self._loaded, in_maps, zeros)
+        runtime, fixed, zeros = self._calls.runtime, self._in_maps, self._workspaces
+        return make_plan(self.manifest, runtime, values, grid, stream, self._loaded, fixed, zeros)
 
     def place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, int]:
         """The GPU and the stream of a call. Errors: WrongArgument, WrongConstant."""
@@ -105,7 +111,7 @@ class EmittedKernel:
         given = named.pop("stream", None) if self._takes_stream else None
         values = self._calls.bind(args, named)
         stream = self._current_stream(values) if given is None else stream_handle(given)
-        bases = (getattr(values[i], "base", values[i]) for i, _, _, _ in self._tensors)
+        bases = (getattr(values[i], "base", values[i]) for i, *_ in self._tensors)
         return next((int(base.get_device()) for base in bases if is_torch(base)), 0), stream
 
     def constants(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,13 +129,13 @@ class EmittedKernel:
         return self._kernel is not None
 
     def _key(self, grid: Grid, values: Sequence[Any], stream: int, addresses: bool = True) -> tuple[Any, ...]:
-        """Equal for launches that differ in free numbers only; without `addresses`, also for those that differ in where
-        PyTorch's tensors are. What is no tensor is left to the careful path.
+        """Equal for launches that differ in free numbers only, and in where PyTorch's tensors are that are in no map;
+        without `addresses`, of those in maps, too. What is no tensor is left to the careful path.
 
         Runs at every launch, so it looks at nothing twice.
         """
         key: list[Any] = [*grid]
-        for i, name, is_descriptor, open_axis in self._tensors:
+        for i, name, is_descriptor, open_axis, mapped in self._tensors:
             tensor = values[i]
             if is_descriptor:
                 try:
@@ -141,7 +147,7 @@ class EmittedKernel:
                 key += _seen(tensor, name, stream)
                 continue
             pointer = tensor.data_ptr()
-            key += (pointer if addresses else pointer & 15, tensor.dtype, tensor.get_device())
+            key += (pointer if addresses and mapped else pointer & 15, tensor.dtype, tensor.get_device())
             if open_axis:
                 key.append(storage_end(tensor) - pointer)
         for i in self._fixed:
@@ -150,7 +156,7 @@ class EmittedKernel:
 
     def _current_stream(self, values: Sequence[Any]) -> int:
         """PyTorch's on the device of the first tensor of PyTorch; the default one if there is none."""
-        for i, _, is_descriptor, _ in self._tensors:
+        for i, _, is_descriptor, *_ in self._tensors:
             tensor: Any = getattr(values[i], "base", None) if is_descriptor else values[i]
             if is_torch(tensor):
                 index = tensor.get_device()

@@ -1,8 +1,9 @@
 """One function for each kernel, written for its parameters: from a call to the launch that was prepared for its kind.
 
 What it looks at decides everything that a prepared launch relies on: constants, addresses, element types and GPUs of
-tensors, sizes and strides of descriptors, numbers that a tensor map is made of. Numbers that are in no map are free; of
-them only the promises that Triton specializes on count (16 divides it; it is 1), and `Plan.start` checks their range.
+tensors, sizes and strides of descriptors, numbers that a tensor map is made of. Numbers and addresses that are in no
+map are free; of them only the promises that Triton specializes on count (16 divides it; it is 1), and
+`LaunchPlan.start` checks their range.
 
 Like Triton's own binder it is Python source, made once: binding a call by hand costs more than the launch.
 """
@@ -13,30 +14,49 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from triton import language as tl
+
 from twill.manifest.document import CallArgument, Manifest
+from twill.runtime.plan import in_maps as maps_of
 from twill.runtime.plan import needed_by_maps, open_ended
-from twill.runtime.plans import Call, Plans
+from twill.runtime.plans import STALE, Call, Plans
 from twill.runtime.tensor import is_torch, storage_end
 
-Kind = Literal["constant", "fixed", "free", "float", "tensor", "open tensor", "descriptor", "open descriptor", "any"]
+Kind = Literal[
+    "constant", "fixed", "free", "float", "pointer", "optional pointer", "tensor", "open tensor", "descriptor",
+    "open descriptor", "any",
+]  # fmt: skip
 Match = Callable[..., Any]
 """(grid, *arguments, **arguments) -> True: launched; None: it is Triton's; False: not to be matched; a `Call` that was
-not seen before; a `TritonTurn`."""
+not seen before; a `TritonTurn`; anything else: the compiled kernel that Triton launched."""
 
 HOW = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # Triton's options that an emitted kernel does not ask for
+NAMED = (bool, str, type(None), tl.dtype)  # classes of values that are what they are
 
 
-def kinds(manifests: Sequence[Manifest], names: Sequence[str], constexprs: frozenset[str]) -> dict[str, Kind]:
-    """How each parameter is looked at, so that it serves all variants of these manifests."""
-    found: dict[str, set[Kind]] = {name: set() for name in names}
+def kinds(
+    manifests: Sequence[Manifest],
+    names: Sequence[str],
+    constexprs: frozenset[str],
+    seen: Mapping[str, frozenset[Kind]] | None = None,
+) -> dict[str, Kind]:
+    """How each parameter is looked at, so that it serves all variants of these manifests, and launches of Triton's in
+    which it was looked at as in `seen`."""
+    found: dict[str, set[Kind]] = {name: set((seen or {}).get(name, ())) for name in names}
     for manifest in manifests:
-        in_maps, ends = needed_by_maps(manifest), open_ended(manifest)
+        in_maps, ends, mapped = needed_by_maps(manifest), open_ended(manifest), maps_of(manifest)
         for argument in manifest.arguments:
-            found[argument.name].add(_kind(argument, in_maps, ends, constexprs))
+            found[argument.name].add(_kind(argument, in_maps, ends, mapped, constexprs))
     return {name: _joined(kinds) for name, kinds in found.items()}
 
 
-def _kind(argument: CallArgument, in_maps: frozenset[str], ends: frozenset[str], constexprs: frozenset[str]) -> Kind:
+def _kind(
+    argument: CallArgument,
+    in_maps: frozenset[str],
+    ends: frozenset[str],
+    mapped: frozenset[str],
+    constexprs: frozenset[str],
+) -> Kind:
     if argument.kind == "constant":
         return "constant" if argument.name in constexprs else "fixed"
     if argument.kind == "number":
@@ -45,7 +65,22 @@ def _kind(argument: CallArgument, in_maps: frozenset[str], ends: frozenset[str],
         return "float" if argument.type.startswith(("fp", "bf")) else "free"
     if argument.kind == "descriptor":
         return "open descriptor" if argument.name in ends else "descriptor"
-    return "open tensor" if argument.name in ends else "tensor"
+    return "pointer" if argument.name not in mapped else "open tensor" if argument.name in ends else "tensor"
+
+
+def kind_of(value: object, constexpr: bool) -> Kind | None:
+    """How an argument of a launch of Triton's is looked at; None if calls with such a value are not told apart."""
+    if constexpr:
+        return "constant"
+    if type(value) is int:
+        return "free"
+    if type(value) is float:
+        return "float"
+    if is_torch(value):
+        return "pointer"
+    if isinstance(value, NAMED):
+        return "fixed"
+    return "descriptor" if hasattr(value, "block_shape") and is_torch(getattr(value, "base", None)) else None
 
 
 def _joined(found: set[Kind]) -> Kind:
@@ -53,8 +88,10 @@ def _joined(found: set[Kind]) -> Kind:
         return next(iter(found))
     if found <= {"free", "fixed", "float"}:
         return "fixed"
-    if found == {"tensor", "open tensor"}:
-        return "open tensor"
+    if found == {"pointer", "fixed"}:
+        return "optional pointer"
+    if found <= {"pointer", "tensor", "open tensor"}:
+        return "open tensor" if "open tensor" in found else "tensor"
     return "open descriptor" if found == {"descriptor", "open descriptor"} else "any"
 
 
@@ -65,36 +102,45 @@ def matcher(
     stream_of: Callable[[int], int],
     current_device: Callable[[], int],
     global_values: Mapping[Any, Any],
+    options: bool = False,
 ) -> Match:
     """The function for a kernel of this signature.
 
     plans: what was prepared. stream_of: the current stream of a GPU. global_values: as Triton keeps them,
-    (name, id) -> (value, where it is); calls are not matched once one of them has changed.
+    (name, id) -> (value, where it is); calls are not matched once one of them has changed. options: whether Triton's
+    options, which are nothing to an emitted kernel, tell calls apart, too.
     """
     names = list(signature.parameters)
     facts = [fact for name in names for fact in _FACTS[looked_at[name]](name)]
-    layout = [fact.replace(".data_ptr()", ".data_ptr() & 15 == 0") for fact in facts]
+    facts += [name for name in HOW if name not in signature.parameters] if options else []
+    layout = [f"{fact} & 15 == 0" if fact.endswith(".data_ptr()") else fact for fact in facts]
     placed = next((name for name in names if looked_at[name] not in ("constant", "fixed", "free", "float", "any")), "")
     base = f"{placed}.base" if "descriptor" in looked_at.get(placed, "") else placed
     arguments = ", ".join(f"{name!r}: {name}" for name in names)
     device = f"{base}.get_device()" if placed else "twill__device()"
+    behind = f"(twill__sizes, {''.join(f'{fact}, ' for fact in layout)})"
     source = f"""
 def match(twill__grid, /, {_parameters(signature)}):
     if twill__globals and twill__changed(twill__globals):
         return False
-    twill__sizes = tuple(twill__grid({{{arguments}}}) if callable(twill__grid) else twill__grid)
+    if twill__grid.__class__ is tuple:
+        twill__sizes = twill__grid
+    else:
+        twill__sizes = tuple(twill__grid({{{arguments}}}) if callable(twill__grid) else twill__grid)
     twill__key = (twill__sizes, {"".join(f"{fact}, " for fact in facts)})
     twill__values = ({"".join(f"{name}, " for name in names)})
     twill__plan = twill__find(twill__key)
     if twill__plan is None:
-        twill__call = twill__Call(twill__key, (twill__sizes, {"".join(f"{fact}, " for fact in layout)}))
+        twill__call = twill__Call(twill__key, {behind})
         twill__plan = twill__moved(twill__call, twill__values, twill__stream({device}))
         if twill__plan is None:
             return twill__call
-    return twill__plan.start(twill__values, twill__stream({device}))
+    twill__result = twill__plan.start(twill__values, twill__stream({device}))
+    return twill__Call(twill__key, {behind}) if twill__result is twill__STALE else twill__result
 """
     known = {
-        "find": plans.by_key.get, "moved": plans.moved, "Call": Call, "stream": stream_of, "device": current_device,
+        "find": plans.by_key.get, "STALE": STALE,
+        "moved": plans.moved, "Call": Call, "stream": stream_of, "device": current_device,
         "globals": global_values,
         "changed": changed, "beyond": beyond, "any": facts_of,
         **{f"default_{name}": p.default for name, p in signature.parameters.items() if p.default is not p.empty},
@@ -131,6 +177,10 @@ _FACTS: dict[Kind, Callable[[str], list[str]]] = {
     "fixed": lambda name: [f"{name}.__class__", name],
     "free": lambda name: [f"{name}.__class__", f"{name} == 1", f"not {name} & 15"],
     "float": lambda name: [f"{name}.__class__"],
+    "optional pointer": lambda name: [
+        f"None if {name} is None else ({name}.data_ptr() & 15 == 0, {name}.dtype, {name}.get_device())"
+    ],
+    "pointer": lambda name: [f"{name}.data_ptr() & 15 == 0", f"{name}.dtype", f"{name}.get_device()"],
     "tensor": _tensor,
     "open tensor": lambda name: [*_tensor(name), f"twill__beyond({name})"],
     "descriptor": _descriptor,

@@ -1,47 +1,75 @@
 """Tensors that a launch must find in different memory, because the code loads one ahead of a store to the other.
 
 A tensor's elements lie between its first and its last byte; two that lie in alternating columns of the same rows
-(slices of one matrix) share none.
+(slices of one matrix) share none. Some pairs may be one tensor, from the first element on, where numbers say that the
+kernel goes through both alike: then each element is stored by whom it was loaded, afterwards
+(`twill.codegen.aliasing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twill import exc
-from twill.runtime.tensor import ELEMENT_BYTES, TensorView, is_torch
+from twill.runtime.tensor import ELEMENT_BYTES, TensorView, is_torch, torch_view
 
 
 @dataclass(frozen=True)
 class OverlapPair:
-    """Two values of a call, by position, and the bytes from the first of a tensor to behind its last."""
+    """Two tensors of a call, by position. alike: numbers, by position, that are equal two by two where they may be one
+    tensor; () if they must not."""
 
     positions: tuple[int, int]
-    bytes: tuple[int, int]
+    alike: tuple[tuple[int, int], ...] = ()
 
-    def apart(self, values: Sequence[Any]) -> bool:
-        """Whether PyTorch tensors of the same shapes lie apart elsewhere, too; False also if that is not known."""
-        bases = [_base(values[position]) for position in self.positions]
-        if not all(map(is_torch, bases)):
-            return False
-        first, second = (base.data_ptr() for base in bases)
-        return bool(first + self.bytes[0] <= second or second + self.bytes[1] <= first)
+    def positioned(self, positions: Sequence[int]) -> OverlapPair:
+        """The same for values of which the first is at `positions[0]`, and so on."""
+        first, second = self.positions
+        alike = tuple((positions[a], positions[b]) for a, b in self.alike)
+        return replace(self, positions=(positions[first], positions[second]), alike=alike)
+
+    def right(self, values: Sequence[Any]) -> bool | None:
+        """Whether a launch may have these values; None if that is not known, of tensors that are not PyTorch's."""
+        first, second = (_base(values[position]) for position in self.positions)
+        if not (is_torch(first) and is_torch(second)):
+            return None
+        if first.data_ptr() == second.data_ptr() and self.alike:
+            return all(values[a] == values[b] for a, b in self.alike)
+        here, there = first.untyped_storage(), second.untyped_storage()
+        begin, other = here.data_ptr(), there.data_ptr()
+        if begin + here.nbytes() <= other or other + there.nbytes() <= begin:
+            return True
+        return not meet(torch_view(first), torch_view(second))
 
 
-def check_apart(pairs: Sequence[tuple[str, str]], tensors: Mapping[str, TensorView]) -> None:
-    """Errors: OverlappingTensors."""
-    for written, loaded in pairs:
+def overlapping(
+    apart: Sequence[tuple[str, ...]], tensors: Mapping[str, TensorView], numbers: Mapping[str, Any]
+) -> exc.OverlappingTensors | None:
+    """What is wrong with tensors and numbers of a call, if anything is. apart: as of a manifest."""
+    for written, loaded, *alike in apart:
+        same = tensors[written].pointer == tensors[loaded].pointer and bool(alike)
+        if same and all(numbers[a] == numbers[b] for a, b in _twos(alike)):
+            continue
         if meet(tensors[written], tensors[loaded]):
-            raise exc.OverlappingTensors(written, loaded)
+            return exc.OverlappingTensors(written, loaded)
+    return None
 
 
-def pairs_of(
-    pairs: Sequence[tuple[str, str]], names: Sequence[str], tensors: Mapping[str, TensorView]
-) -> tuple[OverlapPair, ...]:
-    """The same pairs for launches that differ in addresses alone. names: of the values, in order."""
-    return tuple(OverlapPair((names.index(a), names.index(b)), (span(tensors[a]), span(tensors[b]))) for a, b in pairs)
+def pairs_of(apart: Sequence[tuple[str, ...]], names: Sequence[str]) -> tuple[OverlapPair, ...]:
+    """The same pairs for later launches. names: of the values, in order."""
+    return tuple(
+        OverlapPair(
+            (names.index(written), names.index(loaded)),
+            tuple((names.index(a), names.index(b)) for a, b in _twos(alike)),
+        )
+        for written, loaded, *alike in apart
+    )
+
+
+def _twos(names: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(names[::2], names[1::2], strict=True))
 
 
 def span(tensor: TensorView) -> int:

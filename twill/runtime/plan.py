@@ -1,6 +1,7 @@
-"""A launch, checked and packed once: an equal one writes its free numbers and calls the driver, no more.
+"""A launch, checked and packed once: one of its kind writes free numbers and addresses and calls the driver, no more.
 
-A number is free if no tensor map needs it: it changes from launch to launch without another plan.
+A number is free if no tensor map needs it, an address if no tensor map begins there: it changes from launch to launch
+without another plan.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from twill.manifest.document import CallArgument, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
 from twill.manifest.tile_loop import instance_grid
 from twill.runtime.address import TensorAddress, addresses
-from twill.runtime.arguments import BoundArguments, check_promises, is_float, is_positive, limits, read_arguments
+from twill.runtime.arguments import BoundArguments, check_promises, is_float, limits, read_arguments
 from twill.runtime.device import Device
-from twill.runtime.driver import bindings, call, on_device
-from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, launch_config, pack
+from twill.runtime.driver import bindings, on_device
+from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, pack
 from twill.runtime.module import Kernel, LaunchParameter, ParameterKind, prepare
-from twill.runtime.overlap import OverlapPair, check_apart, pairs_of
-from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
+from twill.runtime.native import NativeLaunch, error_name, native_config
+from twill.runtime.overlap import OverlapPair, overlapping, pairs_of
+from twill.runtime.tensor import ELEMENT_BYTES, TensorView, is_torch, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
+from twill.runtime.writer import Free, FreeCells, FreeNumber, FreePointer
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
 
@@ -40,68 +43,52 @@ _SCALARS: dict[str, ParameterKind] = {
 Grid = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class FreeNumber:
-    """A number that every launch writes anew. position: among the values. slot: among the packed parameters (None: the
-    code does not take it, but its promise is kept up). multiple, positive: what was promised of it."""
-
-    position: int
-    slot: int | None
-    is_float: bool
-    low: int = 0
-    high: int = 0
-    multiple: int = 1
-    positive: bool = False
-
-    def write(self, cell: Any, value: object) -> bool:
-        """Whether `value` is plainly right and was written; if not, the careful path says what is wrong."""
-        plain = type(value)
-        if self.is_float:
-            right = (plain is float or plain is int) and (not self.positive or is_positive(value))  # type: ignore[arg-type]
-        else:
-            right = plain is int and self.low <= value < self.high and not value % self.multiple  # type: ignore[operator]
-        if right:
-            cell.value = value
-        return right
-
-
 @dataclass
 class LaunchPlan:
     """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
 
-    cells: those of the free numbers. addresses: what depends on where tensors are. pairs: tensors that lie apart.
-    workspaces: zeros, if the kernel asks for some, and `room` bytes behind them; their address is written to the
+    free: what every launch writes anew; cells: what each of it is at first; matched: whether values come with their
+    kind (`twill.runtime.writer`). addresses: what else depends on where tensors are. pairs: tensors
+    that the kernel must find apart; overlapping: what is wrong with those it was made for, which must not be launched
+    then. workspaces: zeros, if the kernel asks for some, and `room` bytes behind them; their address is written to the
     parameter of number `workspace`.
     """
 
     device: int
     handle: int
     shape: LaunchShape
-    config: Any
     stream: int
     packed: Packed
-    free: tuple[FreeNumber, ...]
+    free: tuple[Free, ...]
     cells: tuple[Any, ...]
     addresses: tuple[TensorAddress, ...]
     pairs: tuple[OverlapPair, ...] = ()
     workspaces: Workspaces | None = None
     workspace: int = -1
     room: int = 0
+    overlapping: exc.OverlappingTensors | None = None
+    matched: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        free = FreeCells(self.free, self.cells, self.matched)
+        self.packed = self.packed.changed(free.slots)
+        self.write = free.write
+        self.config = native_config(self.shape, self.stream)
+        self.native = NativeLaunch(self.config, self.handle, self.packed.address)
+        self.empty = 0 in self.shape.grid
+
     def positioned(self, positions: Sequence[int]) -> LaunchPlan:
-        """The same for values of which the first is at `positions[0]`, and so on."""
-        free = tuple(replace(number, position=positions[number.position]) for number in self.free)
+        """The same for values of a matched call, of which the first is at `positions[0]`, and so on."""
+        free = tuple(replace(one, position=positions[one.position]) for one in self.free)
         addresses = tuple(replace(address, position=positions[address.position]) for address in self.addresses)
-        pairs = tuple(
-            replace(pair, positions=(positions[pair.positions[0]], positions[pair.positions[1]])) for pair in self.pairs
-        )
-        return replace(self, free=free, addresses=addresses, pairs=pairs)
+        pairs = tuple(pair.positioned(positions) for pair in self.pairs)
+        return replace(self, free=free, addresses=addresses, pairs=pairs, matched=True)
 
     def moved(self, values: Sequence[Any], stream: int) -> LaunchPlan | None:
-        """The launch for values that differ in nothing but where PyTorch's tensors are (and in free numbers, which
-        `start` writes); None if that takes a careful look."""
-        if not all(pair.apart(values) for pair in self.pairs):
+        """The launch for values that differ in nothing but where PyTorch's tensors are (and in what `start` writes);
+        None if that takes a careful look."""
+        if any(pair.right(values) is None for pair in self.pairs):
             return None
         slots: dict[int, Any] = {}
         for address in self.addresses:
@@ -109,53 +96,47 @@ class LaunchPlan:
             if there is None:
                 return None
             slots[address.slot] = there
-        cells = tuple(type(cell)() for cell in self.cells)  # another thread may write those of this launch
-        for number, cell in zip(self.free, cells, strict=True):
-            if number.slot is not None:
-                slots[number.slot] = cell
         if self.workspaces is not None:
             slots[self.workspace] = type(self.packed.storage[self.workspace])()
-        return replace(
-            self,
-            config=launch_config(self.shape, stream),
-            stream=stream,
-            packed=self.packed.changed(slots),
-            cells=cells,
-            lock=threading.Lock(),
-        )
+        packed = self.packed.changed(slots)
+        return replace(self, stream=stream, packed=packed, overlapping=None, lock=threading.Lock())
 
-    def start(self, values: Sequence[Any], stream: int) -> bool:
-        """Launch with the free numbers of `values`; False, and no launch, if one of them needs a careful look."""
+    def start(self, values: Sequence[Any], stream: int) -> bool | None:
+        """Launch with what is free in `values`. Nothing is launched if something takes a careful look: False; or if
+        tensors overlap: None."""
+        for pair in self.pairs:
+            right = pair.right(values)
+            if not right:
+                return False if right is None else None
         with self.lock:
-            for number, cell in zip(self.free, self.cells, strict=True):
-                if not number.write(cell, values[number.position]):
-                    return False
+            if not self.write(values):
+                return False
             self._launch(stream)
-            return True
+        return True
 
-    def launch(self, stream: int) -> None:
-        """Launch with the numbers that are packed. Errors: DriverFailed."""
+    def launch(self, stream: int) -> bool:
+        """Launch with what is packed: True. Errors: DriverFailed."""
         with self.lock:
             self._launch(stream)
+        return True
 
     def _launch(self, stream: int) -> None:
         """The same for one who has the lock: another thread would put its stream and its zeros in between."""
-        if 0 in self.shape.grid:
+        if self.empty:
             return
         if stream != self.stream:
             self.config.hStream = stream
             self.stream = stream
         if self.workspaces is not None:
             self.packed.storage[self.workspace].value = self.workspaces.of(self.device, stream, self.room)
-        driver = bindings()
-        code, current = driver.cuCtxGetDevice()
-        if code or int(current) != self.device:
+        native = self.native
+        if native.device() or native.current.value != self.device:
             with on_device(self.device):
-                call("cuLaunchKernelEx", self.config, self.handle, self.packed.address, 0)
-            return
-        (code,) = driver.cuLaunchKernelEx(self.config, self.handle, self.packed.address, 0)
+                code = native.launch()
+        else:
+            code = native.launch()
         if code:
-            raise exc.DriverFailed("cuLaunchKernelEx", code.name)
+            raise exc.DriverFailed("cuLaunchKernelEx", error_name(code))
 
 
 def kernel_parameters(manifest: Manifest) -> tuple[LaunchParameter, ...]:
@@ -182,20 +163,19 @@ def make_plan(
     grid: Grid,
     stream: int,
     load: Callable[[int], Kernel],
-    in_maps: frozenset[str] | None = None,
+    fixed: frozenset[str] | None = None,
     workspaces: Workspaces | None = None,
 ) -> LaunchPlan:
     """Everything that can be checked is checked, then the parameters are packed.
 
-    arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded. in_maps: what
+    arguments: those that are no constants; values: theirs. load: the kernel for a device, loaded. fixed: what
     `needed_by_maps` says, where it is known already. workspaces: the kernel's.
-    Errors: WrongArgument, BrokenPromise, OverlappingTensors, MisalignedTensor, BadBox, WrongArchitecture,
-    LaunchTooLarge, DriverMissing, DriverFailed.
+    Errors: WrongArgument, BrokenPromise, MisalignedTensor, BadBox, WrongArchitecture, LaunchTooLarge, DriverMissing,
+    DriverFailed. Tensors that overlap are no error here: `LaunchPlan.overlapping`.
     """
     bindings()  # without a driver there is nothing to look at
     bound = read_arguments(arguments, values, stream)
     check_promises(manifest.promises, bound)
-    check_apart(manifest.apart, bound.tensors)
     device = _device(bound)
     kernel = load(device)
     gpu = prepare(kernel, device, manifest.shared, manifest.cluster)
@@ -205,21 +185,26 @@ def make_plan(
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
     packed = pack(kernel.parameters, [_value(p.kind, p.name, p.index, bound, maps, grid) for p in manifest.parameters])
     argument_names = [argument.name for argument in arguments]
-    free = _free_numbers(manifest, arguments, needed_by_maps(manifest) if in_maps is None else in_maps)
+    pointers = _free_pointers(manifest, arguments, values)
+    free: tuple[Free, ...] = (
+        *_free_numbers(manifest, arguments, needed_by_maps(manifest) if fixed is None else fixed),
+        *pointers,
+    )
+    written = {pointer.slot for pointer in pointers}
     return LaunchPlan(
         device=device,
         handle=int(kernel.handle),
         shape=shape,
-        config=launch_config(shape, stream),
         stream=stream,
         packed=packed,
         free=free,
-        cells=tuple(_Nowhere() if number.slot is None else packed.storage[number.slot] for number in free),
-        addresses=addresses(manifest, argument_names, bound.tensors, maps),
-        pairs=pairs_of(manifest.apart, argument_names, bound.tensors),
+        cells=tuple(_Nowhere() if one.slot is None else packed.storage[one.slot] for one in free),
+        addresses=tuple(a for a in addresses(manifest, argument_names, bound.tensors, maps) if a.slot not in written),
+        pairs=pairs_of(manifest.apart, argument_names),
         workspaces=workspaces,
         workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
         room=workspace_room(manifest, grid),
+        overlapping=overlapping(manifest.apart, bound.tensors, bound.scalars),
     )
 
 
@@ -335,6 +320,25 @@ def _free_numbers(
         low, high = limits(argument)
         found.append(FreeNumber(position, slot, False, low, high, promise.multiple))
     return tuple(found)
+
+
+def _free_pointers(
+    manifest: Manifest, arguments: Sequence[CallArgument], values: Sequence[Any]
+) -> tuple[FreePointer, ...]:
+    """Tensors of PyTorch that no map begins in: a launch needs no more of them than their address."""
+    mapped = in_maps(manifest)
+    promised = {promise.name: promise.multiple for promise in manifest.promises}
+    positions = {argument.name: position for position, argument in enumerate(arguments)}
+    return tuple(
+        FreePointer(positions[parameter.name], slot, promised.get(parameter.name, 1))
+        for slot, parameter in enumerate(manifest.parameters)
+        if parameter.kind == "pointer" and parameter.name not in mapped and is_torch(values[positions[parameter.name]])
+    )
+
+
+def in_maps(manifest: Manifest) -> frozenset[str]:
+    """Tensors that some tensor map begins in."""
+    return frozenset(entry.argument for entry in manifest.maps)
 
 
 @dataclass

@@ -17,7 +17,8 @@ class PreparedLaunch(Protocol):
 
     @property
     def start(self) -> Callable[[Sequence[Any], int], Any]:
-        """(values, stream) -> True: launched; False: that takes a careful look; None: the launch is Triton's."""
+        """(values, stream) -> True: launched; False: that takes a careful look; None: the launch is Triton's; `STALE`;
+        anything else: what Triton gave back for its launch, which was made."""
 
     def moved(self, values: Sequence[Any], stream: int) -> PreparedLaunch | None:
         """The same for values that differ in where tensors are; None if that takes a careful look."""
@@ -35,6 +36,13 @@ class RefusedLaunch:
 
 
 REFUSED = RefusedLaunch()
+
+
+class Stale:
+    """What a plan gives back that holds no more: what there is for calls like this one is to be found anew."""
+
+
+STALE = Stale()
 
 
 class Call(NamedTuple):

@@ -65,6 +65,13 @@ def _is_torch(kind: Any) -> bool:
     return "torch" in made_from and hasattr(kind, "data_ptr")
 
 
+def torch_view(tensor: Any) -> TensorView:
+    """Of a PyTorch tensor that was looked at before: where its elements are."""
+    return TensorView(
+        tensor.data_ptr(), _TORCH[str(tensor.dtype)], tuple(tensor.shape), tuple(tensor.stride()), tensor.get_device()
+    )
+
+
 def is_tensor(value: object) -> bool:
     """Whether `view` takes `value`."""
     return isinstance(value, TensorView) or is_torch(value) or hasattr(value, "__dlpack__")

@@ -8,7 +8,6 @@ for the first time, hooks, another `run` put in its place, a changed global, a c
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,11 +38,8 @@ class TritonLauncher:
         self.original = original
         self.known: dict[Any, CompiledVariant] = {}
 
-    def run(
-        self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any], among: Collection[Any] | None = None
-    ) -> Any:
-        """As `JITFunction.run(*args, grid=grid, warmup=False, **kwargs)`, its results and errors included. among:
-        compiled kernels; where it would be another one, or one that is not known yet, nothing is launched: None."""
+    def run(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As `JITFunction.run(*args, grid=grid, warmup=False, **kwargs)`, its results and errors included."""
         original, variant = self.original, None
         if not original.pre_run_hooks and not hooked() and "run" not in vars(original) and JITFunction.run is RUN:
             active = driver.active
@@ -51,14 +47,12 @@ class TritonLauncher:
             cache, *_, binder = original.device_caches[device]
             try:
                 bound, specialization, options = binder(*args, **kwargs)
-                variant = (device, tuple(specialization), str(options), *_settings())
+                variant = (device, tuple(specialization), str(options), *settings_of_triton())
                 known = self.known.get(variant)
             except Exception:  # Triton says what is wrong with the call
                 known = variant = None
             if known is not None and cache.get(known.key) is known.compiled and not self.changed():
                 compiled = known.compiled
-                if among is not None and compiled not in among:
-                    return None
                 sizes = grid(bound) if callable(grid) else grid
                 count = len(sizes)
                 compiled.run(
@@ -67,8 +61,6 @@ class TritonLauncher:
                     *bound.values(),
                 )  # fmt: skip
                 return compiled
-        if among is not None:
-            return None
         compiled = original.run(*args, grid=grid, warmup=False, **kwargs)
         if variant is not None:
             self.learn(variant, compiled)
@@ -89,7 +81,7 @@ class TritonLauncher:
                 self.known[variant] = CompiledVariant(key, compiled)
 
 
-def _settings() -> tuple[Any, ...]:
+def settings_of_triton() -> tuple[Any, ...]:
     """What `JITFunction.run` adds to the options of a call, in any of Triton's versions that Twill takes, and the hook
     that may add to its key."""
     return (

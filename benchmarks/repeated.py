@@ -1,0 +1,144 @@
+"""Do losses of a training under `twill.jit` stay with those of the same training without it?
+
+    python -m benchmarks.repeated fill STORE [--seconds S]          solve what the program launches
+    python -m benchmarks.repeated runs [STORE] [--runs N] [--nudge] trainings in one process, without Twill or with it
+    python -m benchmarks.repeated shadow STORE [--steps N]          every emitted launch compared (benchmarks.shadow)
+    python -m benchmarks.repeated report PLAIN NUDGED UNDER         what three outputs of `runs` say
+
+The Llama of `benchmarks.training_model`, on four batches that come again and again, at a learning rate (3e-4) at which
+it learns them by heart: a program in which small differences grow. `runs` prints the losses of each training, a line of
+JSON each; all begin with the same weights. With --nudge, one weight of each training (another in each) is the next
+number of its type: what the smallest difference there is becomes. Emitted kernels are launched wherever there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.training_model import BATCH, LENGTH, VOCABULARY, gla, llama
+
+BATCHES, RATE, STEPS = 4, 3e-4, 50
+SHOWN = (0, 1, 2, 3, 4, 6, 8, 10, 15, 20, 30, 40, 49)
+
+
+def train(make: Any, steps: int, nudge: int = 0, pause: Any = None) -> list[float]:
+    """The losses of one training."""
+    import torch
+
+    torch.manual_seed(0)
+    with torch.device("cuda"):
+        model = make().to(torch.bfloat16)
+    if nudge:
+        weight = model.model.embed_tokens.weight.data.view(torch.int16)
+        weight[nudge, nudge] += 1  # the next number of its type
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
+    tokens = torch.randint(0, VOCABULARY, (BATCHES, BATCH, LENGTH), device="cuda")
+    losses = []
+    for step in range(steps):
+        batch = tokens[step % BATCHES]
+        loss = model(input_ids=batch, labels=batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        if pause is not None:
+            pause(step)
+    return [float(loss) for loss in losses]
+
+
+def under(stack: ExitStack, store: Path, policy: str) -> list[Any]:
+    """From now on kernels are under `twill.jit`; those that are made."""
+    from twill.runtime.policy import settings
+    from twill.runtime.script import every_kernel
+
+    made: list[Any] = []
+    stack.enter_context(every_kernel(settings(policy, store=str(store), prefer="emitted"), made))
+    return made
+
+
+def fill(make: Any, store: Path, seconds: float) -> None:
+    """Launch every kernel, and give the helper time."""
+    begun = time.monotonic()
+
+    def pause(step: int) -> None:
+        if step == 2:
+            time.sleep(max(0.0, seconds - (time.monotonic() - begun)))
+
+    with ExitStack() as stack:
+        made = under(stack, store, "solve")
+        train(make, 6, pause=pause)
+        account(made)
+
+
+def account(made: Sequence[Any]) -> None:
+    """What ran as what, on the error stream."""
+    for kernel in made:
+        if kernel.twill_dispatch.launched:
+            for line in kernel.twill_dispatch.account().splitlines():
+                name, _, rest = line.partition("(")
+                print(f"  {name}: {rest.rpartition('):')[2].strip() or rest[-200:]}"[:400], file=sys.stderr, flush=True)
+
+
+def report(outputs: Sequence[Path]) -> None:
+    """Step by step: the mean loss of each group of runs, and the spread inside of it."""
+    groups = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in outputs}
+    first = next(iter(groups.values()))[0]
+    print("step  " + "  ".join(f"{name:>24}" for name in groups) + "   (mean ± deviation, apart from the first run)")
+    for step in SHOWN:
+        cells = []
+        for runs in groups.values():
+            losses = [run[step] for run in runs]
+            deviation = statistics.stdev(losses) if len(losses) > 1 else 0.0
+            most = max(abs(loss - first[step]) for loss in losses)
+            cells.append(f"{statistics.fmean(losses):8.4f} ± {deviation:6.4f} {most:7.4f}")
+        print(f"{step:4}  " + "  ".join(f"{cell:>24}" for cell in cells))
+
+
+def main() -> None:
+    """See the top of this file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.repeated")
+    parser.add_argument("command", choices=("fill", "runs", "shadow", "report"))
+    parser.add_argument("paths", nargs="*", type=Path)
+    parser.add_argument("--model", choices=("llama", "gla"), default="llama")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--nudge", action="store_true")
+    asked = parser.parse_args()
+    make = llama if asked.model == "llama" else gla
+    if asked.command == "report":
+        report(asked.paths)
+    elif asked.command == "fill":
+        fill(make, asked.paths[0], asked.seconds)
+    elif asked.command == "runs":
+        with ExitStack() as stack:
+            made = under(stack, asked.paths[0], "lookup") if asked.paths else []
+            if asked.paths:
+                train(make, 3)  # look-ups
+                time.sleep(2)
+            for number in range(asked.runs):
+                print(json.dumps(train(make, asked.steps, number + 1 if asked.nudge else 0)), flush=True)
+            account(made)
+    else:
+        from benchmarks.shadow import shadowed
+
+        with ExitStack() as stack:
+            made = under(stack, asked.paths[0], "lookup")
+            train(make, 3)
+            time.sleep(2)
+            with shadowed() as seen:
+                train(make, asked.steps)
+            print(seen.text())
+            account(made)
+
+
+if __name__ == "__main__":
+    main()
