@@ -1,6 +1,7 @@
 """Operations of liger-kernel and fla-core under `twill.jit` beside the same without it, in one process.
 
     python -m benchmarks.operations prepare FOLDER [--only WORD]   anywhere: emits what they launch, into FOLDER
+    python -m benchmarks.operations fill FOLDER [--fill S]         on a GPU: the same there, from an empty store
     python -m benchmarks.operations run FOLDER [--only WORD]       on a GPU, without a network
 
 The packages are imported twice from FOLDER/packages, once as they are and once as `twill run` has them. Each operation
@@ -10,7 +11,8 @@ GPU, the host included) and back to back. Autotuners are held to `--configuratio
 for both sides, as each is a kernel to emit beforehand.
 
 `prepare` needs no GPU: launches go to a driver that is none, and the helper of `twill.jit` emits every variant. `run`
-takes the kernels of the version that emitted them, whatever the version is that runs.
+takes the kernels of the version that emitted them, whatever the version is that runs. `fill` launches every operation
+under the policy "solve", all at once, and gives helpers S seconds; FOLDER/packages has to be there.
 """
 
 from __future__ import annotations
@@ -31,11 +33,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from benchmarks.operations_table import OPERATIONS, Maker, Operation
+from benchmarks.operations_table import OPERATIONS, Maker, Operation, no_gpu
 
 LEAST = 0.98  # of the speed without Twill
 SAME = 2e-2  # relative distance of results, which are sums of bf16
@@ -122,26 +123,6 @@ def inputs_of(operation: Operation, make: Maker) -> list[Any]:
 
 
 # -- emitting -------------------------------------------------------------------------------------
-
-
-@contextmanager
-def no_gpu() -> Iterator[None]:
-    """PyTorch and Triton as they are on a Hopper GPU, for what the packages ask them; kernels are not run."""
-    import torch
-
-    from tests.fake_triton import installed
-
-    about = SimpleNamespace(name="NVIDIA H200", multi_processor_count=132, major=9, minor=0,
-                            shared_memory_per_block=49152, shared_memory_per_block_optin=232448)  # fmt: skip
-    says: dict[str, Any] = {
-        "get_device_name": lambda *_: about.name, "get_device_capability": lambda *_: (9, 0),
-        "get_device_properties": lambda *_: about, "device_count": lambda: 1, "current_device": lambda: 0,
-    }  # fmt: skip
-    with ExitStack() as stack:
-        stack.enter_context(installed())
-        for name, answer in says.items():
-            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
-        yield
 
 
 def prepare(folder: Path, only: str, machine: str, seconds: float, count: int) -> int:
@@ -377,13 +358,21 @@ def in_turns(
 def main() -> int:
     """See the top of this file."""
     one = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    one.add_argument("command", choices=("prepare", "run", "case"))
+    one.add_argument("command", choices=("prepare", "fill", "filling", "run", "case"))
     one.add_argument("folder", type=Path)
     one.add_argument("--only", default="", help="operations whose names have this in them")
     one.add_argument("--machine", default="h200")
     one.add_argument("--seconds", type=float, default=20.0, help="for each solve, for prepare")
     one.add_argument("--configurations", type=int, default=1, help="of each autotuner, for prepare (default 1)")
+    one.add_argument("--fill", type=float, default=60.0, help="seconds, for fill (default 60)")
     given = one.parse_args()
+    from benchmarks import operations_fill
+
+    if given.command == "fill":
+        return operations_fill.fill(given.folder, given.only, given.machine, given.fill, given.configurations)
+    if given.command == "filling":
+        operations_fill.filling(given.folder, given.only, given.machine, given.fill)
+        return 0
     if given.command == "prepare":
         return prepare(given.folder, given.only, given.machine, given.seconds, given.configurations)
     if given.command == "run":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 BATCH, LENGTH, HIDDEN, INNER, VOCABULARY = 2, 2048, 4096, 8192, 32000
 HEADS, KEY = 16, 64  # of the operations of fla-core
@@ -118,3 +121,23 @@ OPERATIONS = (
     Operation("parallel_attn", f"{FLA}.attn.parallel", _attention,
               lambda o, q, k, v: o.parallel_attn(q, k, v), (0, 1, 2)),
 )  # fmt: skip
+
+
+@contextmanager
+def no_gpu() -> Iterator[None]:
+    """PyTorch and Triton as they are on a Hopper GPU, for what the packages ask them; kernels are not run."""
+    import torch
+
+    from tests.fake_triton import installed
+
+    about = SimpleNamespace(name="NVIDIA H200", multi_processor_count=132, major=9, minor=0,
+                            shared_memory_per_block=49152, shared_memory_per_block_optin=232448)  # fmt: skip
+    says: dict[str, Any] = {
+        "get_device_name": lambda *_: about.name, "get_device_capability": lambda *_: (9, 0),
+        "get_device_properties": lambda *_: about, "device_count": lambda: 1, "current_device": lambda: 0,
+    }  # fmt: skip
+    with ExitStack() as stack:
+        stack.enter_context(installed())
+        for name, answer in says.items():
+            stack.enter_context(mock.patch.object(torch.cuda, name, answer))
+        yield
