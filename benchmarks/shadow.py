@@ -85,7 +85,7 @@ def copied(values: Sequence[Any]) -> list[Any]:
     def copy(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        whole = value.untyped_storage()
+        whole: Any = value.untyped_storage()
         if whole.data_ptr() not in storages:
             storages[whole.data_ptr()] = whole.clone()
         made = torch.empty(0, dtype=value.dtype, device=value.device)
