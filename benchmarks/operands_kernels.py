@@ -33,6 +33,21 @@ def w8a16_t(a_desc, b_desc, c_desc, scale_ptr, M, N, K, BM: tl.constexpr, BN: tl
 
 
 @triton.jit
+def w4a16(a_desc, b_desc, c_desc, scale_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The same with weights of 4 bits, two rows of K in a byte: int8 [K / 2, N], the even row in the low half."""
+    pm = tl.program_id(0)
+    pn = tl.program_id(1)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        a = a_desc.load([pm * BM, k])
+        b = b_desc.load([k // 2, pn * BN])
+        pairs = tl.join((b << 4) >> 4, b >> 4).permute(0, 2, 1).reshape(BK, BN)
+        acc = tl.dot(a, pairs.to(tl.bfloat16), acc)
+    s = tl.load(scale_ptr + pn * BN + tl.arange(0, BN))
+    c_desc.store([pm * BM, pn * BN], (acc * s[None, :]).to(tl.bfloat16))
+
+
+@triton.jit
 def ktv(k_desc, v_desc, o_desc, T, BK: tl.constexpr, BV: tl.constexpr, BT: tl.constexpr):
     """K^T V of [T, K] and [T, V]: the left operand is transposed."""
     pk = tl.program_id(0)

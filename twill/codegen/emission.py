@@ -31,7 +31,7 @@ from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
-from twill.tile.rewrite.pipeline import EVERYTHING, Allowed, in_parts, rewrite
+from twill.tile.rewrite.pipeline import EVERYTHING, EXTRACTED, Allowed, in_parts, rewrite
 from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
@@ -43,12 +43,13 @@ OnStep = Callable[[str], None]
 class Extracted:
     """A kernel as far as no machine matters. wired: its program behind the last rewrite, with the dependence graph that
     is solved, scheduled and lowered. behind: the program as it was written ("extracted") and behind each rewrite,
-    by name. order: in which its program instances are to be worked on."""
+    by name. order: in which its program instances are to be worked on. allowed: what the rewrites were allowed."""
 
     specialization: Specialization
     wired: Wired
     behind: Mapping[str, TileProgram]
     order: Order = "chosen"
+    allowed: Allowed = EVERYTHING
 
     @property
     def program(self) -> TileProgram:
@@ -65,6 +66,13 @@ class Extracted:
         """What conditional rescaling made of the running maxima of the kernel."""
         before, after = self.behind["vector-sides"], self.behind["conditional-rescale"]
         return RescaleReport(before) if after is before else rescaling(before)
+
+    def as_written(self) -> Extracted | None:
+        """The kernel with its products as it has them; None if none was transposed."""
+        if self.behind["computed-operands"] is self.behind["mma-precision"]:
+            return None
+        allowed = replace(self.allowed, transposed=False)
+        return replace(_extracted(self.specialization, self.behind[EXTRACTED], allowed), order=self.order)
 
 
 def extract(
@@ -99,7 +107,7 @@ def extract_module(module: str, specialization: Specialization) -> Extracted:
 def _extracted(specialization: Specialization, program: TileProgram, allowed: Allowed) -> Extracted:
     refuse_unemittable(program)
     behind: dict[str, TileProgram] = {}
-    return Extracted(specialization, wire(rewrite(program, allowed, behind.__setitem__)), behind)
+    return Extracted(specialization, wire(rewrite(program, allowed, behind.__setitem__)), behind, allowed=allowed)
 
 
 def emit_solved(
@@ -110,12 +118,28 @@ def emit_solved(
     cluster: int = 1,
     record: Recorder = unrecorded,
 ) -> Emission:
-    """The kernel, solved by `solve` and emitted. cluster: CTAs that load tiles together
-    (`twill.codegen.lower.multicast`). record: gets what became of each candidate of each schedule.
+    """The kernel, solved by `solve` and emitted; with products as it has them where transposed ones have no schedule,
+    or no room. cluster: CTAs that load tiles together (`twill.codegen.lower.multicast`). record: gets what became of
+    each candidate of each schedule.
 
     Errors: those of `refuse_unlowerable`, before anything is solved; those of `solve` and of
     `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
+    asked = (machine, solve, notify, cluster, record)
+    try:
+        return _emit_solved(kernel, *asked)
+    except (exc.Infeasible, exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
+        written = kernel.as_written()
+        if written is None:
+            raise
+        notify(f"{refused.message}: solving again with products as the kernel has them")
+        return _emit_solved(written, *asked)
+
+
+def _emit_solved(
+    kernel: Extracted, machine: Machine, solve: Solver, notify: OnStep, cluster: int, record: Recorder
+) -> Emission:
+    """The kernel as it is. Errors: as above."""
     refuse_unlowerable(kernel.wired, machine)
     rounds = count(1)
 
@@ -156,10 +180,22 @@ def emit_scheduled(
 
     Errors: NoTarget, UnsupportedInKernel, ScheduleMismatch, InvalidSchedule, those of `emit`.
     """
+    written = kernel.as_written()
+    if written is not None and not _is_of(schedule, kernel.graph, machine) and _is_of(schedule, written.graph, machine):
+        kernel = written
     target_of(machine).refuse(kernel.graph)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
+
+
+def _is_of(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> bool:
+    """Whether a schedule was solved for this graph."""
+    try:
+        refuse_foreign(schedule, graph, machine)
+    except exc.ScheduleMismatch:
+        return False
+    return True
 
 
 def refuse_foreign(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> None:

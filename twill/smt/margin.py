@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 from twill.graph.costed import CostedEdge, CostedGraph
-from twill.graph.mma_hazards import awaited, is_mma, one_result
+from twill.graph.mma_hazards import awaited, hazard_pairs, is_mma, one_result
 from twill.smt.assignment import Assignment
 from twill.smt.encoding import Encoding
 from twill.smt.limits import OutOfBudget
@@ -63,7 +63,7 @@ def widest(questions: Questions, more: int = 0) -> Room:
     copies beyond those of the best assignment."""
     graph, found = questions.problem.graph, questions.found
     if not any(awaited(graph, edge) for edge in graph.edges):
-        return Room(None)
+        return without_hazards(questions, more)
     most = largest(graph, found)
     best: Questions | None = None
     low, high = 0, PARTS + 1  # low is possible, high is not
@@ -78,6 +78,17 @@ def widest(questions: Questions, more: int = 0) -> Room:
         else:
             low, best = middle, tried
     return Room(best)
+
+
+def without_hazards(questions: Questions, more: int) -> Room:
+    """Where nothing in the loop waits for an MMA's result: a schedule in which no operand of an MMA in registers, of
+    the next iteration or of another MMA, is written while one is in flight. Emitted code waits there."""
+    if not hazard_pairs(questions.problem.graph):
+        return Room(None)
+    try:
+        return Room(_ask(questions, questions.found, 0, more))
+    except OutOfBudget:
+        return Room(None, ended=True)
 
 
 def one_run(e: Encoding) -> Iterator[str]:

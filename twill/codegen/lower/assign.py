@@ -16,7 +16,7 @@ from twill import exc
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import reuse_groups
 from twill.codegen.lower.direct import direct_schedule
-from twill.codegen.lower.groups import COPIES, Group, doubled, warp_groups, with_registers
+from twill.codegen.lower.groups import COPIES, Group, doubled, warp_groups, with_registers, with_room_for_mmas
 from twill.codegen.lower.occupancy import as_compiled
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
@@ -45,6 +45,7 @@ def assign(
     """
     schedule = direct_schedule(schedule, machine) if candidate.direct else schedule
     groups, group_of = warp_groups(schedule)
+    groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
     tensor = tiles.target.has_tensor_memory and tiles.multiplies
     if tensor:
         groups, group_of = with_epilogue(groups, group_of, tiles.target.threads)

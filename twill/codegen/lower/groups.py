@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twill import exc
+from twill.graph.mma_hazards import is_mma
 from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import Schedule
@@ -13,6 +14,8 @@ from twill.schedule.document import Schedule
 COPIES = (
     2  # of a lone computing warp group, which take program instances alternately (`twill.codegen.passes.ping_pong`)
 )
+ISSUER = "load"  # the role of a load group that is alone
+BESIDE = 16  # registers beside an accumulator: part of an operand A, addresses
 EVERY = 256  # steps: more than any budget has granules
 
 
@@ -52,6 +55,41 @@ def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
         busy[number] |= mine
         group_of[w.id] = number
     return tuple(made), group_of
+
+
+def with_room_for_mmas(
+    groups: tuple[Group, ...], group_of: dict[int, int], schedule: Schedule, machine: Machine
+) -> tuple[tuple[Group, ...], dict[int, int]]:
+    """The groups, all load groups as one where the launch of so many threads has too few registers for an MMA: the
+    compiler gives no instruction more than a launch has, whatever budgets warp groups move later. Only where one thread
+    can issue in every loop what they issued, which takes the sum of their holds."""
+    issuers = {g.id for g in groups if g.issuer}
+    threads = sum(g.threads for g in groups)
+    if len(issuers) < 2 or register_pool(threads, machine) // threads >= most_registers(schedule):
+        return groups, group_of
+    for loop in schedule.loops:
+        mine = {op.id for op in schedule.ops if op.loop == loop.loop and group_of[op.warp_group] in issuers}
+        if sum(i.hold for i in loop.graph.instructions if i.id in mine) > loop.ii:
+            return groups, group_of
+    made: dict[int, Group] = {}  # by the number before
+    for group in groups:
+        if group.id not in issuers or group.id == min(issuers):
+            role = ISSUER if group.issuer else group.role
+            made[group.id] = replace(group, id=len(made), role=role)
+    one = made[min(issuers)].id
+    number = {g.id: made[g.id].id if g.id in made else one for g in groups}
+    return tuple(made.values()), {w: number[g] for w, g in group_of.items()}
+
+
+def most_registers(schedule: Schedule) -> int:
+    """Registers of a thread that the largest MMA of a schedule names, and what is beside them."""
+    most = 0
+    for graph in (loop.graph for loop in schedule.loops):
+        held = {storage.id: storage.registers for storage in graph.storages if storage.space == "register"}
+        for value in graph.values:
+            if value.space == "register" and is_mma(graph.instructions[value.producer]):
+                most = max(most, value.registers if value.storage is None else held.get(value.storage, 0))
+    return most + BESIDE if most else 0
 
 
 def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str) -> tuple[Group, ...]:

@@ -44,6 +44,10 @@ class Stores:
         step = scope.flat.steps[task.steps[-1]]
         assert step.op.access is not None
         combine = combining(dict(step.op.attributes)) if step.op.kind == "tile_reduce" else ""
+        across = self.across(step, scope)
+        if across is not None:
+            scope.made += self.through_shared(task, step, scope, across, combine, transposed=True)
+            return
         operand = self.operand(step, scope)
         layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, Reg) else None
         if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, Reg):
@@ -94,10 +98,27 @@ class Stores:
             return shown
         return Reg(scope.fragment(step.operands[0]))
 
+    def across(self, step: Step, scope: LoweringScope) -> int | None:
+        """The variable whose transpose is stored, if threads can write it transposed into a staging buffer for all of
+        the tile; None if it has to be transposed in registers, or is stored as it is."""
+        assert step.op.access is not None
+        cell, tiles = step.operands[0], scope.tiles
+        if step.op.access.transport != "tma" or cell == UNIFORM or len(tiles.core(cell)) != 2:
+            return None
+        view = tiles.view(cell)
+        if tiles.core_map(view, cell) != (1, 0) or scope.constant(view.base) is not None:
+            return None
+        shape, element, layout = tiles.core(cell), step.op.access.element, tiles.layout(view.base)
+        whole = panels(shape, element) <= self.tools.rings.panels
+        if not whole or not isinstance(layout, Accumulator) or not isinstance(tiles.layout(cell), Accumulator):
+            return None
+        return scope.base(view.base, False, layout)
+
     def through_shared(
-        self, task: Task, step: Step, scope: LoweringScope, fragment: int, combine: str
+        self, task: Task, step: Step, scope: LoweringScope, fragment: int, combine: str, transposed: bool = False
     ) -> Iterator[Stmt]:
-        """Registers to a staging buffer, all of the group, then one thread's bulk copy, if the condition holds."""
+        """Registers, or their transpose, to a staging buffer, all of the group, then one thread's bulk copy, if the
+        condition holds."""
         assert step.op.access is not None
         _, condition = self.mask(step, scope)
         part = Part(step.op.access, step.operands[0], task.block)
@@ -112,9 +133,8 @@ class Stores:
             columns, buffer = (first, first + width), buffers[number % len(buffers)]
             yield BulkWait(self.younger(buffer.id, scope), read=True, line=task.node.line)
             yield Sync(barrier)
-            yield StoreShared(
-                fragment, SlotRef(buffer.id), columns=None if width == shape[1] else columns, line=task.node.line
-            )
+            some = None if width == shape[1] else columns
+            yield StoreShared(fragment, SlotRef(buffer.id), transposed, some, line=task.node.line)
             yield ProxyFence()
             yield Sync(barrier)
             stored: list[Stmt] = []

@@ -21,7 +21,7 @@ Grammar::
            | Fence | Multiply | Commit | WaitGroups                           MMAs
            | TensorMultiply | LoadAccumulator                                      MMAs in tensor memory
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
-           | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
+           | LoadShared | StoreShared | LoadGlobal | StoreGlobal | CopyGlobal memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
 
@@ -76,6 +76,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from twill.codegen.warp.copy_statements import COPIES, CopyGlobal
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.resources import (
     Aref,
@@ -159,16 +160,16 @@ from twill.codegen.warp.tensor_statements import LoadAccumulator, TensorMultiply
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
-    "Commit", "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect",
-    "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "COPIES",
+    "Commit", "Compute", "Consumed", "Copy", "CopyGlobal", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
+    "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
     "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
-    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline",
-    "ProxyFence", "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance",
-    "Rearrange", "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt",
-    "StopUnless", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
-    "TensorMultiply", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
-    "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",
+    "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance", "Rearrange", "Reduce",
+    "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless",
+    "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad",
+    "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk",
+    "with_blocks",
 ]  # fmt: skip
 
 

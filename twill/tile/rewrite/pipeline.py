@@ -15,6 +15,7 @@ from typing import Literal
 
 from twill.kernel.specialization import Specialization
 from twill.tile.program import Split, TileProgram
+from twill.tile.rewrite.computed_operands import transpose_computed
 from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.loop_fusion import fuse_loops
 from twill.tile.rewrite.precision import split_mmas
@@ -34,11 +35,12 @@ DEFAULT: Rewriting = "all"
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a user allows. conditional: running maxima may be left behind (`conditional-rescale`). split: asks for
-    `split-k`."""
+    """What a user allows. conditional: running maxima may be left behind (`conditional-rescale`). transposed: products
+    may be transposed (`computed-operands`). split: asks for `split-k`."""
 
     rewriting: Rewriting = DEFAULT
     conditional: bool = True
+    transposed: bool = True
     split: Split | None = None
 
 
@@ -79,6 +81,9 @@ PIPELINE = (
             rearrange_tiles),
     Rewrite("mma-precision", "MMAs of any type and precision that Triton has",
             "only MMAs of types and operands that tensor cores multiply, with accumulators of f32", split_mmas),
+    Rewrite("computed-operands", "MMAs are those of the tensor core",
+            "no MMA of a loop has a computed tile on the right and a loaded one on the left", transpose_computed,
+            lambda program, allowed: allowed.transposed),
     Rewrite("vector-sides", "MMAs are those of the tensor core",
             "no vector that is cheap to make twice is used along both rows and columns", separate_sides),
     Rewrite("conditional-rescale", "elementwise work is where it stays; rounding may move (not strict)",

@@ -1,12 +1,15 @@
 """Scans: every line of a tile by one warp, from shared memory and back.
 
 A lane combines a run of neighbours, the lanes of a warp meet by shuffles, and each lane goes through its run again from
-what is before it: the same order in every launch.
+what is before it: the same order in every launch. Floats are combined in blocks of a lane's run: what is before a block
+is added once to what its elements have by themselves, so that small numbers meet small ones first.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
@@ -22,6 +25,7 @@ from twill.codegen.warp.program import Scan
 _LANES = 32
 _WARPS = THREADS // _LANES
 _UNROLLED = 8  # elements of a lane
+_BLOCK = 8  # elements of a lane that are combined before what is before them comes in, at most
 
 
 def print_scan(stmt: Scan, ctx: PrintContext) -> None:
@@ -68,6 +72,10 @@ def _lines(stmt: Scan, shape: tuple[int, ...], element: str, ctx: PrintContext) 
         one = f"const {kind} one = {f'{there} ? {read} : {neutral(stmt, element)}' if there else read};"
         head = f"i32 j = 0; j < {run}; ++j"
         loop = out.unrolled if run <= _UNROLLED else lambda head: out.block(f"for ({head})")
+        if element in ("f32", "f64") and stmt.combine not in ("max", "min"):
+            block = next(size for size in range(min(run, _BLOCK), 0, -1) if run % size == 0)
+            _rounded(stmt, element, place, there, (run // block, block), ctx)
+            return
         out.line(f"{kind} before, other;")
         with loop(head):
             out.line(one)
@@ -81,3 +89,41 @@ def _lines(stmt: Scan, shape: tuple[int, ...], element: str, ctx: PrintContext) 
             out.line(f"before = lane == 0 && j == 0 ? one : {combined(stmt, element, 'before', 'one')};")
             store = f"write_shared({place}, before);"
             out.line(f"if ({there}) {store}" if there else store)
+
+
+def _rounded(stmt: Scan, element: str, place: str, there: str, runs: tuple[int, int], ctx: PrintContext) -> None:
+    """One line of floats. place, there: of element `j` of a lane's run. runs: how many blocks, and of how many
+    elements."""
+    out, kind, (blocks, size) = ctx.out, value_type(element), runs
+
+    def combine(before: str, one: str) -> str:
+        return combined(stmt, element, before, one)
+
+    @contextmanager
+    def elements() -> Iterator[None]:
+        """Each element of a block, combined into `part`."""
+        read = f"read_shared<{kind}>({place})"
+        with out.unrolled(f"i32 e = 0; e < {size}; ++e"):
+            out.line(f"const i32 j = b * {size} + e;")
+            out.line(f"const {kind} one = {f'{there} ? {read} : {neutral(stmt, element)}' if there else read};")
+            out.line(f"part = e == 0 ? one : {combine('part', 'one')};")
+            yield
+
+    each = f"i32 b = 0; b < {blocks}; ++b"
+    out.line(f"{kind} part, before, done, other;")
+    with out.block(f"for ({each})"):
+        with elements():
+            pass
+        out.line(f"before = b == 0 ? part : {combine('before', 'part')};")
+    with out.unrolled(f"i32 d = 1; d < {_LANES}; d *= 2"):
+        out.line("other = shuffle_up(before, d);")
+        out.line(f"if (lane >= d) before = {combine('other', 'before')};")
+    out.line("before = other = shuffle_up(before, 1);")
+    with out.block(f"for ({each})"):
+        with elements():
+            value = f"lane == 0 && b == 0 ? part : {combine('other', 'part')}"
+            store = f"write_shared({place}, {value});"
+            out.line(f"if ({there}) {store}" if there else store)
+        if blocks > 1:
+            out.line(f"done = b == 0 ? part : {combine('done', 'part')};")
+            out.line(f"other = lane == 0 ? done : {combine('before', 'done')};")

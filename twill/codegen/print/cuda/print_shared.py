@@ -122,7 +122,7 @@ def _print_tile(move: _Move) -> None:
             case Accumulator() if is_packed(move.element, move.layout):
                 (_transposed_matrices if move.transposed else _matrices)(move)
             case Accumulator():
-                (_single_elements if move.transposed else _pairs)(move)
+                (_transposed_elements if move.transposed else _pairs)(move)
             case Blocked():
                 (_single_elements if move.transposed else _runs)(move)
             case AlongBlocked() if move.store:
@@ -259,6 +259,25 @@ def _single_elements(move: _Move) -> None:
     with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"), _guarded(out, guard):
         places = [_place(move, f"(i + {e})" if e else "i") for e in range(step)]
         _single_access(move, places)
+
+
+def _transposed_elements(move: _Move) -> None:
+    """A row of the slot is a column of the fragment. Bytes of a lane lie in one chunk of each row, and rows 8 apart are
+    swizzled alike, so that two addresses and constants reach all of them."""
+    layout, (row, byte), out = move.layout, move.origin, move.ctx.out
+    assert isinstance(layout, Accumulator)
+    if move.store or move.size > 1 or layout.rows > 64 or move.columns < layout.columns or row % 8 or byte % _CHUNK:
+        _single_elements(move)
+        return
+    for e in range(2):
+        rows = f"lane_column{_plus(row + e)}"
+        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {rows}, lane_row{_plus(byte)});")
+    kind = memory_type(move.element)
+    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += 2"):
+        for e in range(2):
+            place = f"at{e} + i / 4 * {8 * move.buffer.panel} + (i >> 1 & 1) * 8"
+            value = from_memory(move.element, f"read_shared<{kind}>({place})")
+            out.line(f"{move.name}[i{_plus(e)}] = {value};")
 
 
 def _single_access(move: _Move, places: list[str]) -> None:

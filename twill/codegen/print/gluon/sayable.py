@@ -38,10 +38,10 @@ from twill.codegen.warp.program import (
     with_blocks,
 )
 
-UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices")
+UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices", "copies-by-threads")
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
-parts, what one warp leaves out, messages that one thread writes, and which indices each group asks for (here a function
-tells all of them)."""
+parts, what one warp leaves out, messages that one thread writes, which indices each group asks for (here a function
+tells all of them), and copies of vectors past registers."""
 
 
 def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:

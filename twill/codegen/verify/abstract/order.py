@@ -89,7 +89,8 @@ Region = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class SlotAccess:
-    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma".
+    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma",
+    "copy" of threads' own copies, which are ordered like generic accesses and of which no other proxy knows.
 
     mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
     touch the same element with the same thread.
@@ -112,6 +113,8 @@ class SlotAccess:
     def fenced(self, clock: Clock) -> bool:
         """Whether threads that made it have fenced it against asynchronous proxies, as far as `clock` knows: writes
         that are to be seen there, and reads that must be served before a copy overwrites what they read."""
+        if self.proxy == "copy":
+            return False
         return self.proxy != "generic" or clock.get(("fence", self.group), 0) >= self.time
 
 
@@ -149,7 +152,7 @@ class SlotAccesses:
                 continue
             if not earlier.over(clock):
                 yield "order", earlier
-            elif access.proxy != "generic" and not earlier.fenced(clock):
+            elif access.proxy not in ("generic", "copy") and not earlier.fenced(clock):
                 yield "proxy-fence", earlier
             if not (access.write and covers(access.region, earlier.region)):
                 retained.append(earlier)
