@@ -6,7 +6,7 @@ from functools import cache
 
 from tests.golden_schedules import Example, built, kernel
 from tests.run_cache import once
-from twill.codegen.emit import Emission
+from twill.codegen.emit import Emission, build_kernel
 from twill.codegen.lowering import lower
 from twill.codegen.warp.program import WarpProgram
 from twill.machine.description import Machine
@@ -41,12 +41,15 @@ def schedule(example: Example) -> Schedule:
 
 
 @cache
-def lowered(example: Example) -> WarpProgram:
-    """Its warp program."""
-    return lower(kernel(example).program, schedule(example), machine())
+def lowered(example: Example, cluster: int = 1) -> WarpProgram:
+    """Its warp program. cluster: 2 for products of two CTAs."""
+    return lower(kernel(example).program, schedule(example), machine(), cluster=cluster)
 
 
 @cache
-def compiled(example: Example) -> Emission:
+def compiled(example: Example, cluster: int = 1) -> Emission:
     """The example, lowered and compiled; neither checked nor executed."""
-    return built(example, lowered(example), schedule(example), machine())
+    if cluster == 1:
+        return built(example, lowered(example), schedule(example), machine())
+    given = (lowered(example, cluster), kernel(example).specialization, schedule(example), machine())
+    return once(f"b200-pair-{example.name}", lambda: build_kernel(*given))

@@ -23,13 +23,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0  # of one step
+PAIR = "-pair"  # behind the name of a kernel of two CTAs that multiply together
 SHOWN = 6  # misplaced elements
 
 
 @dataclass(frozen=True)
 class Step:
-    """kernel: example and specialization; "" for none. sizes: of its launch. new: what no step before relied on. look:
-    where, if it fails. kind: `right`: equal to the reference, 100 launches with equal bits; `placed`: every element
+    """kernel: example and specialization, and PAIR; "" for none. sizes: of its launch. new: what no step before relied
+    on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with equal bits; `placed`: every element
     where it belongs; `times`: beside PyTorch; `loads`: code only."""
 
     name: str
@@ -94,6 +95,16 @@ STEPS = (
         "columns from 256 on are the second accumulator's",
     ),
     Step(
+        "pair", "gemm_bias_gelu-bf16-pair", {"M": 272, "N": 144, "K": 592},
+        "clusters, cta_group::2: an MMA of 256 rows in two CTAs, their bytes on one barrier, arrivals in both",
+        "no end: the barrier that tma_load_pair counts on, the mask of tensor_commit_pair; wrong columns: halves of B that"
+        " changed places; wrong rows from 128 on: the rows of the instruction descriptor",
+    ),
+    Step(
+        "pair, 512 columns", "dual_gemm-bf16-pair", {"M": 272, "N": 144, "K": 400}, "all of tensor memory of both CTAs",
+        "what the step before does not do: two accumulators",
+    ),
+    Step(
         "large", "gemm-bf16", {"M": 8192, "N": 8192, "K": 1024}, "all SMs, with many instances each",
         "a race that hides: compute-sanitizer --tool racecheck python -m tests.gpu.blackwell case DIR ragged",
     ),
@@ -106,9 +117,19 @@ STEPS = (
 
 def build(folder: Path) -> bool:
     """Every kernel of the steps; whether all were emitted."""
-    from tests.gpu.examples import build
+    from tests.gpu.emitting import emit_example
 
-    return all([build(folder, name, "b200", 60.0, True, False) for name in sorted({s.kernel for s in STEPS} - {""})])
+    done = True
+    for name in sorted({step.kernel for step in STEPS} - {""}):
+        stem, spec = name.removesuffix(PAIR).split("-", 1)
+        cluster = 2 if name.endswith(PAIR) else 1
+        given = (f"examples/{stem}.py", spec, folder / name, folder / "schedules", "b200", 60.0, True, False, cluster)
+        try:
+            said = emit_example(*given)
+        except Exception as error:  # the rest goes on
+            said, done = f"REFUSED {type(error).__name__}: {error}", False
+        print(f"{name}: {said}", flush=True)
+    return done
 
 
 # ---------------------------------------------------------------- steps: what is wrong, a line each

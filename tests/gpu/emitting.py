@@ -36,8 +36,10 @@ def emit_example(
     budget: float,
     verified: bool,
     slow: bool,
+    cluster: int = 1,
 ) -> str:
-    """Writes the kernel's directory; says what was made. Errors: those of the compiler."""
+    """Writes the kernel's directory; says what was made. cluster: CTAs that work together. Errors: those of the
+    compiler."""
     machine = load_machine(machine_name)
     kernel = extract(file, spec)
     schedules.mkdir(parents=True, exist_ok=True)
@@ -57,10 +59,10 @@ def emit_example(
         return schedule
 
     if verified and not slow:
-        emission = emit_solved(kernel, machine, solved, lambda step: print(f"  {step}", flush=True))
+        emission = emit_solved(kernel, machine, solved, lambda step: print(f"  {step}", flush=True), cluster)
     else:
         schedule = solved(kernel.graph, machine)
-        warp_program = lower(kernel.program, schedule, machine)
+        warp_program = lower(kernel.program, schedule, machine, cluster=cluster)
         emission = build_kernel(warp_program, kernel.specialization, schedule, machine, slow)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():

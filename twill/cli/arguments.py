@@ -170,7 +170,7 @@ def add_emit(commands: Commands) -> None:
         help="list the passes over tile programs and warp programs, in order, and end",
     )
     one.add_argument(
-        "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that load tiles together: 1 or 2 (1)"
+        "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that work together: 1 or 2 (1)"
     )
     given = one.add_mutually_exclusive_group()
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")

@@ -19,7 +19,7 @@ from tests import blackwell, sentry
 from tests.blackwell import DUAL, FP8, GELU, GEMM, LAYER_NORM, POINTERS, POINTERS_WIDE, WIDE
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
-from tests.gpu.blackwell import STEPS, misplaced
+from tests.gpu.blackwell import PAIR, STEPS, misplaced
 from twill import exc
 from twill.cli import main
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
@@ -261,12 +261,6 @@ def test_what_is_not_emitted_yet_is_refused_at_its_line_before_it_is_solved(
     assert said.out == "" and re.search(what, said.err)
 
 
-def test_clusters_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["emit", str(ROOT / GEMM.file), "--machine", "b200", "--no-store", "--execute"]
-    assert main([*asked, "--cluster", "2"]) == 2
-    assert "clusters of 2 CTAs are not emitted for Blackwell yet" in capsys.readouterr().err
-
-
 def test_a_dynamic_order_is_emitted_and_that_nothing_was_run_on_hardware_is_said(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -308,6 +302,7 @@ def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:
 
 def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have() -> None:
     names = {f"{Path(one.file).stem}-{one.spec}": one for one in blackwell.EMITTED}
+    names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL)}
     assert {step.kernel for step in STEPS} == {"", *names}
     for step in STEPS[1:]:
         problem = problem_of(kernel(names[step.kernel]).specialization)

@@ -47,7 +47,7 @@ def tile_reuse(plan: LoweringPlan, by_place: Iterable[Ring], task: Task, ring: R
     if not plan.only_multiplies() or task.node.transport != "tma":
         return None
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
-    if not alone or ring.held or ring.aref.shared or position(plan.reuse_groups, task.place)[1] > 1:
+    if not alone or ring.held or ring.aref.shared or ring.aref.pair or position(plan.reuse_groups, task.place)[1] > 1:
         return None
     access = plan.flat.steps[task.steps[-1]].op.access
     if access is None or task.region not in plan.loops or plan.is_written(task.node.tensor or ""):

@@ -59,16 +59,15 @@ class SharedMemoryPlan:
 
     def aref(
         self, name: str, buffers: tuple[int, ...], producer: int, consumers: tuple[int, ...], transport: str,
-        arrivals: tuple[int, int], shared: bool = False,
+        arrivals: tuple[int, int], shared: bool = False, pair: bool = False,
     ) -> Aref:  # fmt: skip
         """A ring over buffers of equal depth. arrivals: that complete a phase of the full and the empty barrier.
-        shared: by the CTAs of a cluster."""
+        shared: by the CTAs of a cluster. pair: of products of both."""
         held = [self.buffers[b] for b in buffers]
         size = sum(prod(b.shape) * element_bytes(b.element) for b in held)
         tx = size if transport == "tma" else 0
-        made = Aref(
-            len(self.arefs), name, buffers, held[0].slots, producer, consumers, transport, tx, *arrivals, shared
-        )
+        slots, number = held[0].slots, len(self.arefs)
+        made = Aref(number, name, buffers, slots, producer, consumers, transport, tx, *arrivals, shared, pair)
         self.arefs.append(made)
         return made
 

@@ -12,7 +12,7 @@ which most bytes of an iteration are shared, the first of equal ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twill import exc
 from twill.codegen.lower.grouped_rasterization import size
@@ -33,10 +33,18 @@ HALVES = 16  # rows that two halves of a tile have at least, in eights: a patter
 @dataclass(frozen=True)
 class Sharing:
     """axis: along which the CTAs of a cluster have neighbours. same: for each load of a shared tile, what holds if
-    both load the same one (None: always)."""
+    both load the same one (None: always). halved: loads of which each CTA has a half, for products of both
+    (`twill.codegen.lower.pairs`), and along which axis of the tile; whole: those of which each has its own."""
 
     axis: int
     same: Mapping[Place, Expr | None]
+    halved: Mapping[Place, int] = field(default_factory=dict)
+    whole: frozenset[Place] = frozenset()
+
+    @property
+    def pair(self) -> bool:
+        """Whether the CTAs multiply together."""
+        return bool(self.halved)
 
 
 @dataclass(frozen=True)

@@ -91,14 +91,17 @@ class _Rings:
         consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
         held = task.region not in self.plan.loops
         together = self.sharing is not None and task.place in self.sharing.same
-        known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together)
+        halved = self.sharing.halved.get(task.place, -1) if self.sharing is not None else -1
+        shape = tuple(extent // CTAS if axis == halved else extent for axis, extent in enumerate(shape))
+        pair = self.sharing is not None and (halved >= 0 or task.place in self.sharing.whole)
+        known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together, pair)
         readers = tuple(r.place for r in (*slot, *away))
         if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
             made = self.joined(task, shared[known_by], readers)
             return self.deepened(made, self.depth(task)) if self.joining else made
         copied = loads and task.node.transport == "tma"
         multiplied = any(r.node.kind == "mma" for r in slot)
-        alike = (copied, multiplied, shape, element, producer, consumers, task.block, together, held)
+        alike = (copied, multiplied, shape, element, producer, consumers, task.block, together, held, pair)
         other = next((one for one in self.alike.get(alike, ()) if self.may_join(task, one)), None)
         if self.joining and other is not None:
             return self.deepened(self.joined(task, other, readers), 1 if held else self.depth(task))
@@ -109,7 +112,7 @@ class _Rings:
         empty = sum(1 if self.plan.groups[g].issuer else warps for g in consumers) * (CTAS if together else 1)
         transport = "tma" if copied else "registers"
         every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
-        aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together)
+        aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together, pair)
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
         shared.setdefault(known_by, made)
         self.alike.setdefault(alike, []).append(made)
@@ -124,8 +127,9 @@ class _Rings:
         away = {g for reader in readers for g in reader.groups} - set(task.groups)
         consumers = tuple(sorted(away)) or (self.plan.home_group(task.block),)
         buffer = self.memory.tensor_buffer(self.name(task), shape[task.place], slots)
-        empty = self.plan.tiles.target.warps * len(consumers)
-        aref = self.memory.aref(self.name(task), (buffer.id,), task.groups[0], consumers, "mma", (1, empty))
+        pair = self.sharing is not None and self.sharing.pair
+        empty = self.plan.tiles.target.warps * len(consumers) * (CTAS if pair else 1)
+        aref = self.memory.aref(self.name(task), (buffer.id,), task.groups[0], consumers, "mma", (1, empty), pair=pair)
         return Ring(task.place, aref, buffer, False, tuple(reader.place for reader in readers), False)
 
     def cell(self, task: Task) -> int:

@@ -51,7 +51,7 @@ class Puts:
         """A tile from global memory into the next slot."""
         step = self.plan.flat.steps[task.steps[-1]]
         assert step.op.access is not None
-        part = Part(step.op.access, step.results[0], task.block)
+        part = Part(step.op.access, step.results[0], task.block, self.halved(task))
         cursor = self.cursors.of(ring.aref, "put")
         if ring.aref.transport != "tma":
             return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
@@ -72,8 +72,16 @@ class Puts:
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)
             alone.append(TmaLoad(made_map.id, box.coordinates, target, cursor, line=task.node.line))
         loads = self.in_halves(alone, task) if ring.aref.shared else alone
-        filled = self.unless_reused_across_tiles([Expect(cursor, ring.aref.bytes), *loads], task, ring, cursor)
+        expected = ring.aref.bytes * (CTAS if ring.aref.pair else 1)
+        filled = self.unless_reused_across_tiles([Expect(cursor, expected), *loads], task, ring, cursor)
         return [Acquire(cursor, line=task.node.line), *filled, Advance(cursor)]
+
+    def halved(self, task: Task) -> int:
+        """The axis of a load's access of which each CTA of a pair has a half; -1 for none."""
+        axis = self.sharing.halved.get(task.place, -1) if self.sharing is not None else -1
+        access = self.plan.flat.steps[task.steps[-1]].op.access
+        assert access is not None
+        return -1 if axis < 0 else [n for n, one in enumerate(access.axes) if one.extent > 1][axis]
 
     def unless_reused_across_tiles(self, filled: list[Stmt], task: Task, ring: Ring, cursor: int) -> list[Stmt]:
         """How a slot is filled with a tile that it may hold from program instances before."""

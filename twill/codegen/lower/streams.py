@@ -8,6 +8,7 @@ from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.group_stream import stream
 from twill.codegen.lower.multicast import sharing
+from twill.codegen.lower.pairs import pairing
 from twill.codegen.lower.place import place
 from twill.codegen.lower.select import Lowered, select
 from twill.codegen.lower.tiles import TileLayouts
@@ -22,23 +23,20 @@ def streams(
     wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, asked: Order, cluster: int
 ) -> Lowered | CandidateRefusal:
     """The streams of warp groups that do what the program of `wired` does, as `schedule` says. candidate: the choices
-    that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles together.
+    that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles, or multiply,
+    together.
 
     Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict.
     """
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)
     target = target_of(machine)
-    if cluster > 1 and target.has_tensor_memory:
-        raise exc.UnsupportedInKernel(
-            f"clusters of {cluster} CTAs are not emitted for {target.name} yet", file=wired.program.file,
-            hint="emit without `--cluster`",
-        )  # fmt: skip
     tiles = TileLayouts(wired, target, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     plan = assign(wired, tiles, schedule, machine, candidate)
     if isinstance(plan, CandidateRefusal):
         return plan
-    shared = sharing(plan) if cluster > 1 else None
+    together = pairing if target.has_tensor_memory else sharing
+    shared = together(plan) if cluster > 1 else None
     placement = place(plan, shared)
     made = select(placement, [stream(placement, group) for group in plan.groups], asked)
     if made.besides:

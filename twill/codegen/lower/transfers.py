@@ -8,22 +8,25 @@ from itertools import product
 from math import gcd, prod
 
 from twill.codegen.lower.memory import WIDEST, SharedMemoryPlan, element_bytes
+from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, Iteration, ScalarTable
 from twill.codegen.lower.tiles import TileLayouts
-from twill.codegen.warp.expression import Expr, Number, add, multiply
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, add, multiply
 from twill.codegen.warp.multiples import multiple_of
-from twill.codegen.warp.program import Buffer, TensorMapSpec, Window, WindowAxis
+from twill.codegen.warp.program import RANK, Buffer, TensorMapSpec, Window, WindowAxis
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis
 
 
 @dataclass(frozen=True)
 class Part:
-    """One row block's part of a tile access: the access, the tile's cell, and the block (-1: all of it)."""
+    """One row block's part of a tile access: the access, the tile's cell, and the block (-1: all of it). halved: an
+    axis of the access of which each CTA of a cluster has a half (-1: none)."""
 
     access: Access
     cell: int
     block: int
+    halved: int = -1
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,11 @@ class Transfers:
         if part.cell < 0:  # one number everywhere, which belongs to no tile
             return [(axis, axis.extent, 0) for axis in part.access.axes]
         classes = self.tiles.wired.classes.of[part.cell]
-        found = []
+        found: list[tuple[Axis, int, int]] = []
         for axis, c in zip(part.access.axes, classes, strict=True):
             cut = c == self.tiles.cut(part.cell) >= 0
             extent = axis.extent // self.tiles.split if cut else axis.extent
+            extent //= CTAS if len(found) == part.halved else 1
             found.append((axis, extent, extent * max(part.block, 0) if cut else 0))
         return found
 
@@ -156,8 +160,10 @@ class Transfers:
         first = [coordinate for _, coordinate in self.starts(part, at)]
         for corner in product(*(range(0, e, b) for e, b in zip(extents, box, strict=True))):
             coordinates = list(first)
-            for (axis, _, before), c in zip(self.axes(part), corner, strict=True):
+            for number, ((axis, extent, before), c) in enumerate(zip(self.axes(part), corner, strict=True)):
                 start = self.scalars.polynomial(axis.offset, at)
+                if number == part.halved:
+                    start = add(start, multiply(Apply("cast", (Local(RANK, "u32"),), "i32"), Number(extent)))
                 coordinates.append(add(start, Number(before + c)))
             spans = [(corner[a], corner[a] + box[a]) for a in moving]
             rows = spans[0] if len(spans) == 2 else None

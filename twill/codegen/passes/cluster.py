@@ -1,5 +1,6 @@
 """What the streams of warp groups do otherwise because two CTAs work together: slots go back to both, and an instance
-that only repeats its neighbour's stores nothing."""
+that only repeats its neighbour's stores nothing. Where they multiply together, the first one issues the products, and
+alone expects the bytes of their operands."""
 
 from __future__ import annotations
 
@@ -8,19 +9,31 @@ from dataclasses import replace
 
 from twill import exc
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.expression import Local
+from twill.codegen.warp.expression import Apply, Local, Number
 from twill.codegen.warp.program import (
     PRESENT,
+    RANK,
+    Acquire,
+    Advance,
     Aref,
     Consumed,
+    Expect,
     If,
+    Let,
     Stmt,
     StoreGlobal,
+    TensorMultiply,
+    TmaLoad,
     TmaStore,
     WarpGroup,
     WarpProgram,
+    walk,
     with_blocks,
 )
+
+_EQUAL = (("predicate", "eq"), ("signed", 0))
+FIRST = Apply("compare", (Local(RANK, "u32"), Number(0, "u32")), "i1", _EQUAL)
+"""Whether a CTA is the first of its cluster."""
 
 
 def clustered(groups: Sequence[WarpGroup], arefs: Sequence[Aref]) -> list[WarpGroup]:
@@ -31,6 +44,7 @@ def clustered(groups: Sequence[WarpGroup], arefs: Sequence[Aref]) -> list[WarpGr
 def in_cluster(group: WarpGroup, arefs: Sequence[Aref]) -> WarpGroup:
     """One of them."""
     shared = frozenset(cursor.id for cursor in group.cursors if arefs[cursor.aref].shared)
+    pairs = frozenset(cursor.id for cursor in group.cursors if arefs[cursor.aref].pair)
 
     def changed(block: Sequence[Stmt]) -> tuple[Stmt, ...]:
         return tuple(changes(block))
@@ -46,12 +60,43 @@ def in_cluster(group: WarpGroup, arefs: Sequence[Aref]) -> WarpGroup:
                 stores = []
             if isinstance(stmt, Consumed) and stmt.cursor in shared:
                 yield replace(stmt, everywhere=True)
+            elif isinstance(stmt, Expect) and stmt.cursor in pairs:
+                yield If(FIRST, (stmt,))
             else:
                 yield with_blocks(stmt, changed)
         if stores:
             yield If(Local(PRESENT, "i1"), tuple(stores))
 
-    return replace(group, start=changed(group.start), body=changed(group.body), finish=changed(group.finish))
+    body, filled = changed(group.body), frozenset(s.cursor for s in group.stmts if isinstance(s, TmaLoad))
+    if any(isinstance(stmt, TensorMultiply) and stmt.target.cursor in pairs for stmt in group.stmts):
+        body = tuple(by_first(body, filled))
+    finish = (*changed(group.finish), *given_back(sorted(filled & pairs), group, arefs))
+    return replace(group, start=changed(group.start), body=body, finish=finish)
+
+
+def given_back(cursors: Sequence[int], group: WarpGroup, arefs: Sequence[Aref]) -> Iterator[Stmt]:
+    """Waits until all slots of rings are given back: an arrival that comes behind products of the first CTA must not
+    come when the other one has ended."""
+    for cursor in cursors:
+        for _ in range(arefs[group.cursor(cursor).aref].depth):
+            yield Acquire(cursor)
+            yield Advance(cursor)
+
+
+def by_first(block: Sequence[Stmt], filled: frozenset[int]) -> Iterator[Stmt]:
+    """A block of a group that issues the products of a pair, as the first CTA alone executes it, but for how its rings
+    are filled. filled: the cursors at which the group fills rings by the TMA."""
+    alone: list[Stmt] = []
+    for stmt in block:
+        if not isinstance(stmt, Let) and not any(getattr(s, "cursor", -1) in filled for s in walk((stmt,))):
+            alone.append(stmt)
+            continue
+        if alone:
+            yield If(FIRST, tuple(alone))
+            alone = []
+        yield with_blocks(stmt, lambda inner: by_first(inner, filled))
+    if alone:
+        yield If(FIRST, tuple(alone))
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:

@@ -26,7 +26,7 @@ _DECLARED = {
                  "<< of tensor memory{tensor:flag}>>",
     aref.Aref: "aref {id:int} {name:word} of {buffers:buffers}: depth {depth:int}, {producer:group} -> "
                "({consumers:groups}), {bytes:int} bytes a slot by {transport:word}, arrivals {full_count:int} full, "
-               "{empty_count:int} empty<<, shared by the cluster{shared:flag}>>",
+               "{empty_count:int} empty<<, shared by the cluster{shared:flag}>><<, of a pair{pair:flag}>>",
     aref.NamedBarrier: "barrier {id:int} {name:word}: ({groups:groups}), {threads:int} threads",
     aref.WarpGroup: "group {id:int} {role:word}: {threads:int} threads, {registers:int} registers"
                     "<<, one thread issues{issuer:flag}>><<, takes turn {share:share}>>",

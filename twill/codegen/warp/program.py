@@ -59,6 +59,11 @@ that land in the CTA's own slot whoever sends them, and a Consumed `everywhere` 
 because the grid ends with half a pair (such an instance does everything but store), and the grid index of the other
 CTA's instance along the axis.
 
+Where the target has products of two CTAs, rings may be those of a `pair`. The first CTA then issues the products of
+both: each has its own rows of A, half of B's columns and its own rows of the result, in slots of one number in both.
+Tiles of both count on the full barrier of the first one, which alone expects them; a slot is given back to both. An
+accumulator is published to both, and given back to the first one.
+
 Program instances are independent of one another. Which of them a CTA works on, and in which order, is what the
 statements of `setup`, `once` and `next` compute (`twill.codegen.lower.tile_scheduler`): `next` sets the grid indices
 that a warp group asks for (SetProgramId). In a static order each warp group counts by itself (InstanceLoop). In a
@@ -117,6 +122,7 @@ from twill.codegen.warp.statements import (
     NEIGHBOUR,
     NORMAL,
     PRESENT,
+    RANK,
     SUBNORMAL,
     WARP_VOTE,
     Acquire,
@@ -165,8 +171,8 @@ __all__ = [
     "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
     "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",
-    "Publish", "PublishInstance", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance", "Rearrange", "Reduce",
-    "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless",
+    "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance", "Rearrange",
+    "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless",
     "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad",
     "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk",
     "with_blocks",
@@ -262,6 +268,11 @@ class WarpProgram:
     def instance_ring(self) -> Aref | None:
         """The ring through which warp groups learn which instance is next; None in a static order."""
         return next((ring for ring in self.arefs if ring.transport == INSTANCE_RING), None)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether two CTAs multiply together."""
+        return any(ring.pair for ring in self.arefs)
 
     @property
     def tensor_columns(self) -> int:

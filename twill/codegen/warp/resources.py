@@ -50,6 +50,7 @@ class Aref:
     Consumed.
     shared: the CTAs of a cluster fill their slots together, each with its part for all; so a slot is empty when the
     consumers of every CTA have given it back.
+    pair: of products that the first of two CTAs issues for both (`twill.codegen.warp.program`).
     """
 
     id: int
@@ -63,6 +64,7 @@ class Aref:
     full_count: int
     empty_count: int
     shared: bool = False
+    pair: bool = False
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def print_publish(stmt: Publish, ctx: PrintContext) -> None:
     if ctx.aref(stmt.cursor).transport == COPIES:
         ctx.out.line(f"copy_async_arrive({ctx.full(stmt.cursor)});")
     elif stmt.behind:
-        ctx.out.line(f"tensor_commit({ctx.full(stmt.cursor)});")
+        ctx.out.line(f"{_commit(stmt.cursor, ctx)}({ctx.full(stmt.cursor)});")
     else:
         _arrive(ctx.full(stmt.cursor), ctx)
 
@@ -79,9 +79,13 @@ def _fence(cursor: int, which: str, ctx: PrintContext) -> None:
 def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
     """One arrival of each warp; everywhere: one in each CTA of the cluster, by as many lanes."""
     if stmt.behind:
-        ctx.out.line(f"tensor_commit({ctx.empty(stmt.cursor)});")
+        ctx.out.line(f"{_commit(stmt.cursor, ctx)}({ctx.empty(stmt.cursor)});")
         return
     _fence(stmt.cursor, "before", ctx)
+    if ctx.aref(stmt.cursor).pair:
+        ctx.out.line("warp_sync();")
+        ctx.out.line(f"if (lane == 0) mbar_arrive_at({ctx.empty(stmt.cursor)}, 0);")
+        return
     if not stmt.everywhere:
         _arrive(ctx.empty(stmt.cursor), ctx)
         return
@@ -93,6 +97,11 @@ def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
         return
     ctx.out.line("warp_sync();")
     ctx.out.line(f"if (lane < {ctas}) mbar_arrive_at({barrier}, lane);")
+
+
+def _commit(cursor: int, ctx: PrintContext) -> str:
+    """C: which arrival behind products; of a pair in both CTAs."""
+    return "tensor_commit_pair" if ctx.aref(cursor).pair else "tensor_commit"
 
 
 def _arrive(barrier: str, ctx: PrintContext) -> None:
@@ -133,10 +142,12 @@ def print_arrive(stmt: Arrive, ctx: PrintContext) -> None:
 
 # ---------------------------------------------------------------- the TMA
 def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
-    """One box into a slot or a part of it; with a sender, by that CTA into the slots of all."""
+    """One box into a slot or a part of it; with a sender, by that CTA into the slots of all; of a pair, counted on the
+    barrier of its first CTA."""
     to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
     if stmt.sender < 0:
-        one_thread(f"tma_load({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
+        load = "tma_load_pair" if ctx.aref(stmt.cursor).pair else "tma_load"
+        one_thread(f"{load}({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
         return
     assert ctx.program.cluster is not None
     everybody = (1 << ctx.program.cluster.ctas) - 1

@@ -28,10 +28,12 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     rows, columns = ctx.buffer(stmt.target).shape
     a = side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx)
     b = side_of(stmt.b, not stmt.b_transposed, stmt.operand, ctx)
+    pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in ctx.program.arefs)
     try:
         instruction = instruction_descriptor(
-            rows, columns, "f32", operand, operand, a_mn_major=a.mn_major, b_mn_major=b.mn_major
-        )
+            2 * rows if pair else rows, columns, "f32", operand, operand,
+            a_mn_major=a.mn_major, b_mn_major=b.mn_major, pair=pair,
+        )  # fmt: skip
     except ValueError as error:
         raise exc.UnsupportedInKernel(str(error)) from error
     step = STEP_BYTES // BYTES[stmt.operand]
@@ -45,7 +47,7 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
         ctx.out.line(f"const bool more = {ctx.expression(stmt.accumulate)};")
         with ctx.out.unrolled(f"u32 ks = 0; ks < {stmt.depth // step}; ++ks"):
             inputs = f"descriptor_advance(desc_a, {a.advance(0)}), descriptor_advance(desc_b, {b.advance(0)})"
-            name = f"tensor_multiply_{KINDS[operand][0]}"
+            name = f"tensor_multiply_{'pair_' if pair else ''}{KINDS[operand][0]}"
             ctx.out.line(f"{name}({ctx.slot(stmt.target)}, {inputs}, {instruction:#010x}, more || ks != 0);")
 
 

@@ -164,8 +164,8 @@ class _Kernel:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
             print_block(self.program.once, ctx.inside())
         if self.program.tensor_columns:
-            taken = f"tensor_alloc(smem + {tensor_at(self.program)}, {self.program.tensor_columns})"
-            out.line("warp_sync();")
+            taken = f"tensor_alloc{self._pair}(smem + {tensor_at(self.program)}, {self.program.tensor_columns})"
+            out.line("cluster_sync();  // both CTAs are there" if self._pair else "warp_sync();")
             out.line(f"if (warps_before == 0) {taken};")
         cluster = self.program.cluster
         out.line("cluster_sync();" if cluster is not None and cluster.meets_first else "__syncthreads();")
@@ -175,13 +175,18 @@ class _Kernel:
             self.out.line(f"const u32 tensor = read_shared<u32>(smem + {tensor_at(self.program)});")
             self.out.line("warp_sync();  // a thread that arrives for its warp arrives behind the others' reads")
 
+    @property
+    def _pair(self) -> str:
+        """Behind the name of what two CTAs do together."""
+        return "_pair" if self.program.pairs else ""
+
     def _free_tensor_memory(self) -> None:
         """What the first warp took, once nobody reads it any more."""
         if self.program.tensor_columns:
             self.out.line()
             self.out.line("warp_sync();  // the threads that issued, and those of their warps that did not")
             self.out.line("__syncthreads();")
-            self.out.line(f"if (warps_before == 0) tensor_free(tensor, {self.program.tensor_columns});")
+            self.out.line(f"if (warps_before == 0) tensor_free{self._pair}(tensor, {self.program.tensor_columns});")
 
     # ------------------------------------------------------------ roles
     def _role(self, section: Section) -> None:

@@ -54,7 +54,7 @@ class RingState:
 @dataclass
 class CtaState:
     """What the warp groups of one CTA share. program: with numbers of warp groups that no other CTA of its cluster has.
-    others: the CTAs of its cluster besides it. touched: (warp group, time, what, line) of what others
+    others: the CTAs of its cluster besides it. touched: (event, time, what, line) of what others
     did to it."""
 
     program: WarpProgram
@@ -72,7 +72,12 @@ class CtaState:
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
     others: list[CtaState] = field(default_factory=list)
-    touched: list[tuple[int, int, str, int]] = field(default_factory=list)
+    touched: list[tuple[Event, int, str, int]] = field(default_factory=list)
+
+    @property
+    def first(self) -> CtaState:
+        """The first CTA of its cluster."""
+        return min((self, *self.others), key=lambda one: one.cta.rank)
 
     def begun(self) -> Clock:
         """What every thread knows from the start: which CTAs have made their barriers."""
@@ -192,19 +197,23 @@ class Actor:
                                  f"phase {barrier.phase}")  # fmt: skip
         if not 0 <= wanted < len(barrier.done):
             return
-        if not get and ring.aref.transport == "tma" and not self.group.issuer:  # the thread that issues waits alone
+        alone = not self.group.issuer or ring.aref.pair  # what a pair's copies say of its thread is only that it waited
+        if not get and ring.aref.transport == "tma" and alone:
             barrier.waits.append((*self.clock.wait_alone(barrier.done[wanted]), wanted, line))
             return
         self.clock.learn(barrier.done[wanted])
         event: Event = ("time", self.group.id)
         barrier.waits.append((event, self.clock.own[event], wanted, line))
 
-    def reach(self, other: CtaState, what: str) -> None:
-        """Something is done to another CTA, which must have begun, and must not end before."""
+    def reach(self, other: CtaState, what: str, behind: bool = False) -> None:
+        """Something is done to another CTA, which must have begun, and must not end before. behind: when the group's
+        MMAs in tensor memory so far are over."""
         if not self.everything().get(("begun", other.cta.rank), 0):
             self.report("cluster", f"{what} by {self.role} may come before CTA {other.cta.rank} has made its "
                                    "barriers: the cluster does not meet first")  # fmt: skip
-        other.touched.append((self.group.id, self.clock.own["time", self.group.id], what, self.line))
+        event: Event = ("mma" if behind else "time", self.group.id)
+        time = self.multiplies.wait(0) if behind else self.clock.own[event]
+        other.touched.append((event, time, what, self.line))
 
     def signal(
         self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: CtaState | None = None,
@@ -213,14 +222,15 @@ class Actor:
         """Arrive on the full or the empty barrier of a slot. at: the CTA whose barrier it is (None: the own one).
         behind: when the group's MMAs in tensor memory so far are over, which whoever waits for it then knows."""
         ring, slot, phase, _ = self.place(cursor)
+        if behind:
+            self.multiplies.commit()
         if at is not None:
-            self.reach(at, f"Consumed of slot {slot} of ring `{ring.aref.name}`")
+            self.reach(at, f"{'Publish' if full else 'Consumed'} of slot {slot} of ring `{ring.aref.name}`", behind)
             ring = at.rings[ring.aref.id]
         barrier = ring.full[slot] if full else ring.empty[slot]
         elected = bool(expected) or (full and ring.aref.transport == "tma")
         clock = self.clock.of_elected() if elected else self.clock.released()
         if behind:
-            self.multiplies.commit()
             clock = {**clock, ("mma", self.group.id): self.multiplies.wait(0)}
         if not elected and at is None and not (full and ring.aref.transport == COPIES):  # arrivals wait for copies
             self.pending(ring, slot, clock, "Publish" if full else "Consumed")

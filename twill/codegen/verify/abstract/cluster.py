@@ -83,8 +83,9 @@ def left(machine: CtaState, actors: Sequence[Actor]) -> None:
     for actor in actors:
         if actor.machine is machine or (cluster is not None and cluster.meets_last):
             join(known, actor.clock.released())
-    for group, time, what, line in machine.touched:
-        if known.get(("time", group), 0) < time:
+    for event, time, what, line in machine.touched:
+        if known.get(event, 0) < time:
+            (group,) = event[1:]
             role = machine.roles[group]
             text = f"{what} by {role} may come after CTA {machine.cta.rank} has ended: the cluster does not meet last"
             machine.findings.add("cluster", text, line, role)

@@ -116,10 +116,17 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
                 actor.signal(cursor, full=True, arrivals=1, expected=size)
             case Publish(cursor, behind):
                 actor.signal(cursor, full=True, arrivals=1 if behind else actor.published(cursor), behind=behind)
+                for other in machine.others if actor.ring_of[cursor].aref.pair else ():
+                    actor.signal(cursor, full=True, arrivals=1, behind=behind, at=other)
             case Consumed(cursor, everywhere, behind):
-                actor.signal(cursor, full=False, arrivals=1 if behind else actor.arrivals, behind=behind)
-                for other in machine.others if everywhere else ():
-                    actor.signal(cursor, full=False, arrivals=actor.arrivals, at=other)
+                ring, arrivals = actor.ring_of[cursor].aref, 1 if behind else actor.arrivals
+                if ring.pair and ring.transport == "mma":
+                    first = None if machine.first is machine else machine.first
+                    actor.signal(cursor, full=False, arrivals=arrivals, behind=behind, at=first)
+                    continue
+                actor.signal(cursor, full=False, arrivals=arrivals, behind=behind)
+                for other in machine.others if everywhere or ring.pair else ():
+                    actor.signal(cursor, full=False, arrivals=arrivals, behind=behind, at=other)
             case Advance(cursor):
                 actor.cursors[cursor] += 1
             case Skip(cursor, count):

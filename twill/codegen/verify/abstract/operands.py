@@ -128,6 +128,8 @@ def _tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Frag
         yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // BITS[stmt.operand]}"
     wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
     yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
+    if any(ring.pair and stmt.target.buffer in ring.buffers for ring in program.arefs):  # a half of B
+        columns //= 2
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
 

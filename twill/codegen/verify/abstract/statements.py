@@ -10,6 +10,7 @@ from twill.codegen.verify.abstract.global_accesses import copy_global, load_glob
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
+from twill.codegen.verify.abstract.tensor_memory import load_accumulator, tensor_multiply
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 from twill.codegen.warp.program import (
     LAST_PART,
@@ -238,36 +239,6 @@ def _multiply(actor: Actor, stmt: Multiply) -> None:
     actor.multiplies.open.append(over)
 
 
-def _tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
-    """Checked when it is issued; read and written when an arrival behind it is made."""
-    shared, index, line = actor.machine.shared, actor.multiplies.index, actor.line
-    what = f"the TensorMultiply into `{actor.machine.program.buffers[stmt.target.buffer].name}`"
-
-    def slot(ref: SlotRef, write: bool, transposed: bool = False) -> Array:
-        event: Event = ("mma", actor.group.id)
-        access = SlotAccess(actor.group.id, event, index, "mma", write, shared.region(ref), line, what)
-        view = shared.view(ref, actor.touch(ref, access, actor.clock.collective()))
-        return view.T if transposed else view
-
-    left, right = slot(stmt.a, False, stmt.a_transposed), slot(stmt.b, False, stmt.b_transposed)
-    into, more = slot(stmt.target, True), bool(evaluate(stmt.accumulate, actor.scope))
-
-    def over() -> None:
-        product = np.matmul(left, right)
-        into[...] = into + product if more else product
-
-    actor.multiplies.open.append(over)
-
-
-def _load_accumulator(actor: Actor, stmt: LoadAccumulator) -> None:
-    event: Event = ("time", actor.group.id)
-    what = f"LoadAccumulator of `{actor.machine.program.buffers[stmt.source.buffer].name}`"
-    region = actor.machine.shared.region(stmt.source)
-    access = SlotAccess(actor.group.id, event, actor.clock.own[event], "tensor", False, region, actor.line, what)
-    slot = actor.touch(stmt.source, access, actor.clock.collective())
-    actor.fragments.write(stmt.result, np.array(actor.machine.shared.view(stmt.source, slot)), actor.line)
-
-
 def _commit(actor: Actor, stmt: Commit) -> None:
     actor.multiplies.commit()
 
@@ -299,13 +270,14 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
     """The box into the slot of one CTA, counted on its full barrier."""
     meant = machine.program.maps[stmt.map]
     mine, slot, phase, _ = actor.place(stmt.cursor)
-    ring = machine.rings[mine.aref.id]
+    told = machine.first if mine.aref.pair else machine
+    ring = told.rings[mine.aref.id]
     barrier = ring.full[slot]
     if barrier.phase < phase:
         actor.settle(barrier, actor.landed(ring, slot))
     what = f"the TMA load of `{machine.program.buffers[stmt.target.buffer].name}`"
-    if machine is not actor.machine:
-        actor.reach(machine, what)
+    for other in {id(one): one for one in (machine, told) if one is not actor.machine}.values():
+        actor.reach(other, what)
     if barrier.phase != phase:
         actor.report("phase", f"{what} by {actor.role} means phase {phase} of {barrier.name}, which is in phase "
                               f"{barrier.phase}")  # fmt: skip
@@ -323,6 +295,9 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
         view[...] = machine.tensors.load(meant.argument, elements, 0.0, meant.element).reshape(view.shape)
 
     barrier.load(_box_bytes(meant), land)
+    if ring.aref.pair:  # a phase is complete when the bytes of both CTAs are there, and so behind their threads' waits
+        waits: Event = ("alone", actor.group.id)
+        barrier.arrive(0, {waits: actor.clock.elected.get(waits, 0)})
 
 
 def _tma_store(actor: Actor, stmt: TmaStore) -> None:
@@ -393,7 +368,7 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
     Copy: _copy, Rearrange: _rearrange, LoadShared: _load_shared, StoreShared: _store_shared,
     LoadGlobal: load_global, CopyGlobal: copy_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
-    Commit: _commit, TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator, WaitGroups: _wait_groups,
+    Commit: _commit, TensorMultiply: tensor_multiply, LoadAccumulator: load_accumulator, WaitGroups: _wait_groups,
     TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,
     ProxyFence: _proxy_fence, FetchInstance: _fetch_instance, PublishInstance: _publish_instance,
     ReceiveInstance: _receive_instance,

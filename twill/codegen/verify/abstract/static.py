@@ -39,6 +39,7 @@ from twill.machine.file import load_machine
 from twill.machine.occupancy import register_pool, share
 
 TENSOR_WARPS, WARP = 4, 32  # warps that read all of tensor memory; threads of one
+PAIR = 2  # CTAs that multiply together
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
 
 
@@ -71,7 +72,7 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
             1 if aref.transport == INSTANCE_RING else consumer.share[1] for consumer in consumers
         ]  # that share a slot
         empty = sum(arrivals(consumer) // share for consumer, share in zip(consumers, of, strict=True))
-        empty *= ctas(program) if aref.shared else 1
+        empty *= ctas(program) if aref.shared or (aref.pair and aref.transport == "mma") else 1
         for name, count, right in (("full", aref.full_count, full), ("empty", aref.empty_count, empty)):
             if count != right:
                 yield Violation("counts", f"the {name} barriers of ring `{aref.name}` count {count} arrivals, its warp "
@@ -83,6 +84,8 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
                 )
         if aref.shared and (ctas(program) == 1 or aref.transport != "tma"):
             yield Violation("side", f"ring `{aref.name}` is shared, but no cluster fills it by the TMA")
+        if aref.pair and (ctas(program) != PAIR or aref.shared or aref.transport not in ("tma", "mma")):
+            yield Violation("side", f"ring `{aref.name}` is one of a pair, but no two CTAs multiply together")
 
 
 def ctas(program: WarpProgram) -> int:

@@ -1,0 +1,84 @@
+"""Products of two CTAs: which tiles each of them has a half of.
+
+Neighbouring program instances along an axis of the launch grid are the rows of one product, if they multiply by the
+same B. Each CTA of a pair then loads its own rows of A and half of B's columns; the first one issues the products,
+which read both halves and leave each CTA its own rows of the result. So B is loaded once for two instances, and takes
+half the room in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twill import exc
+from twill.codegen.lower.multicast import CTAS, Sharing, Unlike, agreement, asked_for, depends, loops
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.task import Place, Task
+
+COLUMNS = 16  # of a half, at least and in steps: rows of a swizzle's pattern, columns of its narrowest panel
+
+
+def pairing(plan: LoweringPlan) -> Sharing:
+    """The axis along which neighbours multiply together, and the tiles of B. Raises UnsupportedInKernel."""
+    products = [task for task in plan.tasks.values() if plan.is_in_tensor_memory(task)]
+    if not products:
+        refuse(plan, "there is no product that two CTAs could make together", 0)
+    halved: dict[Place, int] = {}
+    whole: set[Place] = set()
+    for task in products:
+        whole |= {place for place, _ in operands(plan, task, 0)}
+        for place, axis in operands(plan, task, 1):
+            if halved.setdefault(place, axis) != axis:
+                refuse(plan, f"{named(plan, place)} is multiplied as it is and transposed", task.node.line)
+            if plan.tiles.core(plan.flat.steps[plan.tasks[place].steps[-1]].results[0])[axis] % (CTAS * COLUMNS):
+                refuse(plan, f"halves of {named(plan, place)} have no multiple of {COLUMNS} columns", task.node.line)
+    for place in sorted(whole | {*halved}):
+        if place in whole and place in halved:
+            refuse(plan, f"{named(plan, place)} is operand A and operand B", plan.tasks[place].node.line)
+        if any(reader not in products for reader in plan.readers(place)):
+            refuse(plan, f"{named(plan, place)} is not only multiplied", plan.tasks[place].node.line)
+    reasons: list[str] = []
+    for axis in asked_for(plan):
+        unlike = list(differences(plan, products, halved, axis))
+        if not unlike:
+            return Sharing(axis, {}, halved, frozenset(whole))
+        reasons += unlike
+    refuse(plan, f"neighbouring program instances do not multiply by one tile ({'; '.join(dict.fromkeys(reasons))})", 0)
+    raise AssertionError
+
+
+def operands(plan: LoweringPlan, task: Task, position: int) -> Iterator[tuple[Place, int]]:
+    """The loads of an operand of a product, and the axis of their tile that the result has, too."""
+    cell = plan.flat.steps[task.steps[-1]].operands[position]
+    for block in plan.parts(task):
+        source = plan.source(cell, block)
+        if source is not None:
+            yield plan.place_of(source), position ^ plan.tiles.is_transposed(cell)
+
+
+def differences(plan: LoweringPlan, products: list[Task], halved: dict[Place, int], axis: int) -> Iterator[str]:
+    """Why neighbours along an axis do not multiply by the same tiles."""
+    for place in halved:
+        agreed = agreement(plan, plan.tasks[place], axis)
+        if agreed is not None:
+            why = agreed.why if isinstance(agreed, Unlike) else "its address is another one for some of them"
+            yield f"{named(plan, place)} along axis {axis}: {why}"
+    for task in products:
+        bounds = [value for bound in loops(plan, task.region) for value in bound]
+        if any(depends(plan, value, axis) for value in bounds):
+            yield f"`{task.node.name}` along axis {axis}: the bounds of its loop are others"
+
+
+def named(plan: LoweringPlan, place: Place) -> str:
+    """A load, for people."""
+    node = plan.tasks[place].node
+    return f"`{node.name or node.tensor}`"
+
+
+def refuse(plan: LoweringPlan, what: str, line: int) -> None:
+    """Raises UnsupportedInKernel."""
+    raise exc.UnsupportedInKernel(
+        what, file=plan.wired.program.file, line=line,
+        hint="rows by one axis of the launch grid and columns by another one (`row = tl.program_id(0) * BLOCK_M`, "
+        "`column = tl.program_id(1) * BLOCK_N`); or emit without `--cluster`",
+    )  # fmt: skip
