@@ -30,8 +30,8 @@ SHOWN = 6  # misplaced elements
 @dataclass(frozen=True)
 class Step:
     """kernel: example and specialization, and PAIR; "" for none. sizes: of its launch. new: what no step before relied
-    on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with equal bits; `placed`: every element
-    where it belongs; `times`: beside PyTorch; `loads`: code only."""
+    on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with equal bits; `placed`: every
+    element where it belongs; `times`: beside PyTorch; `loads`: code only."""
 
     name: str
     kernel: str
@@ -97,8 +97,8 @@ STEPS = (
     Step(
         "pair", "gemm_bias_gelu-bf16-pair", {"M": 272, "N": 144, "K": 592},
         "clusters, cta_group::2: an MMA of 256 rows in two CTAs, their bytes on one barrier, arrivals in both",
-        "no end: the barrier that tma_load_pair counts on, the mask of tensor_commit_pair; wrong columns: halves of B that"
-        " changed places; wrong rows from 128 on: the rows of the instruction descriptor",
+        "no end: the barrier that tma_load_pair counts on, the mask of tensor_commit_pair; wrong columns: halves of B"
+        " that changed places; wrong rows from 128 on: the rows of the instruction descriptor",
     ),
     Step(
         "pair, 512 columns", "dual_gemm-bf16-pair", {"M": 272, "N": 144, "K": 400}, "all of tensor memory of both CTAs",

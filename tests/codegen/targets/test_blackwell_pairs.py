@@ -140,7 +140,7 @@ def test_pairs_are_asked_for_by_their_size_and_have_a_static_order(capsys: pytes
     asked = ["emit", str(ROOT / GELU.file), "--machine", "b200", "--no-store", "--cluster", "2"]
     assert main([*asked, "--execute"]) == 0
     assert "equal to the tile program, nothing found" in capsys.readouterr().out
-    assert main([*asked, "--order", "dynamic"]) == 2
+    assert main([*asked, "--order", "dynamic", "--ir"]) == 2
     assert "clusters have a static order of program instances" in capsys.readouterr().err
 
 
