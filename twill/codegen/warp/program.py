@@ -99,7 +99,10 @@ from twill.codegen.warp.resources import (
 )
 from twill.codegen.warp.scheduling import (
     INSTANCE,
+    NEIGHBOUR,
     PLACE,
+    PRESENT,
+    RANK,
     RECALLED,
     RECEIVED,
     Define,
@@ -119,10 +122,7 @@ from twill.codegen.warp.statements import (
     FACTOR,
     INSTANCES,
     LAST_PART,
-    NEIGHBOUR,
     NORMAL,
-    PRESENT,
-    RANK,
     SUBNORMAL,
     WARP_VOTE,
     Acquire,

@@ -15,6 +15,8 @@ from twill.codegen.warp.statements import Stmt
 
 INSTANCE, PLACE = "instance", "place"  # scalars: of the loop over instances; what a warp group fetched last
 RECALLED = ("walk.x", "walk.y", "walk.z", "walk.w")  # scalars that Recall defines
+PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster
+RANK = "cta"  # the number of a CTA in its cluster: a scalar of `setup`
 RECEIVED = ("told.x", "told.y", "told.z", "told.w")  # scalars that PublishInstance and ReceiveInstance define
 
 

@@ -11,8 +11,6 @@ from twill.codegen.warp.expression import Expr, PerGroup
 from twill.codegen.warp.resources import Operand, SlotRef, Window
 
 INSTANCES = "instances_before"
-PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster, see aref.py
-RANK = "cta"  # the CTA's number in its cluster: a scalar of `setup`
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 SUBNORMAL = "subnormal"  # of an "exp" or "exp2", whether results below 2^-126 are kept; 0 says that the kernel has them
 WARP_VOTE = "vote"  # of a multiplication: see Compute
