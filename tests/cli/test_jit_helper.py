@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from tests.golden_schedules import Example, machine, schedule
 from tests.gpu.jit_services import SERVICES, played
 from tests.modules import kept_module, request_of
@@ -156,3 +159,51 @@ def test_a_module_that_is_none_and_a_machine_that_is_none_are_told(at_root: Path
     spec = resolve(GEMM.file, spec=GEMM.spec)
     assert jit_helper.prepared(request_of(spec, module="no module")).state == "unsupported"
     assert "nonsense" in jit_helper.prepared(request_of(spec, machine="nonsense")).reason
+
+
+def test_a_kernel_that_is_asked_for_as_gluon_is_what_triton_makes_of_its_module(
+    at_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(resolve(GEMM.file, spec=GEMM.spec), store=filled(tmp_path / "s"))
+    request = dataclasses.replace(request, form="gluon")
+    OPEN.add((request.store, ""))
+    answer = jit_helper.prepared(request)
+    assert (answer.state, answer.reason) == ("emitted", "")
+    kernel = read_artifact(from_text(answer.artifact), request.key)
+    assert isinstance(kernel, EmittedKernel) and kernel.predicted is not None
+    assert kernel.manifest.function == "gemm_kernel"
+    sizes = [128, 4, 4, 8, 8] * 3 + [4] * 4 + [8] * 2
+    stream = SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0))
+    monkeypatch.setitem(sys.modules, "torch", stream)
+    driver = install(monkeypatch, FakeDriver(sizes))
+    m, n, k = 1000, 512, 640
+
+    def descriptor(pointer: int, rows: int, columns: int, block: list[int]) -> SimpleNamespace:
+        base = fake_torch(pointer, shape=(rows, columns), strides=(columns, 1))
+        return SimpleNamespace(
+            base=base, shape=[rows, columns], strides=[columns, 1], block_shape=block, padding="zero"
+        )
+
+    shapes = ((m, k, [128, 64]), (k, n, [64, 128]), (m, n, [128, 128]))
+    given = [descriptor(0x100000 * (at + 1), *shape) for at, shape in enumerate(shapes)]
+    try:
+        kernel[(32,)](*given, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP_M=8)
+    finally:
+        forget()
+    (launch,) = driver.launches
+    assert (launch.grid, launch.block) == ((32, 1, 1), (kernel.manifest.threads, 1, 1))
+    passed = [int.from_bytes(value, "little") for value in launch.values]
+    assert [passed[at + 1 : at + 5] for at in (0, 5, 10)] == [[m, k, k, 1], [k, n, n, 1], [m, n, n, 1]]
+    assert passed[15:] == [m, n, k, 32, 0, 0]
+
+
+def test_what_gluon_cannot_say_is_a_refusal_that_is_kept(at_root: Path, tmp_path: Path) -> None:
+    request = request_of(resolve(OTHER.file, spec=OTHER.spec), store=filled(tmp_path / "s"))
+    request = dataclasses.replace(request, form="gluon")
+    OPEN.add((request.store, ""))
+    answer = jit_helper.prepared(request)
+    assert answer.state == "unsupported" and "moved as wider ones (`X`)" in answer.reason
+    store = SqliteStore(request.store)
+    text = store.get_artifact(request.key, NAME)
+    store.close()
+    assert text is not None and read_artifact(text, request.key) == RefusedVariant(answer.reason)

@@ -18,18 +18,33 @@ from tests.kernels import H100
 from twill.cli import codes
 from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
+from twill.codegen.compile.gluon.triton import load
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import MANIFEST, MOST_LOCAL, GluonEmission, compile_module, emit_gluon, lower_for_gluon
+from twill.codegen.gluon import (
+    MANIFEST,
+    MOST_LOCAL,
+    GluonEmission,
+    compile_module,
+    emit_gluon,
+    lower_for_gluon,
+    signature_of,
+)
+from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.print.gluon.facts import ModuleFact
 from twill.codegen.print.gluon.module import print_gluon
+from twill.codegen.verify.abstract.coverage import three
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
+from twill.codegen.warp.program import WarpProgram
 from twill.exc import ExecutionDiffers, GluonSpills, NotInGluon
 from twill.graph.dependence import DependenceGraph
+from twill.kernel.specialization import problem_of
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.tile.rewrite.pipeline import Allowed
-from twill.trial.gluon import checked
+from twill.trial.execute import argument, bind, count, smallest, wrapping
+from twill.trial.gluon import checked, passed, recorded
 
 MOST_LINES = 250
 WIDEST = 120
@@ -247,3 +262,30 @@ def test_a_module_that_spills_is_refused_with_the_figure(monkeypatch: pytest.Mon
     with pytest.raises(GluonSpills, match=r"keeps \d{3} bytes a thread .* more than 64") as refused:
         emit_gluon(extracted(*MODULES["gelu"]), H100, solved)
     assert "--blocks" in (refused.value.hint or "")
+
+
+def launches_of(program: WarpProgram, kernel: Extracted) -> tuple[CheckedLaunch, ...]:
+    problem = problem_of(kernel.specialization)
+    return (wrapping(program, problem), smallest(program, problem))
+
+
+@pytest.mark.parametrize("name", ["gemm", "attention", "causal"])
+def test_the_runtime_passes_what_the_module_s_launcher_passes(name: str, tmp_path: Path, at_root: Path) -> None:
+    if name == "causal":  # printed is enough: it has one number more, of the launch grid
+        example = next(one for one in examples() if one.name == "attention_causal")
+        kernel = extract(example.file, example.spec, (), (), Allowed(conditional=False))
+        program = lower_for_gluon(kernel.wired, schedule(example), H100)
+        module = print_gluon(program, kernel.specialization, schedule(example))
+    else:
+        kernel, program, module = extracted(*MODULES[name]), emitted(name).program, emitted(name).module
+    path = tmp_path / "module.py"
+    path.write_text(module.text, encoding="utf-8")
+    made = replace(emitted("attention"), program=program, module=module, signature=signature_of(module, program, path))
+    manifest = gluon_manifest(made, kernel.specialization, H100.architecture)
+    elements = {a.name: a.type.element.partition(":")[2] for a in program.program.arguments}
+    for launch in launches_of(program, kernel):
+        ctas, given = recorded(load(path), module.entry, kernel.specialization, launch, 2)
+        bound, grid = bind(manifest, launch), three(launch.grid)
+        wanted = [one for argument in given for one in passed(argument, elements)]
+        assert [argument(one, manifest, bound, grid) for one in manifest.parameters] == [*wanted, 0, 0]
+        assert count(manifest, grid, 2) == ctas[0]

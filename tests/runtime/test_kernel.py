@@ -16,7 +16,8 @@ import pytest
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from tests.manifests import CODE, COUNTING, KERNEL, SIZES
 from twill import exc
-from twill.manifest.document import CUBIN, MANIFEST, Promise
+from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Promise
+from twill.manifest.evaluate import ScalarOperation
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.plans import MOST_PLANS
 
@@ -350,3 +351,19 @@ def test_launches_of_a_graph_count_apart(driver: FakeDriver, counting: EmittedKe
     run()
     eager, one, two, again = counters(driver)
     assert eager == again and len({eager, one, two}) == 3
+
+
+def test_parameters_that_are_computed_follow_the_arguments_and_the_grid(driver: FakeDriver) -> None:
+    instances = ScalarOperation("mul", "i64", ("grid.0", ScalarOperation("mul", "i64", ("grid.1", "grid.2"))))
+    together = ScalarOperation("evenly", "i64", ("grid.0", "M"))
+    computed = [("rows", "i32"), ("instances", "i32"), ("together", "i32"), ("scratch", "u64")]
+    added = tuple(KernelParameter("computed", name, kind, at) for at, (name, kind) in enumerate(computed))
+    numbers = ("a_desc.shape.0", instances, together, 0)
+    manifest = replace(KERNEL, parameters=(*KERNEL.parameters[:2], *added), numbers=numbers)
+    driver.sizes = [128, 128, 4, 4, 4, 8]
+    kernel = EmittedKernel(manifest, CODE)
+    cases = (((7, 3), 4, (1000, 21, 4, 0)), ((9, 1), 4, (1000, 9, 3, 0)), ((9, 1), 8, (1000, 9, 5, 0)))
+    for grid, most, wanted in cases:
+        kernel[grid](descriptor(), vector(), most, 512)
+        passed = driver.launches[-1].values[2:]
+        assert tuple(int.from_bytes(value, "little") for value in passed) == wanted

@@ -37,3 +37,11 @@ def test_strict_math_is_asked_for_by_argument_or_environment() -> None:
     assert not settings(environment={"TWILL_STRICT_MATH": "0"}).strict_math
     assert not settings(strict_math=False, environment={"TWILL_STRICT_MATH": "1"}).strict_math
     assert settings(strict_math=True, environment={}).strict_math
+
+
+def test_kernels_are_emitted_as_gluon_where_that_is_asked_for() -> None:
+    assert settings(environment={}).emit == "cuda"
+    assert settings(environment={"TWILL_JIT_EMIT": "gluon"}).emit == "gluon"
+    assert settings(emit="cuda", environment={"TWILL_JIT_EMIT": "gluon"}).emit == "cuda"
+    with pytest.raises(exc.WrongPolicy, match="'ptx' is nothing that twill.jit emits"):
+        settings(emit="ptx", environment={})

@@ -76,9 +76,10 @@ def test_everything_that_matters_is_in_the_key() -> None:
         replace(usual, signature=(("x", "*fp32"), ("n", "i64"))), replace(usual, constants=(("B", True),)),
         replace(usual, constants=(("B", 1.0),)), replace(usual, constants=(("B", "1"),)), replace(usual, divisible=()),
     ]  # fmt: skip
-    keys = {usual.key(*key), usual.key(*key, strict=True), *(other.key(*key) for other in others)}
+    asked = ((), ("strict math",), ("gluon",), ("strict math", "gluon"))
+    keys = {*(usual.key(*key, unusual) for unusual in asked), *(other.key(*key) for other in others)}
     keys |= {usual.key(*(*key[:i], "other", *key[i + 1 :])) for i in range(4)}
-    assert len(keys) == 11
+    assert len(keys) == 13
     assert usual.key(*key) == replace(usual).key(*key)
 
 

@@ -23,12 +23,14 @@ from twill.runtime.request import Prepared, PrepareRequest, State, read_request
 
 if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
-    from twill.codegen.emit import Emission
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
+    from twill.manifest.document import Manifest
     from twill.schedule.document import Schedule
     from twill.schedule.options import SolveOptions
     from twill.store.layered import LayeredStore
+
+    Solve = Callable[[DependenceGraph, Machine], Schedule]
 
 SPEC = "launch"  # what the variant is called in messages and documents
 NICE = 10
@@ -83,11 +85,9 @@ def replaced(answer: Prepared, notes: list[str]) -> Prepared:
 
 def emitted(request: PrepareRequest) -> Prepared:
     """Extract, find a schedule, emit, keep. Errors: Missing, TwillError."""
-    from twill.codegen.emission import emit_solved
     from twill.exc import TwillError
     from twill.machine.file import load_machine
-    from twill.runtime.artifact import artifact, refusal, to_text
-    from twill.schedule.predict import predict
+    from twill.runtime.artifact import refusal, to_text
 
     machine = load_machine(request.machine)
     store = opened(request.store, request.server)
@@ -96,17 +96,41 @@ def emitted(request: PrepareRequest) -> Prepared:
         if there is not None:
             return there
         try:
-            kernel = extracted(request)
-            emission: Emission = emit_solved(kernel, machine, solver(store, request))
+            made = as_cuda if request.form == "cuda" else as_gluon
+            data = made(request, extracted(request), machine, solver(store, request))
         except TwillError as error:
             if final(error):
                 keep_artifact(store, request, refusal(request.key, error.describe().replace("\n", ";")))
             raise
-        manifest = emission.manifest
-        predicted = predict(emission.schedule, manifest.ctas, persistent=manifest.persistent)
-        data = artifact(request.key, manifest.text(), emission.build.cubin, predicted)
         keep_artifact(store, request, data)
         return Prepared(request.key, "emitted", artifact=to_text(data))
+
+
+def as_cuda(request: PrepareRequest, kernel: Extracted, machine: Machine, solve: Solve) -> bytes:
+    """The artifact of a kernel of CUDA. Errors: Missing, TwillError."""
+    from twill.codegen.emission import emit_solved
+
+    emission = emit_solved(kernel, machine, solve)
+    return artifact_of(request, emission.schedule, emission.manifest, emission.build.cubin)
+
+
+def as_gluon(request: PrepareRequest, kernel: Extracted, machine: Machine, solve: Solve) -> bytes:
+    """The artifact of what Triton makes of a module of Gluon. Errors: Missing, TwillError."""
+    from twill.codegen.gluon import emit_gluon
+    from twill.codegen.gluon_manifest import gluon_manifest
+
+    emission = emit_gluon(kernel, machine, solve)
+    manifest = gluon_manifest(emission, kernel.specialization, machine.architecture)
+    return artifact_of(request, emission.schedule, manifest, emission.compiled.cubin)
+
+
+def artifact_of(request: PrepareRequest, schedule: Schedule, manifest: Manifest, cubin: bytes) -> bytes:
+    """A kernel as it is kept, with how fast the model takes it to be."""
+    from twill.runtime.artifact import artifact
+    from twill.schedule.predict import predict
+
+    predicted = predict(schedule, manifest.ctas, persistent=manifest.persistent)
+    return artifact(request.key, manifest.text(), cubin, predicted)
 
 
 @contextlib.contextmanager
@@ -184,6 +208,7 @@ def final(error: Exception) -> bool:
         exc.AddressNotAffine, exc.AtomicResultUsed, exc.CudaRejected, exc.BuildRejected, exc.WarpProgramBroken,
         exc.UnsupportedInKernel, exc.LayoutConflict, exc.ScheduleMismatch, exc.SharedMemoryFull, exc.Infeasible,
         exc.UnpricedOperation, exc.NothingToSchedule, exc.ImpossibleCycle,
+        exc.NotInGluon, exc.GluonRejected, exc.GluonDiffers, exc.GluonSpills,
     )  # fmt: skip
     return isinstance(error, about_the_kernel)
 
@@ -192,6 +217,7 @@ def extracted(request: PrepareRequest) -> Extracted:
     """The kernel, from Triton's module of it."""
     from twill.codegen.emission import extract_module
     from twill.kernel.specialization import Parameter, Specialization
+    from twill.tile.rewrite.pipeline import Allowed
 
     return extract_module(
         request.module,
@@ -206,6 +232,7 @@ def extracted(request: PrepareRequest) -> Extracted:
             fp_fusion=True,  # calls without it are Triton's (`twill.runtime.dispatch`)
             strict=request.strict,
         ),
+        Allowed(conditional=request.form == "cuda"),  # warps of Gluon do not vote
     )
 
 

@@ -98,10 +98,10 @@ def extract(
     return replace(_extracted(specialization, program, in_parts(allowed, specialization, split)), order=order)
 
 
-def extract_module(module: str, specialization: Specialization) -> Extracted:
+def extract_module(module: str, specialization: Specialization, allowed: Allowed = EVERYTHING) -> Extracted:
     """The same, from Triton's module of the specialization, as Triton keeps it with a compiled kernel."""
     program = resolve_accesses(from_mlir(generic(module), specialization))
-    return _extracted(specialization, program, EVERYTHING)
+    return _extracted(specialization, program, allowed)
 
 
 def _extracted(specialization: Specialization, program: TileProgram, allowed: Allowed) -> Extracted:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from twill import exc
-from twill.manifest.evaluate import Scalar
+from twill.manifest.evaluate import GRID, Scalar, evaluate
 from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/9"
+SCHEMA = "twill.manifest/10"
 EDITIONS: tuple[tuple[str, Mapping[str, object]], ...] = (  # older ones that are read, and what each of them lacks
     ("twill.manifest/7", {"split": None}), ("twill.manifest/8", {"unproven": ""}),
+    ("twill.manifest/9", {"numbers": []}),
 )  # fmt: skip
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
@@ -82,10 +83,10 @@ class MapEntry:
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """A parameter of the compiled kernel. kind "map": `maps[index]`; "grid": grid size along axis `index`; "workspace":
-    the address of the zeros that the kernel asks for (`twill.runtime.workspace`)."""
+    """A parameter of the compiled kernel. kind "map": `maps[index]`; "grid": grid size along axis `index`; "computed":
+    `numbers[index]`; "workspace": the address of the zeros that the kernel asks for (`twill.runtime.workspace`)."""
 
-    kind: Literal["map", "scalar", "pointer", "grid", "workspace"]
+    kind: Literal["map", "scalar", "pointer", "grid", "computed", "workspace"]
     name: str
     element: str
     index: int
@@ -136,7 +137,8 @@ class Manifest:
     and the numbers are equal two by two. changes: every change of numbers. strict: emitted with --strict-math.
     fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has around its
     work. persistent: whether CTAs go on with further program instances; else each has one. split: how instances are
-    split into parts, if they are. unproven: what nobody has seen of such kernels; "" if all is well."""
+    split into parts, if they are. numbers: parameters that are computed from the arguments and the launch grid.
+    unproven: what nobody has seen of such kernels; "" if all is well."""
 
     schema: str
     kernel: str
@@ -168,8 +170,14 @@ class Manifest:
     tiles: TileLoop | None = None
     persistent: bool = True
     split: SplitK | None = None
+    numbers: tuple[Scalar, ...] = ()
     unproven: str = ""
     digest: str = ""
+
+    def computed(self, index: int, scalars: Mapping[str, int | float], grid: tuple[int, ...]) -> int:
+        """The number of a parameter of kind "computed". Errors: KeyError, OverflowError, ZeroDivisionError."""
+        sizes = {f"{GRID}.{axis}": size for axis, size in enumerate(grid)}
+        return int(evaluate(self.numbers[index], {**scalars, **sizes}))
 
     def text(self) -> str:
         """The document, its digest included. Ends with a newline."""

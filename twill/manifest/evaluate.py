@@ -4,12 +4,14 @@ Grammar::
 
     Scalar    ::= Number | Name | Operation
     Number    ::= an integer or a float                (JSON: a number)
-    Name      ::= a scalar argument                    (JSON: a text, "M" or "a_desc.stride.0")
+    Name      ::= a scalar argument                    (JSON: a text, "M" or "a_desc.stride.0"), or a size of the
+                  launch grid ("grid.0")
     Operation ::= kind element Scalar* attribute*      (JSON: {"kind": "add", "element": "i32", "operands": [...]})
 
-Kinds and attributes are those of `twill.tile.vocabulary`. Integers behave as in the kernel: division truncates towards
-zero, the remainder has the sign of the dividend. What leaves its element type raises OverflowError rather than wrap
-around: an address made of it would be wrong.
+Kinds and attributes are those of `twill.tile.vocabulary`, and "evenly" of how many things there are and how many a
+group may have: the width of groups that are about as wide as one another, the last at least half as wide. Integers
+behave as in the kernel: division truncates towards zero, the remainder has the sign of the dividend. What leaves its
+element type raises OverflowError rather than wrap around: an address made of it would be wrong.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+GRID, EVENLY = "grid", "evenly"
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
@@ -87,6 +90,13 @@ def _compare(attributes: Mapping[str, Any], a: int | float, b: int | float) -> i
     return int(_PREDICATES[attributes["predicate"]](a, b))
 
 
+def _evenly(_: Mapping[str, Any], things: int, most: int) -> int:
+    width = max(1, -(-things // max(1, -(-things // max(1, most)))))
+    while 2 * ((things - 1) % width + 1) < width:
+        width -= 1
+    return width
+
+
 _PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
 }  # fmt: skip
@@ -109,4 +119,5 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "compare": _compare,
     "select": lambda _, condition, a, b: a if condition else b,
     "cast": lambda _, a: a,
+    EVENLY: _evenly,
 }

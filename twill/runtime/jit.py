@@ -126,8 +126,8 @@ def jit(kernel: Any = None, *, family: str | Path | None = None, **options: Any)
     kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
     of others. Without it, a decorator. family: a directory that `twill tune --out` wrote, whose members have the
     launches that they take (`twill.runtime.family`); the grid is a function of the constants then. options: policy,
-    budget (seconds), machine, store, server, solve_seconds, strict_math, prefer, as `JitSettings` has them; what is not
-    given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
+    budget (seconds), machine, store, server, solve_seconds, strict_math, prefer, emit, as `JitSettings` has them; what
+    is not given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
     """
     if kernel is None:
         return partial(jit, family=family, **options)

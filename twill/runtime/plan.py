@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twill import exc
-from twill.manifest.document import CallArgument, Manifest, MapEntry, Promise
+from twill.manifest.document import CallArgument, KernelParameter, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
 from twill.manifest.tile_loop import instance_grid
 from twill.runtime.address import TensorAddress, addresses
@@ -183,7 +183,7 @@ def make_plan(
     shape = launch_shape(manifest, grid, gpu)
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
-    packed = pack(kernel.parameters, [_value(p.kind, p.name, p.index, bound, maps, grid) for p in manifest.parameters])
+    packed = pack(kernel.parameters, [_value(manifest, p, bound, maps, grid) for p in manifest.parameters])
     argument_names = [argument.name for argument in arguments]
     pointers = _free_pointers(manifest, arguments, values)
     free: tuple[Free, ...] = (
@@ -276,21 +276,35 @@ def open_ended(manifest: Manifest) -> frozenset[str]:
 
 
 def needed_by_maps(manifest: Manifest) -> frozenset[str]:
-    """Scalars that some tensor map is made from, or the grid of instances."""
+    """Scalars that some tensor map or computed parameter is made from, or the grid of instances."""
     tiles = manifest.tiles
     scalars = [s for m in manifest.maps for s in (*m.sizes, *m.strides, m.offset) if s is not None]
+    scalars += manifest.numbers
     scalars += [] if tiles is None else [tiles.count] if tiles.stride is None else [tiles.count, tiles.stride]
     return frozenset(name for scalar in scalars for name in names(scalar))
 
 
-def _value(kind: str, name: str, index: int, bound: BoundArguments, maps: Sequence[TensorMap], grid: Grid) -> Value:
-    if kind == "map":
-        return maps[index]
-    if kind == "grid":
-        return grid[index]
-    if kind == "workspace":
-        return 0  # every launch writes its own
-    return bound.tensors[name] if kind == "pointer" else bound.scalars[name]
+def _value(
+    manifest: Manifest, parameter: KernelParameter, bound: BoundArguments, maps: Sequence[TensorMap], grid: Grid
+) -> Value:
+    """What is passed for a parameter. Errors: WrongArgument."""
+    match parameter.kind:
+        case "map":
+            return maps[parameter.index]
+        case "grid":
+            return grid[parameter.index]
+        case "workspace":
+            return 0  # every launch writes its own
+        case "computed":
+            try:
+                return manifest.computed(parameter.index, bound.scalars, grid)
+            except (OverflowError, ZeroDivisionError) as error:
+                raise exc.WrongArgument(
+                    parameter.name, f"a number that cannot be computed ({error})", "smaller sizes"
+                ) from None
+        case "pointer":
+            return bound.tensors[parameter.name]
+    return bound.scalars[parameter.name]
 
 
 def _device(bound: BoundArguments) -> int:

@@ -2,8 +2,8 @@
 
 TWILL_JIT: the policy; "off" there wins over every argument. TWILL_JIT_BUDGET: seconds that a launch may wait for a
 look-up. TWILL_MACHINE: the machine, a name or a file. TWILL_STRICT_MATH: 1 for kernels of `--strict-math`.
-TWILL_JIT_PREFER: which kernel runs where both could. TWILL_STORE, TWILL_SERVER: as for the command line
-(docs/store.md).
+TWILL_JIT_PREFER: which kernel runs where both could. TWILL_JIT_EMIT: cuda or gluon. TWILL_STORE, TWILL_SERVER: as for
+the command line (docs/store.md).
 
 | policy | where no emitted kernel is at hand |
 | --- | --- |
@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 from twill.exc import WrongPolicy
+from twill.runtime.request import Form
 
 Policy = Literal["lookup", "solve", "require", "off"]
 Prefer = Literal["faster", "emitted"]
 
 POLICY, BUDGET, MACHINE = "TWILL_JIT", "TWILL_JIT_BUDGET", "TWILL_MACHINE"
+EMIT = "TWILL_JIT_EMIT"
 STORE, SERVER, STRICT, PREFER = "TWILL_STORE", "TWILL_SERVER", "TWILL_STRICT_MATH", "TWILL_JIT_PREFER"
 SECONDS = 0.05  # that a launch may wait, once for each specialization
 SOLVE_SECONDS = 120.0  # for one solve in the background
@@ -37,7 +39,8 @@ class JitSettings:
     "" for what the environment says; solve_seconds: the budget of one solve in the background. strict_math: whether
     emitted kernels round every number where and as the kernel says (docs/emitted-kernels.md, "Numbers"). prefer: where
     there is an emitted kernel, the faster one of it and Triton's, as measured on the program's first launches, or
-    always the emitted one; under the policy "require" it is always that."""
+    always the emitted one; under the policy "require" it is always that. emit: what kernels are emitted as
+    (docs/gluon.md has what Gluon can say)."""
 
     policy: Policy = "lookup"
     budget: float = SECONDS
@@ -47,6 +50,7 @@ class JitSettings:
     solve_seconds: float = SOLVE_SECONDS
     strict_math: bool = False
     prefer: Prefer = "faster"
+    emit: Form = "cuda"
 
     @property
     def compares(self) -> bool:
@@ -63,6 +67,7 @@ def settings(
     solve_seconds: float | None = None,
     strict_math: bool | None = None,
     prefer: str | None = None,
+    emit: str | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> JitSettings:
     """The settings of these arguments, else of the environment, else the usual ones. Errors: WrongPolicy."""
@@ -73,6 +78,9 @@ def settings(
     preferred = prefer or environment.get(PREFER, "") or "faster"
     if preferred not in get_args(Prefer):
         raise WrongPolicy(f"{preferred!r} is not what twill.jit can prefer", hint="faster or emitted")
+    form = emit or environment.get(EMIT, "") or "cuda"
+    if form not in get_args(Form):
+        raise WrongPolicy(f"{form!r} is nothing that twill.jit emits", hint="cuda or gluon")
     return JitSettings(
         policy=cast(Policy, chosen),
         budget=_seconds(environment.get(BUDGET, "")) if budget is None else budget,
@@ -82,6 +90,7 @@ def settings(
         solve_seconds=SOLVE_SECONDS if solve_seconds is None else solve_seconds,
         strict_math=environment.get(STRICT, "") not in ("", "0") if strict_math is None else strict_math,
         prefer=cast(Prefer, preferred),
+        emit=cast(Form, form),
     )
 
 

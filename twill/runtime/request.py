@@ -9,6 +9,7 @@ from typing import Literal
 from twill.manifest.document import Constant
 from twill.manifest.record import from_json, to_json
 
+Form = Literal["cuda", "gluon"]
 State = Literal["emitted", "missing", "unsupported", "failed"]
 
 
@@ -42,7 +43,8 @@ class PrepareRequest:
     """A kernel to prepare.
 
     key: of the artifact. module: Triton's TTIR of this variant. machine: a name or a file. solve: whether to solve
-    what nobody has solved, in at most `seconds`. strict: `Settings.strict_math`. store, server: as in `Settings`.
+    what nobody has solved, in at most `seconds`. strict, form: `strict_math` and `emit` of `JitSettings`. store,
+    server: as there.
     """
 
     key: str
@@ -59,6 +61,7 @@ class PrepareRequest:
     store: str
     server: str
     strict: bool = False
+    form: Form = "cuda"
 
     def line(self) -> str:
         """As it is sent."""

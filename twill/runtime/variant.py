@@ -55,14 +55,14 @@ class Variant:
         types = [f"{name}={kind}" for name, kind in self.signature]
         return ", ".join([*types, *(f"{name}={value}" for name, value in self.constants)])
 
-    def key(self, kernel: str, source: str, machine: str, compiler: str, *, strict: bool = False) -> str:
+    def key(self, kernel: str, source: str, machine: str, compiler: str, unusual: Sequence[str] = ()) -> str:
         """SHA-256, as hexadecimal text, over all that the emitted kernel depends on.
 
         source: Triton's hash of the kernel's text and of all that it calls. machine: as `machine_name` has it.
-        compiler: versions that emit. strict: `Settings.strict_math`.
+        compiler: versions that emit. unusual: what is asked of the emitted kernel beyond the rest ("strict math",
+        "gluon").
         """
         constants = [(name, type(value).__name__, repr(value)) for name, value in self.constants]
-        unusual = ("strict math",) if strict else ()
         parts = (kernel, source, machine, compiler, self.signature, constants, self.divisible, *unusual)
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

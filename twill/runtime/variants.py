@@ -115,7 +115,9 @@ class Variants:
             def key() -> str:
                 machine = machine_name(self.machine(index))
                 by = compiler(triton.__version__)
-                return found.key(original.__name__, original.cache_key, machine, by, strict=self.chosen.strict_math)
+                unusual = (*(["strict math"] if self.chosen.strict_math else []),
+                           *([self.chosen.emit] if self.chosen.emit != "cuda" else []))  # fmt: skip
+                return found.key(original.__name__, original.cache_key, machine, by, unusual)
 
             made.inquiry = self.library.inquire(key)
         made.inquiry.over.wait(max(0.0, self.chosen.budget - (time.monotonic() - begun)))
@@ -225,6 +227,7 @@ class Variants:
             store=self.chosen.store,
             server=self.chosen.server,
             strict=self.chosen.strict_math,
+            form=self.chosen.emit,
         )
 
 

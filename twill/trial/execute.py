@@ -128,6 +128,8 @@ def argument(
         )  # fmt: skip
     if parameter.kind == "grid":
         return grid[parameter.index]
+    if parameter.kind == "computed":
+        return manifest.computed(parameter.index, bound.scalars, grid)
     if parameter.kind == "workspace":
         return ptx.PointerArgument(WORKSPACE)
     if parameter.kind == "pointer":

@@ -101,7 +101,7 @@ def recorded(
     return kernel.grid, kernel.arguments
 
 
-def _passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
+def passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
     """The parameters of the compiled kernel that an argument becomes."""
     if isinstance(argument, _Made):
         base = argument.base.base if isinstance(argument.base, _Given) else str(argument.base)
@@ -138,13 +138,13 @@ def execute(
     elements = {a.name: a.type.element.partition(":")[2] for a in tile.arguments if a.name in launch.arrays}
     grid, arguments = recorded(load(path), entry, specialization, launch, ctas)
     bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
-    passed = [one for argument in arguments for one in _passed(argument, elements)]
+    given = [one for argument in arguments for one in passed(argument, elements)]
     scratch = [ptx.PointerArgument(SCRATCH)] * 2
     result = ptx.execute(
         parse(compiled.ptx),
         compiled.entry,
         ptx.PtxLaunch(
-            arguments=[*passed, *scratch],
+            arguments=[*given, *scratch],
             tensors={**bits, SCRATCH: np.zeros(16, np.uint8)},
             grid=(grid[0], 1, 1),
             threads=compiled.warps * LANES,
