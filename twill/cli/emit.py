@@ -60,6 +60,8 @@ def emit(arguments: Namespace) -> int:
     if arguments.tuned:
         kernel, arguments = retiled(kernel, machine, arguments)
     if arguments.language == "gluon":
+        from twill.cli.emit_gluon import emit_as_gluon
+
         return emit_as_gluon(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
         sys.stdout.write(lowered(kernel, machine, arguments))
@@ -83,39 +85,6 @@ def emit(arguments: Namespace) -> int:
         unproven = target_of(machine).unproven
         said = (*kernel.rescale_report.said(), *changes, *executed, *([unproven] if unproven else []))
         print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
-    return codes.SOLVED
-
-
-def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
-    """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says."""
-    from twill.cli.output import folder, write_all
-    from twill.codegen.gluon import emit_gluon
-    from twill.codegen.warp.text import text
-
-    def solve(graph: DependenceGraph, on: Machine) -> Schedule:
-        return solved(graph, on, arguments) if arguments.schedule is None else given(arguments)
-
-    emission = emit_gluon(kernel, machine, solve, say_more)
-    if arguments.execute:
-        from twill.trial.gluon import checked
-
-        say_more("executing the PTX on the CPU")
-        print(checked(emission, kernel.specialization))
-    if arguments.out is not None:
-        directory = Path(arguments.out)
-        with folder(directory):
-            write_all({directory / name: content for name, content in emission.files().items()})
-    if arguments.ir:
-        sys.stdout.write(text(emission.program))
-        return codes.SOLVED
-    lines = emission.module.text.count("\n")
-    print(
-        f"{kernel.program.kernel} ({emission.schedule.spec}) for {machine.name}, I = {emission.schedule.ii}, as Gluon"
-    )
-    print(
-        f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it"
-        f" that says the same, {emission.compiled.local} bytes a thread in local memory"
-    )
     return codes.SOLVED
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -111,9 +111,11 @@ def emit_gluon(
     machine: Machine,
     solve: Callable[[DependenceGraph, Machine], Schedule],
     notify: OnStep = lambda step: None,
+    others: Callable[[], Iterable[Schedule]] = tuple,
 ) -> GluonEmission:
     """The kernel as a module of Gluon: of the first lowering whose registers Triton has room for. kernel: extracted
-    without conditional rescaling, which warps vote on.
+    without conditional rescaling, which warps vote on. others: schedules that are tried, one after the other, if
+    Gluon can't say the one that `solve` gives.
 
     Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers, GluonSpills; NoTarget,
     UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
@@ -123,7 +125,19 @@ def emit_gluon(
         raise exc.NotInGluon(
             f"no Gluon is printed for {machine.architecture}", hint=f"a machine of {', '.join(ARCHITECTURES)}"
         )
-    schedule = solve(kernel.graph, machine)
+    try:
+        return _of_schedule(kernel, solve(kernel.graph, machine), machine, notify)
+    except (exc.NotInGluon, exc.GluonSpills) as refused:
+        for schedule in others():
+            try:
+                return _of_schedule(kernel, schedule, machine, notify)
+            except (exc.NotInGluon, exc.GluonSpills, exc.CandidateRefused):
+                continue
+        raise refused
+
+
+def _of_schedule(kernel: Extracted, schedule: Schedule, machine: Machine, notify: OnStep) -> GluonEmission:
+    """Of the first lowering of a schedule that does not spill. Errors: NotInGluon, GluonSpills, and the others."""
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     notify("lowering to what Gluon can say")

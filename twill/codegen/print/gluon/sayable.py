@@ -37,11 +37,15 @@ from twill.codegen.warp.program import (
     WarpProgram,
     with_blocks,
 )
+from twill.tile.program import TileProgram
 
 UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices", "copies-by-threads")
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
 parts, what one warp leaves out, messages that one thread writes, which indices each group asks for (here a function
 tells all of them), and copies of vectors past registers."""
+
+_TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
+_CUDA = "the CUDA form (`--as cuda`)"
 
 
 def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
@@ -90,10 +94,24 @@ def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
     return None
 
 
+# ---------------------------------------------------------------- before a schedule is made
+def refuse_at_once(program: TileProgram, cluster: int, order: str) -> None:
+    """Raises NotInGluon for what no schedule could say: tiles of other sizes, and what was asked for beside them."""
+    if cluster > 1:
+        raise exc.NotInGluon("modules of Gluon have no CTAs that load tiles together", hint="emit without `--cluster`")
+    if order == "dynamic":
+        raise exc.NotInGluon("a partition of Gluon can't pass an instance's number on", hint="`--order static`")
+    for op in program.ops():
+        for value in op.results:
+            shape = program.type_of(value).shape
+            if any(map(_odd, shape)):
+                sizes = " x ".join(map(str, shape))
+                what = f"a tile of {sizes} is no power of two, and tensors of Gluon are"
+                raise exc.NotInGluon(what, file=program.file, line=op.line, hint=_TILES)
+
+
 # ---------------------------------------------------------------- reasons
 Reason = tuple[int, str, str]
-_TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
-_CUDA = "the CUDA form (`--as cuda`)"
 
 
 def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:

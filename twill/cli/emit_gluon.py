@@ -1,0 +1,88 @@
+"""`twill emit --as gluon`: the best schedule that Gluon can say, and what it costs beside the CUDA form's."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twill.cli import codes
+
+if TYPE_CHECKING:
+    from twill.codegen.emission import Extracted
+    from twill.graph.dependence import DependenceGraph
+    from twill.machine.description import Machine
+    from twill.schedule.document import Schedule
+
+BLOCKS = (1, 2, 4)  # row blocks that are as high as one another: powers of two
+
+
+def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
+    """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says. Errors: NotInGluon
+    before anything is solved, where no schedule could be said."""
+    from twill.cli.emit import given, say_more, solved
+    from twill.cli.output import folder, write_all
+    from twill.codegen.gluon import emit_gluon
+    from twill.codegen.print.gluon.sayable import refuse_at_once
+    from twill.codegen.warp.text import text
+
+    refuse_at_once(kernel.program, arguments.cluster, arguments.order)
+
+    def solve(graph: DependenceGraph, on: Machine) -> Schedule:
+        return solved(graph, on, arguments) if arguments.schedule is None else given(arguments)
+
+    emission = emit_gluon(kernel, machine, solve, say_more, lambda: others(kernel.graph, machine, arguments))
+    if arguments.execute:
+        from twill.trial.gluon import checked
+
+        say_more("executing the PTX on the CPU")
+        print(checked(emission, kernel.specialization))
+    if arguments.out is not None:
+        directory = Path(arguments.out)
+        with folder(directory):
+            write_all({directory / name: content for name, content in emission.files().items()})
+    if arguments.ir:
+        sys.stdout.write(text(emission.program))
+        return codes.SOLVED
+    lines = emission.module.text.count("\n")
+    print(
+        f"{kernel.program.kernel} ({emission.schedule.spec}) for {machine.name}, I = {emission.schedule.ii}, as Gluon"
+        f"{price(emission.schedule, machine, arguments)}"
+    )
+    print(
+        f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it"
+        f" that says the same, {emission.compiled.local} bytes a thread in local memory"
+    )
+    return codes.SOLVED
+
+
+def others(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Iterator[Schedule]:
+    """Schedules of other numbers of row blocks, the smallest I first, if nobody said which; none where one is given."""
+    from twill import exc
+    from twill.cli.emit import solved
+
+    if arguments.schedule is not None or arguments.blocks is not None:
+        return
+    found: list[Schedule] = []
+    for blocks in BLOCKS:
+        try:
+            found.append(solved(graph, machine, Namespace(**{**vars(arguments), "blocks": blocks})))
+        except (exc.Infeasible, exc.BudgetExhausted):
+            continue
+    yield from sorted(found, key=lambda schedule: schedule.ii)
+
+
+def price(schedule: Schedule, machine: Machine, arguments: Namespace) -> str:
+    """The CUDA form's I, whose warps may vote and whose row blocks may be uneven; "" where a schedule was given."""
+    from twill.cli.emit import extracted_as, solved
+    from twill.schedule.document import Schedule as Document
+
+    if arguments.schedule is not None:
+        return ""
+    best = solved(extracted_as(arguments).graph, machine, arguments)
+    assert isinstance(best, Document)
+    if best.ii == schedule.ii:
+        return "; the CUDA form has the same"
+    return f"; the CUDA form has I = {best.ii} ({100 * (schedule.ii - best.ii) / best.ii:+.0f} %)"
