@@ -283,8 +283,15 @@ def test_a_missing_driver_is_said(monkeypatch: pytest.MonkeyPatch, kernel: Emitt
 
 def test_remembered_launches_are_bounded(driver: FakeDriver, kernel: EmittedKernel) -> None:
     for i in range(MOST_PLANS + 5):
-        kernel[(1,)](descriptor(), vector(0x20000 + 64 * i), 1000, 512)
+        kernel[(1 + i,)](descriptor(), vector(), 1000, 512)
     assert len(kernel._plans.by_key) == MOST_PLANS
+
+
+def test_launches_of_a_kind_are_one_wherever_tensors_lie(driver: FakeDriver, kernel: EmittedKernel) -> None:
+    for i in range(3):
+        kernel[(1,)](descriptor(0x100000 + 1024 * i), vector(0x20000 + 64 * i), 1000, 512)
+    assert len(kernel._plans.by_key) == 1
+    assert len({launch.values for launch in driver.launches}) == 3
 
 
 def test_a_kernel_with_a_parameter_called_stream_gets_it(driver: FakeDriver) -> None:

@@ -81,12 +81,12 @@ def test_every_difference_that_matters_is_another_key(a: torch.Tensor) -> None:
     match = matched(Plans())
     usual = match((4,), a, 32)
     others = [
-        match((4, 1), a, 32), match((5,), a, 32), match((4,), torch.zeros(4), 32), match((4,), a.int(), 32),
+        match((4, 1), a, 32), match((5,), a, 32), match((4,), torch.zeros(5)[1:], 32), match((4,), a.int(), 32),
         match((4,), a, 33), match((4,), a, 1), match((4,), a, True), match((4,), a, 32, 1), match((4,), a, 32, B=128),
         match((4,), a, 32, B=64.0), match((4,), a, 32, B=True), match((4,), a, 32, mode=a), match((4,), a, 32, mode=0),
     ]  # fmt: skip
     assert len({usual, *others}) == len(others) + 1
-    assert match((4,), a, 48, 0.75) == usual
+    assert match((4,), a, 48, 0.75) == usual == match((4,), torch.zeros(4), 32)
 
 
 def test_what_was_refused_is_refused_and_a_changed_global_is_not_matched(a: torch.Tensor) -> None:
@@ -112,4 +112,5 @@ def test_a_call_that_python_would_refuse_is_refused(a: torch.Tensor) -> None:
 def test_facts_of_what_changes_its_kind(a: torch.Tensor) -> None:
     assert facts_of(None) == (type(None), None)
     assert facts_of(True) != facts_of(1) != facts_of(1.0)
-    assert facts_of(a) == facts_of(a) != facts_of(torch.zeros(4))
+    assert facts_of(a) == facts_of(torch.zeros(4)) != facts_of(torch.zeros(5)[:4])
+    assert facts_of(a) != facts_of(torch.zeros(5)[1:])

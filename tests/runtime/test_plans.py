@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
-from twill.runtime.address import TensorAddress
 from twill.runtime.launch import LaunchShape, Packed, pack
 from twill.runtime.module import LaunchParameter
 from twill.runtime.plan import LaunchPlan
-from twill.runtime.plans import MOST_PLANS, REFUSED, Call, Plans
+from twill.runtime.plans import MOST_PLANS, Call, Plans
 from twill.runtime.tensor import TensorView
-from twill.runtime.writer import FreeNumber
+from twill.runtime.writer import FreeNumber, FreePointer
 
 SIZES = [8, 4]
 
@@ -39,12 +38,7 @@ def prepared(pointer: int = 0x1000) -> LaunchPlan:
     parameters = packed(pointer)
     shape = LaunchShape((1, 1, 1), (128, 1, 1))
     number = FreeNumber(1, 1, False, -(1 << 31), 1 << 31)
-    place = (TensorAddress(0, 0, 0, 64),)
-    return LaunchPlan(0, 77, shape, 0, parameters, (number,), (parameters.storage[1],), place)
-
-
-def call(pointer: int, n: str = "n") -> Call:
-    return Call((pointer, n), (pointer & 15, n))
+    return LaunchPlan(0, 77, shape, 0, parameters, (FreePointer(0, 0, 64), number), parameters.storage)
 
 
 def seen(driver: FakeDriver) -> list[tuple[Any, ...]]:
@@ -52,41 +46,26 @@ def seen(driver: FakeDriver) -> list[tuple[Any, ...]]:
     return [(*struct.unpack("<Qi", b"".join(one.values)), one.stream) for one in driver.launches]
 
 
-def test_a_call_that_is_alike_but_for_its_address_is_moved_and_remembered(driver: FakeDriver) -> None:
-    plans = Plans()
-    plans.add(call(0x1000), prepared())
-    values = (fake_torch(0x2000), 5)
-    moved = plans.moved(call(0x2000), values, 9)
-    assert moved is not None and plans.by_key[call(0x2000).key] is moved
-    assert moved.start(values, 9)
-    first = plans.by_key[call(0x1000).key]
-    assert first.start((fake_torch(0x1000), 6), 0)
+def test_a_launch_takes_the_addresses_and_numbers_of_its_call(driver: FakeDriver) -> None:
+    plan = prepared()
+    for pointer, number, stream in ((0x2000, 5, 9), (0x1000, 6, 0)):
+        assert plan.start((fake_torch(pointer), number), stream)
     assert seen(driver) == [(0x2000, 5, 9), (0x1000, 6, 0)]
 
 
-@pytest.mark.parametrize(
-    ("tensor", "n"),
-    [(fake_torch(0x2010), "n"), (fake_torch(0x2008), "n"), (fake_torch(0x2000), "m"), (object(), "n"), (3, "n")],
-)
-def test_what_is_not_alike_is_left_to_a_careful_look(driver: FakeDriver, tensor: Any, n: str) -> None:
-    plans = Plans()
-    plans.add(call(0x1000), prepared())
-    pointer = tensor.data_ptr() if hasattr(tensor, "data_ptr") else 0x2000
-    assert plans.moved(call(pointer, n), (tensor, 5), 0) is None
-    assert list(plans.by_key) == [call(0x1000).key]
-
-
-def test_a_refusal_is_of_its_addresses_alone(driver: FakeDriver) -> None:
-    plans = Plans()
-    plans.add(call(0x1000), REFUSED)
-    assert plans.moved(call(0x2000), (fake_torch(0x2000), 5), 0) is None
+@pytest.mark.parametrize("pointer", [0x2010, 0x2008])
+def test_a_tensor_that_does_not_lie_as_it_was_promised_is_left_to_a_careful_look(
+    driver: FakeDriver, pointer: int
+) -> None:
+    assert prepared().start((fake_torch(pointer), 5), 0) is False
+    assert not driver.launches
 
 
 def test_what_is_remembered_is_bounded(driver: FakeDriver) -> None:
     plans, plan = Plans(), prepared()
     for number in range(MOST_PLANS + 5):
-        plans.add(Call((number,), (number,)), plan)
-    assert (len(plans.by_key), len(plans.by_layout)) == (MOST_PLANS, MOST_PLANS)
+        plans.add(Call((number,)), plan)
+    assert len(plans.by_key) == MOST_PLANS
     assert (0,) not in plans.by_key and (MOST_PLANS + 4,) in plans.by_key
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.fake_driver import fake_torch
-from twill.runtime.writer import Free, FreeCells, FreeNumber, FreePointer
+from twill.runtime.writer import Free, FreeCells, FreeMap, FreeNumber, FreePointer
 
 FREE: tuple[Free, ...] = (
     FreeNumber(1, 2, False, -(1 << 31), 1 << 31, 16), FreeNumber(2, 0, True, positive=True),
@@ -21,12 +22,43 @@ class Nowhere:
     value = 0
 
 
-def cells(matched: bool) -> FreeCells:
-    made = (ctypes.c_int32(1), ctypes.c_float(0.5), Nowhere(), ctypes.c_int64(2), ctypes.c_uint64(3))
-    return FreeCells(FREE, made, matched)
+class Moves:
+    """Tensor maps that may not be where 32 does not divide the address."""
+
+    def __init__(self) -> None:
+        self.at = [0x800]
+        self.moved: list[int] = []
+
+    def move(self, number: int, pointer: int) -> bool:
+        self.moved.append(pointer)
+        self.at[number] = pointer
+        return not pointer % 32
 
 
-def content(cells: FreeCells) -> list[Any]:
+class Cells:
+    """Of one launch. write: as its plan calls it."""
+
+    def __init__(self, matched: bool, maps: tuple[FreeMap, ...] = (), moves: Moves | None = None) -> None:
+        made = (ctypes.c_int32(1), ctypes.c_float(0.5), Nowhere(), ctypes.c_int64(2), ctypes.c_uint64(3))
+        cells = FreeCells(FREE, made, matched)
+        self.slots, self.write = cells.slots, cells.writer(maps, moves or Moves())
+
+
+cells = Cells
+
+
+def test_a_map_is_moved_where_its_tensor_is_and_only_then() -> None:
+    moves, good = Moves(), [fake_torch(0x1000), 32, 1.5, 7, 9]
+    descriptor = SimpleNamespace(base=fake_torch(0x2000))
+    one = Cells(True, (FreeMap(5, 4, 0x20, True),), moves)
+    assert one.write([*good, descriptor]) and one.write([*good, descriptor])
+    assert moves.moved == [0x2020]
+    assert not one.write([*good, SimpleNamespace(base=fake_torch(0x2004))])
+    other = Cells(True, (FreeMap(0, 4, -0x800, False),), moves := Moves())
+    assert other.write(good) and not moves.moved  # where it was
+
+
+def content(cells: Cells) -> list[Any]:
     return [cells.slots[slot].value for slot in range(4)]
 
 

@@ -241,8 +241,3 @@ class ComparedLaunch:
     def settle(self, side: Side) -> None:
         """`start` after it."""
         self.start = self.plan.start if side == "emitted" else REFUSED.start
-
-    def moved(self, values: Sequence[Any], stream: int) -> ComparedLaunch | LaunchPlan | RefusedLaunch | None:
-        """The same for tensors elsewhere."""
-        plan = self.plan.moved(values, stream)
-        return None if plan is None else self.comparison.enter(plan)

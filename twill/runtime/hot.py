@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twill.runtime.matcher import Match
-from twill.runtime.plans import Call, Plans, PreparedLaunch
+from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
 
 INT32 = 1 << 31
 
@@ -32,4 +32,4 @@ def remember_refusal(hot: Hot | None, call: object, bound: Mapping[str, Any]) ->
     """The same for a call whose variant is Triton's. A wide number is not told from others, but makes it one."""
     wide = any(isinstance(value, int) and not -INT32 <= value < INT32 for value in bound.values())
     if hot is not None and isinstance(call, Call) and not wide:
-        hot.plans.refuse(call)
+        hot.plans.add(call, REFUSED)

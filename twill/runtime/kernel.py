@@ -22,7 +22,7 @@ from twill.runtime.call import Calls
 from twill.runtime.device import device, runs_on
 from twill.runtime.launch import stream_handle
 from twill.runtime.module import Kernel, load_module
-from twill.runtime.plan import Grid, LaunchPlan, in_maps, kernel_parameters, make_plan, needed_by_maps, open_ended
+from twill.runtime.plan import Grid, LaunchPlan, kernel_parameters, make_plan, needed_by_maps, open_ended
 from twill.runtime.plans import Call, Plans
 from twill.runtime.tensor import is_tensor, is_torch, storage_end, view
 from twill.runtime.workspace import Workspaces
@@ -41,11 +41,8 @@ class EmittedKernel:
         self._calls = Calls(manifest.kernel, manifest.arguments)
         fixed, open_axes = needed_by_maps(manifest), open_ended(manifest)
         arguments = tuple(enumerate(self._calls.runtime))
-        mapped = in_maps(manifest)
         self._tensors = tuple(
-            (i, a.name, a.kind == "descriptor", a.name in open_axes, a.name in mapped)
-            for i, a in arguments
-            if a.kind != "number"
+            (i, a.name, a.kind == "descriptor", a.name in open_axes) for i, a in arguments if a.kind != "number"
         )
         self._fixed = tuple(i for i, a in arguments if a.kind == "number" and a.name in fixed)
         self._takes_stream = all(a.name != "stream" for a in manifest.arguments)
@@ -84,16 +81,12 @@ class EmittedKernel:
         stream = self._current_stream(values) if given is None else stream_handle(given)
         key = self._key(sizes, values, stream)
         plan = self._plans.by_key.get(key)
-        call = None
-        if plan is None:
-            call = Call(key, self._key(sizes, values, stream, addresses=False))
-            plan = self._plans.moved(call, values, stream)
         if plan is None or not plan.start(values, stream):
             plan = self._prepared(values, sizes, stream)
             if plan.overlapping is not None:
                 raise plan.overlapping
             plan.launch(stream)
-            self._plans.add(call or Call(key, self._key(sizes, values, stream, addresses=False)), plan)
+            self._plans.add(Call(key), plan)
 
     def plan(self, arguments: Mapping[str, Any], grid: Sequence[int], stream: int) -> LaunchPlan:
         """A launch prepared for these arguments, by name, and not started; it must not be if they overlap. Errors:
@@ -128,14 +121,14 @@ class EmittedKernel:
         """Whether its code is with the driver already."""
         return self._kernel is not None
 
-    def _key(self, grid: Grid, values: Sequence[Any], stream: int, addresses: bool = True) -> tuple[Any, ...]:
-        """Equal for launches that differ in free numbers only, and in where PyTorch's tensors are that are in no map;
-        without `addresses`, of those in maps, too. What is no tensor is left to the careful path.
+    def _key(self, grid: Grid, values: Sequence[Any], stream: int) -> tuple[Any, ...]:
+        """Equal for launches that differ in free numbers only, and in where PyTorch's tensors are. What is no tensor is
+        left to the careful path.
 
         Runs at every launch, so it looks at nothing twice.
         """
         key: list[Any] = [*grid]
-        for i, name, is_descriptor, open_axis, mapped in self._tensors:
+        for i, name, is_descriptor, open_axis in self._tensors:
             tensor = values[i]
             if is_descriptor:
                 try:
@@ -147,7 +140,7 @@ class EmittedKernel:
                 key += _seen(tensor, name, stream)
                 continue
             pointer = tensor.data_ptr()
-            key += (pointer if addresses and mapped else pointer & 15, tensor.dtype, tensor.get_device())
+            key += (pointer & 15, tensor.dtype, tensor.get_device())
             if open_axis:
                 key.append(storage_end(tensor) - pointer)
         for i in self._fixed:

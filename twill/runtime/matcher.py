@@ -1,8 +1,8 @@
 """One function for each kernel, written for its parameters: from a call to the launch that was prepared for its kind.
 
-What it looks at decides everything that a prepared launch relies on: constants, addresses, element types and GPUs of
-tensors, sizes and strides of descriptors, numbers that a tensor map is made of. Numbers and addresses that are in no
-map are free; of them only the promises that Triton specializes on count (16 divides it; it is 1), and
+What it looks at decides everything that a prepared launch relies on: constants, element types and GPUs of tensors,
+sizes and strides of descriptors, numbers that a tensor map is made of. Other numbers are free, and so is where tensors
+are; of them only the promises that Triton specializes on count (16 divides it; it is 1), and
 `LaunchPlan.start` checks their range.
 
 Like Triton's own binder it is Python source, made once: binding a call by hand costs more than the launch.
@@ -17,13 +17,12 @@ from typing import Any, Literal
 from triton import language as tl
 
 from twill.manifest.document import CallArgument, Manifest
-from twill.runtime.plan import in_maps as maps_of
 from twill.runtime.plan import needed_by_maps, open_ended
 from twill.runtime.plans import STALE, Call, Plans
 from twill.runtime.tensor import is_torch, storage_end
 
 Kind = Literal[
-    "constant", "fixed", "free", "float", "pointer", "optional pointer", "tensor", "open tensor", "descriptor",
+    "constant", "fixed", "free", "float", "optional tensor", "tensor", "open tensor", "descriptor",
     "open descriptor", "any",
 ]  # fmt: skip
 Match = Callable[..., Any]
@@ -44,9 +43,9 @@ def kinds(
     which it was looked at as in `seen`."""
     found: dict[str, set[Kind]] = {name: set((seen or {}).get(name, ())) for name in names}
     for manifest in manifests:
-        in_maps, ends, mapped = needed_by_maps(manifest), open_ended(manifest), maps_of(manifest)
+        in_maps, ends = needed_by_maps(manifest), open_ended(manifest)
         for argument in manifest.arguments:
-            found[argument.name].add(_kind(argument, in_maps, ends, mapped, constexprs))
+            found[argument.name].add(_kind(argument, in_maps, ends, constexprs))
     return {name: _joined(kinds) for name, kinds in found.items()}
 
 
@@ -54,7 +53,6 @@ def _kind(
     argument: CallArgument,
     in_maps: frozenset[str],
     ends: frozenset[str],
-    mapped: frozenset[str],
     constexprs: frozenset[str],
 ) -> Kind:
     if argument.kind == "constant":
@@ -65,7 +63,7 @@ def _kind(
         return "float" if argument.type.startswith(("fp", "bf")) else "free"
     if argument.kind == "descriptor":
         return "open descriptor" if argument.name in ends else "descriptor"
-    return "pointer" if argument.name not in mapped else "open tensor" if argument.name in ends else "tensor"
+    return "open tensor" if argument.name in ends else "tensor"
 
 
 def kind_of(value: object, constexpr: bool) -> Kind | None:
@@ -77,7 +75,7 @@ def kind_of(value: object, constexpr: bool) -> Kind | None:
     if type(value) is float:
         return "float"
     if is_torch(value):
-        return "pointer"
+        return "tensor"
     if isinstance(value, NAMED):
         return "fixed"
     return "descriptor" if hasattr(value, "block_shape") and is_torch(getattr(value, "base", None)) else None
@@ -88,10 +86,10 @@ def _joined(found: set[Kind]) -> Kind:
         return next(iter(found))
     if found <= {"free", "fixed", "float"}:
         return "fixed"
-    if found == {"pointer", "fixed"}:
-        return "optional pointer"
-    if found <= {"pointer", "tensor", "open tensor"}:
-        return "open tensor" if "open tensor" in found else "tensor"
+    if found == {"fixed"}:
+        return "optional tensor"
+    if found == {"tensor", "open tensor"}:
+        return "open tensor"
     return "open descriptor" if found == {"descriptor", "open descriptor"} else "any"
 
 
@@ -113,12 +111,10 @@ def matcher(
     names = list(signature.parameters)
     facts = [fact for name in names for fact in _FACTS[looked_at[name]](name)]
     facts += [name for name in HOW if name not in signature.parameters] if options else []
-    layout = [f"{fact} & 15 == 0" if fact.endswith(".data_ptr()") else fact for fact in facts]
     placed = next((name for name in names if looked_at[name] not in ("constant", "fixed", "free", "float", "any")), "")
     base = f"{placed}.base" if "descriptor" in looked_at.get(placed, "") else placed
     arguments = ", ".join(f"{name!r}: {name}" for name in names)
     device = f"{base}.get_device()" if placed else "twill__device()"
-    behind = f"(twill__sizes, {''.join(f'{fact}, ' for fact in layout)})"
     source = f"""
 def match(twill__grid, /, {_parameters(signature)}):
     if twill__globals and twill__changed(twill__globals):
@@ -131,16 +127,13 @@ def match(twill__grid, /, {_parameters(signature)}):
     twill__values = ({"".join(f"{name}, " for name in names)})
     twill__plan = twill__find(twill__key)
     if twill__plan is None:
-        twill__call = twill__Call(twill__key, {behind})
-        twill__plan = twill__moved(twill__call, twill__values, twill__stream({device}))
-        if twill__plan is None:
-            return twill__call
+        return twill__Call(twill__key)
     twill__result = twill__plan.start(twill__values, twill__stream({device}))
-    return twill__Call(twill__key, {behind}) if twill__result is twill__STALE else twill__result
+    return twill__Call(twill__key) if twill__result is twill__STALE else twill__result
 """
     known = {
         "find": plans.by_key.get, "STALE": STALE,
-        "moved": plans.moved, "Call": Call, "stream": stream_of, "device": current_device,
+        "Call": Call, "stream": stream_of, "device": current_device,
         "globals": global_values,
         "changed": changed, "beyond": beyond, "any": facts_of,
         **{f"default_{name}": p.default for name, p in signature.parameters.items() if p.default is not p.empty},
@@ -164,7 +157,7 @@ def _parameters(signature: inspect.Signature) -> str:
 
 
 def _tensor(name: str) -> list[str]:
-    return [f"{name}.data_ptr()", f"{name}.dtype", f"{name}.get_device()"]
+    return [f"{name}.data_ptr() & 15 == 0", f"{name}.dtype", f"{name}.get_device()"]
 
 
 def _descriptor(name: str) -> list[str]:
@@ -177,10 +170,9 @@ _FACTS: dict[Kind, Callable[[str], list[str]]] = {
     "fixed": lambda name: [f"{name}.__class__", name],
     "free": lambda name: [f"{name}.__class__", f"{name} == 1", f"not {name} & 15"],
     "float": lambda name: [f"{name}.__class__"],
-    "optional pointer": lambda name: [
+    "optional tensor": lambda name: [
         f"None if {name} is None else ({name}.data_ptr() & 15 == 0, {name}.dtype, {name}.get_device())"
     ],
-    "pointer": lambda name: [f"{name}.data_ptr() & 15 == 0", f"{name}.dtype", f"{name}.get_device()"],
     "tensor": _tensor,
     "open tensor": lambda name: [*_tensor(name), f"twill__beyond({name})"],
     "descriptor": _descriptor,
@@ -194,7 +186,7 @@ def facts_of(value: Any) -> tuple[Any, ...]:
     base = getattr(value, "base", value)
     if not is_torch(base):
         return value.__class__, value
-    facts = [base.data_ptr(), base.dtype, base.get_device(), storage_end(base)]
+    facts = [base.data_ptr() & 15 == 0, base.dtype, base.get_device(), beyond(base)]
     if base is not value and hasattr(value, "block_shape"):
         facts += [tuple(value.shape), tuple(value.strides), tuple(value.block_shape), value.padding]
         facts.append(getattr(value, "round_f32_to_tf32", None))

@@ -1,7 +1,7 @@
 """A launch, checked and packed once: one of its kind writes free numbers and addresses and calls the driver, no more.
 
-A number is free if no tensor map needs it, an address if no tensor map begins there: it changes from launch to launch
-without another plan.
+A number is free if no tensor map needs it: it changes from launch to launch without another plan, as does where
+PyTorch's tensors are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from twill import exc
 from twill.manifest.document import CallArgument, KernelParameter, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
 from twill.manifest.tile_loop import instance_grid
-from twill.runtime.address import TensorAddress, addresses
+from twill.runtime.address import MovingMaps, free_addresses
 from twill.runtime.arguments import BoundArguments, check_promises, is_float, limits, read_arguments
 from twill.runtime.device import Device
 from twill.runtime.driver import bindings, on_device
@@ -24,10 +24,10 @@ from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, pack
 from twill.runtime.module import Kernel, LaunchParameter, ParameterKind, prepare
 from twill.runtime.native import NativeLaunch, error_name, native_config
 from twill.runtime.overlap import OverlapPair, overlapping, pairs_of
-from twill.runtime.tensor import ELEMENT_BYTES, TensorView, is_torch, reach
+from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
-from twill.runtime.writer import Free, FreeCells, FreeNumber, FreePointer
+from twill.runtime.writer import Free, FreeCells, FreeMap, FreeNumber
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
 
@@ -48,7 +48,7 @@ class LaunchPlan:
     """One checked launch; `start` repeats it. The packed parameters keep the tensor maps alive, not the tensors.
 
     free: what every launch writes anew; cells: what each of it is at first; matched: whether values come with their
-    kind (`twill.runtime.writer`). addresses: what else depends on where tensors are. pairs: tensors
+    kind (`twill.runtime.writer`). maps: that begin where tensors are. pairs: tensors
     that the kernel must find apart; overlapping: what is wrong with those it was made for, which must not be launched
     then. workspaces: zeros, if the kernel asks for some, and `room` bytes behind them; their address is written to the
     parameter of number `workspace`.
@@ -61,7 +61,7 @@ class LaunchPlan:
     packed: Packed
     free: tuple[Free, ...]
     cells: tuple[Any, ...]
-    addresses: tuple[TensorAddress, ...]
+    maps: tuple[FreeMap, ...] = ()
     pairs: tuple[OverlapPair, ...] = ()
     workspaces: Workspaces | None = None
     workspace: int = -1
@@ -73,7 +73,7 @@ class LaunchPlan:
     def __post_init__(self) -> None:
         free = FreeCells(self.free, self.cells, self.matched)
         self.packed = self.packed.changed(free.slots)
-        self.write = free.write
+        self.write = free.writer(self.maps, MovingMaps(self.maps, self.packed))
         self.config = native_config(self.shape, self.stream)
         self.native = NativeLaunch(self.config, self.handle, self.packed.address)
         self.empty = 0 in self.shape.grid
@@ -81,25 +81,9 @@ class LaunchPlan:
     def positioned(self, positions: Sequence[int]) -> LaunchPlan:
         """The same for values of a matched call, of which the first is at `positions[0]`, and so on."""
         free = tuple(replace(one, position=positions[one.position]) for one in self.free)
-        addresses = tuple(replace(address, position=positions[address.position]) for address in self.addresses)
+        maps = tuple(replace(one, position=positions[one.position]) for one in self.maps)
         pairs = tuple(pair.positioned(positions) for pair in self.pairs)
-        return replace(self, free=free, addresses=addresses, pairs=pairs, matched=True)
-
-    def moved(self, values: Sequence[Any], stream: int) -> LaunchPlan | None:
-        """The launch for values that differ in nothing but where PyTorch's tensors are (and in what `start` writes);
-        None if that takes a careful look."""
-        if any(pair.right(values) is None for pair in self.pairs):
-            return None
-        slots: dict[int, Any] = {}
-        for address in self.addresses:
-            there = address.moved(values[address.position], self.packed.storage[address.slot])
-            if there is None:
-                return None
-            slots[address.slot] = there
-        if self.workspaces is not None:
-            slots[self.workspace] = type(self.packed.storage[self.workspace])()
-        packed = self.packed.changed(slots)
-        return replace(self, stream=stream, packed=packed, overlapping=None, lock=threading.Lock())
+        return replace(self, free=free, maps=maps, pairs=pairs, matched=True)
 
     def start(self, values: Sequence[Any], stream: int) -> bool | None:
         """Launch with what is free in `values`. Nothing is launched if something takes a careful look: False; or if
@@ -185,12 +169,11 @@ def make_plan(
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
     packed = pack(kernel.parameters, [_value(manifest, p, bound, maps, grid) for p in manifest.parameters])
     argument_names = [argument.name for argument in arguments]
-    pointers = _free_pointers(manifest, arguments, values)
+    pointers, moving = free_addresses(manifest, argument_names, values, bound.tensors, maps)
     free: tuple[Free, ...] = (
         *_free_numbers(manifest, arguments, needed_by_maps(manifest) if fixed is None else fixed),
         *pointers,
     )
-    written = {pointer.slot for pointer in pointers}
     return LaunchPlan(
         device=device,
         handle=int(kernel.handle),
@@ -199,7 +182,7 @@ def make_plan(
         packed=packed,
         free=free,
         cells=tuple(_Nowhere() if one.slot is None else packed.storage[one.slot] for one in free),
-        addresses=tuple(a for a in addresses(manifest, argument_names, bound.tensors, maps) if a.slot not in written),
+        maps=moving,
         pairs=pairs_of(manifest.apart, argument_names),
         workspaces=workspaces,
         workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
@@ -334,25 +317,6 @@ def _free_numbers(
         low, high = limits(argument)
         found.append(FreeNumber(position, slot, False, low, high, promise.multiple))
     return tuple(found)
-
-
-def _free_pointers(
-    manifest: Manifest, arguments: Sequence[CallArgument], values: Sequence[Any]
-) -> tuple[FreePointer, ...]:
-    """Tensors of PyTorch that no map begins in: a launch needs no more of them than their address."""
-    mapped = in_maps(manifest)
-    promised = {promise.name: promise.multiple for promise in manifest.promises}
-    positions = {argument.name: position for position, argument in enumerate(arguments)}
-    return tuple(
-        FreePointer(positions[parameter.name], slot, promised.get(parameter.name, 1))
-        for slot, parameter in enumerate(manifest.parameters)
-        if parameter.kind == "pointer" and parameter.name not in mapped and is_torch(values[positions[parameter.name]])
-    )
-
-
-def in_maps(manifest: Manifest) -> frozenset[str]:
-    """Tensors that some tensor map begins in."""
-    return frozenset(entry.argument for entry in manifest.maps)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The launches of one kernel that are prepared: by all that they rely on, and by all of that but the addresses."""
+"""The launches of one kernel that are prepared, by all that they rely on."""
 
 from __future__ import annotations
 
@@ -20,19 +20,12 @@ class PreparedLaunch(Protocol):
         """(values, stream) -> True: launched; False: that takes a careful look; None: the launch is Triton's; `STALE`;
         anything else: what Triton gave back for its launch, which was made."""
 
-    def moved(self, values: Sequence[Any], stream: int) -> PreparedLaunch | None:
-        """The same for values that differ in where tensors are; None if that takes a careful look."""
-
 
 class RefusedLaunch:
     """Stands for a launch that the emitted kernel cannot do, such as one with a misaligned tensor."""
 
     def start(self, values: Sequence[Any], stream: int) -> None:
         """Nothing was launched."""
-
-    def moved(self, values: Sequence[Any], stream: int) -> RefusedLaunch:
-        """The same for tensors elsewhere."""
-        return self
 
 
 REFUSED = RefusedLaunch()
@@ -46,11 +39,9 @@ STALE = Stale()
 
 
 class Call(NamedTuple):
-    """A call as it is recognized. key: all that a prepared launch relies on. layout: that without the addresses of its
-    tensors, of which it has only whether 16 divides them."""
+    """A call as it is recognized. key: all that a prepared launch relies on."""
 
     key: Key
-    layout: Key
 
 
 @dataclass
@@ -58,26 +49,10 @@ class Plans:
     """Thread-safe. by_key is read without a lock, at every launch."""
 
     by_key: dict[Key, PreparedLaunch] = field(default_factory=dict)
-    by_layout: dict[Key, PreparedLaunch] = field(default_factory=dict)
 
     def add(self, call: Call, plan: PreparedLaunch) -> None:
-        """For the next call like this one; a refusal may be because of the addresses."""
+        """For the next call like this one."""
         _put(self.by_key, call.key, plan)
-        if plan is not REFUSED:
-            _put(self.by_layout, call.layout, plan)
-
-    def refuse(self, call: Call) -> None:
-        """The next call like this one is Triton's, wherever its tensors lie."""
-        _put(self.by_key, call.key, REFUSED)
-        _put(self.by_layout, call.layout, REFUSED)
-
-    def moved(self, call: Call, values: Sequence[Any], stream: int) -> PreparedLaunch | None:
-        """The launch for a call that differs from an earlier one in its addresses alone, from now on remembered."""
-        alike = self.by_layout.get(call.layout)
-        plan = None if alike is None else alike.moved(values, stream)
-        if plan is not None:
-            _put(self.by_key, call.key, plan)
-        return plan
 
 
 def _put(there: dict[Key, Value], key: Key, value: Value) -> None:

@@ -100,10 +100,6 @@ class TritonPlan:
         )
         return compiled
 
-    def moved(self, values: Sequence[Any], stream: int) -> TritonPlan:
-        """The same for tensors elsewhere."""
-        return self
-
 
 def usual(original: Any) -> bool:
     """Whether a kernel is launched by Triton's own code, and nothing is added to its compilation."""

@@ -1,7 +1,7 @@
 """What changes from launch to launch of one plan, and the function that writes it: numbers, and where tensors are.
 
-A number is free if no tensor map needs it, an address if no tensor map begins there. Like a matcher, a writer is Python
-source, made once for each kind of launch.
+A number is free if no tensor map needs it, and so is where a tensor is: a map is moved there. Like a matcher, a writer
+is Python source, made once for each kind of launch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from twill.runtime.arguments import is_positive
 
@@ -44,11 +44,31 @@ class FreePointer:
     multiple: int
 
 
+@dataclass(frozen=True)
+class FreeMap:
+    """A tensor map that begins where the PyTorch tensor of a launch does. position, slot: as of a number. offset: bytes
+    from the tensor's first element. described: whether the value is a descriptor."""
+
+    position: int
+    slot: int
+    offset: int
+    described: bool
+
+
 Free = FreeNumber | FreePointer
 
 
+class Moving(Protocol):
+    """The tensor maps of a launch (`twill.runtime.address.MovingMaps`). at: where each is now."""
+
+    at: list[int]
+
+    def move(self, number: int, pointer: int) -> bool:
+        """Have it begin at `pointer`; whether that could be done."""
+
+
 class FreeCells:
-    """Memory of one launch for what it writes anew. slots: where each parameter is, by number. write: see `Writer`."""
+    """Memory of one launch for what it writes anew. slots: where each parameter is, by number."""
 
     def __init__(self, free: Sequence[Free], cells: Sequence[Any], matched: bool) -> None:
         """cells: what each is at first, in C's types. matched: whether values come with their kind, as of a call that a
@@ -64,20 +84,31 @@ class FreeCells:
             assert one.slot is not None
             self.slots[one.slot] = type(cell).from_buffer(self.memory, offset)
             offset += ctypes.sizeof(cell)
-        made = writer(tuple(free), tuple(one for one, _ in held), matched)
-        self.write: Writer = partial(made, packing.pack_into, self.memory)
+        self.parts = tuple(free), tuple(one for one, _ in held), matched
+        self.pack_into = packing.pack_into
+
+    def writer(self, maps: tuple[FreeMap, ...], moving: Moving) -> Writer:
+        """What writes all this, and has the tensor maps begin where they should."""
+        return partial(writer(*self.parts, maps), self.pack_into, self.memory, moving.at, moving.move)
 
 
 @lru_cache(maxsize=4096)
-def writer(free: tuple[Free, ...], held: tuple[Free, ...], matched: bool) -> Callable[..., bool]:
-    """(pack_into, memory, values) -> as `Writer`; held: in the order in which they lie in memory."""
-    lines = ["def write(pack_into, memory, values):"]
+def writer(
+    free: tuple[Free, ...], held: tuple[Free, ...], matched: bool, maps: tuple[FreeMap, ...]
+) -> Callable[..., bool]:
+    """(pack_into, memory, at, move, values) -> as `Writer`; held: in the order in which they lie in memory."""
+    lines = ["def write(pack_into, memory, at, move, values):"]
     for number, one in enumerate(free):
         lines += [f"    v{number} = {_value(one)}"]
         lines += [f"    if {wrong}: return False" for wrong in _wrong(number, one, matched)]
     values = "".join(f", v{free.index(one)}" for one in held)
     lines += ["    try:", f"        pack_into(memory, 0{values})", "    except (error, OverflowError):"]
-    lines += ["        return False", "    return True"]
+    lines += ["        return False"]
+    for number, entry in enumerate(maps):
+        base = ".base" if entry.described else ""
+        lines.append(f"    m = values[{entry.position}]{base}.data_ptr() + {entry.offset}")
+        lines.append(f"    if m != at[{number}] and not move({number}, m): return False")
+    lines.append("    return True")
     space: dict[str, Any] = {"is_positive": is_positive, "error": struct.error}
     exec("\n".join(lines), space)
     made: Callable[..., bool] = space["write"]
