@@ -52,7 +52,7 @@ def moving(*pointers: int) -> MovingMaps:
 
 def content(maps: MovingMaps, number: int) -> list[int]:
     """Of the map that a parameter points to."""
-    return (ctypes.c_uint64 * 16).from_address(maps.packed.pointers[number])[:2]
+    return (ctypes.c_uint64 * 16).from_address(maps.packed.pointers[number] or 0)[:2]
 
 
 def test_a_map_is_moved_by_the_driver_once_and_the_old_one_stays(driver: FakeDriver) -> None:
