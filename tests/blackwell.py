@@ -24,6 +24,7 @@ WIDE = Example("examples/gemm_bias_gelu.py", "bf16-wide")  # 256 columns
 POINTERS_WIDE = Example("examples/gemm_pointers.py", "bf16-wide")
 DUAL = Example("examples/dual_gemm.py", "bf16")
 EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM, WIDE, POINTERS_WIDE, DUAL)
+PAIRS = (GELU, WIDE, DUAL)  # those that two CTAs multiply together
 
 
 @cache

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from tests import numeric_faults
+from tests import numeric_faults, tensor_faults
 from tests.places import Edit, Place, block_of, edit, instead, move, other, places
 from tests.warp_programs import counting
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, add, subtract
@@ -233,6 +233,7 @@ def _halves(place: Place, program: WarpProgram) -> Faults:
 
 RULES: tuple[Callable[[Place, WarpProgram], Faults], ...] = (
     _dropped, _early, _late, _counts, _addresses, _operands, _pipelines, _halves, *numeric_faults.RULES,
+    *tensor_faults.RULES,
 )  # fmt: skip
 
 
@@ -261,6 +262,9 @@ def _of_the_whole(program: WarpProgram) -> Iterator[Mutant]:
         for axis in used - {program.cluster.axis}:
             elsewhere = replace(program.cluster, axis=axis)
             yield Mutant("cluster along another axis", None, f"{axis}", counting(replace(program, cluster=elsewhere)))
+    for number, aref in enumerate(program.arefs):
+        if aref.pair:
+            yield _whole("ring of each CTA", aref.name, program, "arefs", number, replace(aref, pair=False))
     for group in program.groups:
         for neighbour in program.groups:
             yield from _swapped(program, group, neighbour)

@@ -1,6 +1,7 @@
 """Seeded faults in the examples' warp programs: how many of them the abstract machine finds.
 
     python -m tests.survey lower PROGRAMS [EXAMPLE ...]            # lowers the kept schedules; needs the compiler
+    python -m tests.survey lower PROGRAMS [EXAMPLE ...] --blackwell  # those of the B200; NAME_pair: of two CTAs
     python -m tests.survey run PROGRAMS RECORD [--jobs N] [--seconds S] [--every N] [--kind CLASS] [--before RECORD]
     python -m tests.survey table RECORD ...
 
@@ -228,6 +229,16 @@ def lowered(names: Sequence[str]) -> Programs:
     return {example.name: lower(kernel(example).program, schedule(example), machine()) for example in wanted}
 
 
+def lowered_for_blackwell(names: Sequence[str]) -> Programs:
+    """The warp programs of the examples for the B200, and those of pairs."""
+    from tests import blackwell
+
+    alone = {example.name: (example, 1) for example in blackwell.EMITTED}
+    pairs = {f"{example.name}_pair": (example, 2) for example in blackwell.PAIRS}
+    every = alone | pairs
+    return {name: blackwell.lowered(*every[name]) for name in names or every}
+
+
 def read(paths: Iterable[Path]) -> list[Line]:
     """The lines of records; a line that was not written to its end is left out."""
     lines = [line for path in paths if path.is_file() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -241,6 +252,7 @@ def main(words: Sequence[str]) -> int:
     one = commands.add_parser("lower")
     one.add_argument("programs", type=Path)
     one.add_argument("examples", nargs="*")
+    one.add_argument("--blackwell", action="store_true")
     one = commands.add_parser("run")
     one.add_argument("programs", type=Path)
     one.add_argument("record", type=Path)
@@ -253,7 +265,8 @@ def main(words: Sequence[str]) -> int:
     one.add_argument("record", type=Path, nargs="+")
     given = parser.parse_args(words)
     if given.command == "lower":
-        given.programs.write_bytes(pickle.dumps(lowered(given.examples)))
+        lower = lowered_for_blackwell if given.blackwell else lowered
+        given.programs.write_bytes(pickle.dumps(lower(given.examples)))
     elif given.command == "run":
         programs = pickle.loads(given.programs.read_bytes())
         before = read([*given.before, given.record])
