@@ -24,14 +24,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0  # of one step
 PAIR = "-pair"  # behind the name of a kernel of two CTAs that multiply together
+DYNAMIC = "-dynamic"  # behind that of a kernel whose CTAs take over the places of others
 SHOWN = 6  # misplaced elements
 
 
 @dataclass(frozen=True)
 class Step:
-    """kernel: example and specialization, and PAIR; "" for none. sizes: of its launch. new: what no step before relied
-    on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with equal bits; `placed`: every
-    element where it belongs; `times`: beside PyTorch; `loads`: code only."""
+    """kernel: example and specialization, PAIR or DYNAMIC behind it; "" for none. sizes: of its launch. new: what no
+    step before relied on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with equal
+    bits; `placed`: every element where it belongs; `times`: beside PyTorch; `loads`: code only."""
 
     name: str
     kernel: str
@@ -105,6 +106,11 @@ STEPS = (
         "what the step before does not do: two accumulators",
     ),
     Step(
+        "scheduler", "gemm-bf16-dynamic", {"M": 4096, "N": 4096, "K": 128},
+        "clusterlaunchcontrol: a launch has a CTA for each tile, and those that run take over the others",
+        "tiles that are missing: where the answer lies, and its 16 bytes on the barrier; no end: the barrier's parity",
+    ),
+    Step(
         "large", "gemm-bf16", {"M": 8192, "N": 8192, "K": 1024}, "all SMs, with many instances each",
         "a race that hides: compute-sanitizer --tool racecheck python -m tests.gpu.blackwell case DIR ragged",
     ),
@@ -118,14 +124,16 @@ STEPS = (
 def build(folder: Path) -> bool:
     """Every kernel of the steps; whether all were emitted."""
     from tests.gpu.emitting import emit_example
+    from twill.codegen.lower.dynamic_scheduler import Order
 
     done = True
     for name in sorted({step.kernel for step in STEPS} - {""}):
-        stem, spec = name.removesuffix(PAIR).split("-", 1)
+        stem, spec = name.removesuffix(PAIR).removesuffix(DYNAMIC).split("-", 1)
         cluster = 2 if name.endswith(PAIR) else 1
-        given = (f"examples/{stem}.py", spec, folder / name, folder / "schedules", "b200", 60.0, True, False, cluster)
+        order: Order = "dynamic" if name.endswith(DYNAMIC) else "chosen"
+        given = (f"examples/{stem}.py", spec, folder / name, folder / "schedules", "b200", 60.0, True, False)
         try:
-            said = emit_example(*given)
+            said = emit_example(*given, cluster, order)
         except Exception as error:  # the rest goes on
             said, done = f"REFUSED {type(error).__name__}: {error}", False
         print(f"{name}: {said}", flush=True)

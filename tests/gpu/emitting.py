@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from twill import exc
 from twill.cli.output import write_all
 from twill.codegen.emission import emit_solved, extract
 from twill.codegen.emit import Emission, build_kernel
+from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lowering import lower
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import list_specializations
@@ -37,11 +39,12 @@ def emit_example(
     verified: bool,
     slow: bool,
     cluster: int = 1,
+    order: Order = "chosen",
 ) -> str:
-    """Writes the kernel's directory; says what was made. cluster: CTAs that work together. Errors: those of the
-    compiler."""
+    """Writes the kernel's directory; says what was made. cluster: CTAs that work together. order: of program instances.
+    Errors: those of the compiler."""
     machine = load_machine(machine_name)
-    kernel = extract(file, spec)
+    kernel = replace(extract(file, spec), order=order)
     schedules.mkdir(parents=True, exist_ok=True)
 
     def solved(graph: DependenceGraph, on: Machine) -> Schedule:
@@ -62,7 +65,7 @@ def emit_example(
         emission = emit_solved(kernel, machine, solved, lambda step: print(f"  {step}", flush=True), cluster)
     else:
         schedule = solved(kernel.graph, machine)
-        warp_program = lower(kernel.program, schedule, machine, cluster=cluster)
+        warp_program = lower(kernel.program, schedule, machine, order=order, cluster=cluster)
         emission = build_kernel(warp_program, kernel.specialization, schedule, machine, slow)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():

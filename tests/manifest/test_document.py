@@ -40,7 +40,10 @@ def test_any_other_text_is_refused(change: object, words: str, tmp_path: Path) -
     assert words in str(caught.value) and caught.value.file == str(path)
 
 
-@pytest.mark.parametrize(("edition", "lacks"), [(7, ("split", "unproven")), (8, ("unproven",))])
+NEW = ("numbers", "cancels")  # in edition 10
+
+
+@pytest.mark.parametrize(("edition", "lacks"), [(7, ("split", "unproven", *NEW)), (8, ("unproven", *NEW)), (9, NEW)])
 def test_what_an_older_edition_lacks_is_as_it_was_then(edition: int, lacks: tuple[str, ...]) -> None:
     older = {name: value for name, value in json.loads(KERNEL.text()).items() if name not in lacks}
     body = json.dumps({**older, "schema": f"twill.manifest/{edition}", "digest": ""}, indent=1) + "\n"

@@ -13,7 +13,7 @@ from twill.codegen.numerics import changes
 from twill.codegen.targets.base import target_for
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.layout import shape_of
-from twill.codegen.warp.parameters import parameters, partial_sums
+from twill.codegen.warp.parameters import parameters, partial_sums, wants_workspace
 from twill.codegen.warp.program import TensorMapSpec, WarpProgram
 from twill.kernel.specialization import Specialization
 from twill.manifest.document import (
@@ -79,13 +79,14 @@ def make_manifest(
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,
-        workspace=SPLIT_ZEROS if split is not None else COUNTER if program.instance_ring is not None else 0,
+        workspace=SPLIT_ZEROS if split is not None else COUNTER if wants_workspace(program) else 0,
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
         tiles=program.program.tiles,
         persistent=_overlaps(program),
         split=split,
         unproven="" if target is None else target.unproven,
+        cancels=program.cancels,
     )
 
 

@@ -21,7 +21,7 @@ from twill.manifest.tile_loop import TileLoop
 SCHEMA = "twill.manifest/10"
 EDITIONS: tuple[tuple[str, Mapping[str, object]], ...] = (  # older ones that are read, and what each of them lacks
     ("twill.manifest/7", {"split": None}), ("twill.manifest/8", {"unproven": ""}),
-    ("twill.manifest/9", {"numbers": []}),
+    ("twill.manifest/9", {"numbers": [], "cancels": False}),
 )  # fmt: skip
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
@@ -138,6 +138,7 @@ class Manifest:
     fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has around its
     work. persistent: whether CTAs go on with further program instances; else each has one. split: how instances are
     split into parts, if they are. numbers: parameters that are computed from the arguments and the launch grid.
+    cancels: whether CTAs go on with the instances of CTAs that have not started, so that a launch has one for each.
     unproven: what nobody has seen of such kernels; "" if all is well."""
 
     schema: str
@@ -172,6 +173,7 @@ class Manifest:
     split: SplitK | None = None
     numbers: tuple[Scalar, ...] = ()
     unproven: str = ""
+    cancels: bool = False
     digest: str = ""
 
     def computed(self, index: int, scalars: Mapping[str, int | float], grid: tuple[int, ...]) -> int:

@@ -214,7 +214,8 @@ def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
         raise exc.LaunchTooLarge(manifest.kernel, "program instances", programs, MAX_PROGRAMS)
     size, axis = manifest.cluster, manifest.cluster_axis
     together = math.prod(-(-extent // size) if a == axis else extent for a, extent in enumerate(grid))
-    each = not manifest.persistent and programs <= MAX_PROGRAMS // 2  # a CTA looks as far as all of them beyond its own
+    # a CTA that is not persistent looks as far as all of them beyond its own
+    each = manifest.cancels or (not manifest.persistent and programs <= MAX_PROGRAMS // 2)
     ctas = together * size if each else min(gpu.sms * manifest.ctas // size, together) * size
     return LaunchShape((ctas, 1, 1), (manifest.threads, 1, 1), manifest.shared, (size, 1, 1))
 

@@ -58,9 +58,11 @@ class Execution:
 
 
 def execute(
-    text: str, manifest: Manifest, launch: CheckedLaunch, elements: Mapping[str, str], ctas: int = 2
-) -> Execution:
-    """The PTX `text` of a kernel, launched. elements: of the tensors, by name. ctas: at most.
+    text: str, manifest: Manifest, launch: CheckedLaunch, elements: Mapping[str, str], ctas: int = 2,
+    answers: tuple[int, ...] = (),
+) -> Execution:  # fmt: skip
+    """The PTX `text` of a kernel, launched. elements: of the tensors, by name. ctas: at most. answers: to CTAs that ask
+    for the place of another one (`PtxLaunch`).
 
     Errors: MalformedPtx, UnsupportedPtx, and what a launch refuses (WrongArgument, MisalignedTensor, BadBox).
     """
@@ -79,6 +81,7 @@ def execute(
             threads=manifest.threads,
             shared=manifest.shared,
             cluster=manifest.cluster,
+            answers=answers,
         ),
     )
     left = result.tensors.get(WORKSPACE)
@@ -141,6 +144,7 @@ def argument(
 def count(manifest: Manifest, grid: tuple[int, ...], most: int) -> int:
     """CTAs of a launch: in whole clusters, no more than there are program instances for."""
     size, axis = manifest.cluster, manifest.cluster_axis
+    most = math.prod(grid) if manifest.cancels else most
     together = math.prod(-(-extent // size) if a == axis else extent for a, extent in enumerate(grid))
     return min(max(1, most // size), together) * size
 
@@ -176,14 +180,17 @@ def wrapping(program: WarpProgram, problem: ProblemTable | None = None) -> Check
     return long[0] if long else max(zip(iterations, made, strict=True), key=lambda one: one[0])[1]
 
 
-def verified(text: str, manifest: Manifest, program: WarpProgram, launch: CheckedLaunch, ctas: int = 2) -> Execution:
+def verified(
+    text: str, manifest: Manifest, program: WarpProgram, launch: CheckedLaunch, ctas: int = 2,
+    answers: tuple[int, ...] = (),
+) -> Execution:  # fmt: skip
     """The kernel executed, with its differences from the sequential tile program. Errors as for `execute`."""
     tile = program.program
     elements = {
         given.name: given.type.element.partition(":")[2] for given in tile.arguments if given.name in launch.arrays
     }
     launch, against = in_range(program, launch)
-    found = execute(text, manifest, launch, elements, ctas)
+    found = execute(text, manifest, launch, elements, ctas, answers)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     different = tuple(violation.describe() for violation in wrong)
     return replace(found, differences=(*found.differences, *different))

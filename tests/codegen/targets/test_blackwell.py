@@ -19,7 +19,7 @@ from tests import blackwell, sentry
 from tests.blackwell import DUAL, FP8, GELU, GEMM, LAYER_NORM, POINTERS, POINTERS_WIDE, WIDE
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
-from tests.gpu.blackwell import PAIR, STEPS, misplaced
+from tests.gpu.blackwell import DYNAMIC, PAIR, STEPS, misplaced
 from twill import exc
 from twill.cli import main
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
@@ -302,7 +302,7 @@ def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:
 
 def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have() -> None:
     names = {f"{Path(one.file).stem}-{one.spec}": one for one in blackwell.EMITTED}
-    names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL)}
+    names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL)} | {f"gemm-bf16{DYNAMIC}": GEMM}
     assert {step.kernel for step in STEPS} == {"", *names}
     for step in STEPS[1:]:
         problem = problem_of(kernel(names[step.kernel]).specialization)

@@ -59,7 +59,8 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
     half = plan.machine.emitting.most_registers.whole // 2  # as many are left for what is computed
-    choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half)
+    choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
+                      cancel=plan.tiles.target.cancels)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
 
 

@@ -7,7 +7,8 @@ One load group claims, as soon as it has issued the loads of the instance before
 tiles of the last iterations are worked on, nobody waits for the atomic operation. (Earlier is worse: what is claimed at
 the beginning of a long instance waits until its end, whoever else could have begun with it.) What is claimed is told to
 the other groups through a ring of two slots: the load group may be one instance ahead of all others, as it is with
-tiles that a whole instance reads. The first instance of a CTA is its own number.
+tiles that a whole instance reads. The first instance of a CTA is its own number. Where the hardware lets a CTA take
+over the place of one that has not started, there is no counter: a launch has a CTA for each instance.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ WORDS = 4  # of a message: the place in the launch grid along three axes, and wh
 
 
 def with_tile_scheduler(
-    groups: Sequence[WarpGroup], memory: SharedMemoryPlan, cursors: Iterator[int]
+    groups: Sequence[WarpGroup], memory: SharedMemoryPlan, cursors: Iterator[int], cancel: bool = False
 ) -> tuple[list[WarpGroup], Aref]:
     """The groups, of which the first that issues loads fetches instances and the others learn of them; the ring."""
     first = next(group for group in groups if group.issuer)
@@ -60,10 +61,11 @@ def with_tile_scheduler(
     ring = memory.aref(
         "instance", (buffer.id,), first.id, tuple(g.id for g in others), INSTANCE_RING, (arrivals(first), empty)
     )
-    return [_fetching(group, next(cursors), ring, group is first) for group in groups], ring
+    fetch = FetchInstance(cancel, note="the instance after this one")
+    return [_fetching(group, next(cursors), ring, fetch if group is first else None) for group in groups], ring
 
 
-def _fetching(group: WarpGroup, number: int, ring: Aref, first: bool) -> WarpGroup:
+def _fetching(group: WarpGroup, number: int, ring: Aref, fetch: FetchInstance | None) -> WarpGroup:
     """The group with how it comes by its next instance."""
     slot = SlotRef(ring.buffers[0], number)
     index = {stmt.axis: stmt.value for stmt in group.next if isinstance(stmt, SetProgramId)}
@@ -71,16 +73,16 @@ def _fetching(group: WarpGroup, number: int, ring: Aref, first: bool) -> WarpGro
     exists = Apply("compare", (place, count), "i1", (("predicate", "lt"), ("signed", 0)))
     published = PublishInstance(slot, (index[0], index[1], index[2]), exists, tuple(at_place(group.next)))
     how: tuple[Stmt, ...] = (Get(number), ReceiveInstance(slot), Consumed(number), Advance(number))
-    if first:
+    if fetch is not None:
         how = (Acquire(number), published, Publish(number), Advance(number))
     x, y, z, there = (Local(name, "u32") for name in RECEIVED)
     indices = (SetProgramId(axis, index) for axis, index in enumerate((x, y, z)))
     return replace(
         group,
-        cursors=(*group.cursors, Cursor(number, f"instance_{'put' if first else 'get'}", ring.id)),
+        cursors=(*group.cursors, Cursor(number, f"instance_{'put' if fetch is not None else 'get'}", ring.id)),
         loop=None,
         next=(*how, StopUnless(there), *indices),
-        body=(*group.body, FetchInstance(note="the instance after this one")) if first else group.body,
+        body=(*group.body, fetch) if fetch is not None else group.body,
     )
 
 
@@ -111,6 +113,6 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
         return program
     memory = SharedMemoryPlan.of(program)
     cursors = count(1 + max((c.id for group in program.groups for c in group.cursors), default=-1))
-    groups, _ = with_tile_scheduler(program.groups, memory, cursors)
+    groups, _ = with_tile_scheduler(program.groups, memory, cursors, choices.cancel)
     buffers, arefs = tuple(memory.buffers), tuple(memory.arefs)
     return replace(program, groups=tuple(groups), buffers=buffers, arefs=arefs)

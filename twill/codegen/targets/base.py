@@ -46,7 +46,8 @@ class Target:
     """name: as people call the GPUs. architectures: that its code is compiled for, as machine files name them. warps:
     of a warp group. mma: the products that it has; None if it has none that code is made for. warp_rows: neighbouring
     rows of a product's result that one warp has (`twill.codegen.warp.layout`). unproven: what nobody has seen of its
-    kernels, which is said wherever one is emitted; "" if all is well."""
+    kernels, which is said wherever one is emitted; "" if all is well. cancels: whether a CTA can take over the place in
+    the grid of one that has not started."""
 
     name: str
     architectures: tuple[str, ...]
@@ -54,6 +55,7 @@ class Target:
     mma: MmaShapes | None = None
     warp_rows: int = WARP_ROWS
     unproven: str = ""
+    cancels: bool = False
 
     @property
     def threads(self) -> int:

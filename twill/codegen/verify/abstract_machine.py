@@ -24,7 +24,7 @@ from twill.codegen.verify.abstract import control
 from twill.codegen.verify.abstract.actor import Actor, CtaState, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
-from twill.codegen.verify.abstract.instance_assignment import WAYS, Way, assignments
+from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, Way, assignments
 from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.results import Reference, compare
 from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
@@ -278,7 +278,8 @@ def verify(
             return tuple(found)
     if program.instance_ring is not None:
         several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
-        for way, trial in zip(WAYS, itertools.cycle(several), strict=False):
+        ways = WAYS + (ANY_ORDER if program.cancels else ())
+        for way, trial in zip(ways, itertools.cycle(several), strict=False):
             _found_by(found, program, trial, CTAS, way, enough)
     return tuple(found)
 

@@ -14,7 +14,8 @@ class Choices:
     equal computing warp groups take program instances alternately. dynamic: whether CTAs fetch instances. capacity:
     bytes of shared memory that one CTA may have. strict: whether no pass may change a number. accumulator_registers: of
     a thread, that accumulators read from tensor memory may take together (0: any number). product_registers: of a
-    thread, that accumulators in registers may take together in what follows their loops (0: any number)."""
+    thread, that accumulators in registers may take together in what follows their loops (0: any number). cancel:
+    whether instances that CTAs fetch are those of CTAs which have not started."""
 
     partial_sums: bool
     ping_pong: bool
@@ -23,6 +24,7 @@ class Choices:
     strict: bool = False
     accumulator_registers: int = 0
     product_registers: int = 0
+    cancel: bool = False
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

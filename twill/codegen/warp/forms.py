@@ -85,7 +85,7 @@ _STATEMENTS = {
     aref.Recall: "recall",
     aref.SetProgramId: "program_id {axis:int} = {value:count}",
     aref.StopUnless: "stop unless {condition:count}",
-    aref.FetchInstance: "fetch instance",
+    aref.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
     aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",
     aref.ReceiveInstance: "receive instance {source:slot}",
     aref.ProxyFence: "proxy fence",

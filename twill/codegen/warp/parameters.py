@@ -50,7 +50,8 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
 
 def wants_workspace(program: WarpProgram) -> bool:
     """Whether the kernel counts, or has partial sums, in memory of its own."""
-    return program.instance_ring is not None or any(True for _ in partial_sums(program))
+    counts = program.instance_ring is not None and not program.cancels
+    return counts or any(True for _ in partial_sums(program))
 
 
 def partial_sums(program: WarpProgram) -> Iterator[tuple[WarpGroup, SumParts]]:

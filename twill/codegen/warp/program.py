@@ -166,6 +166,7 @@ from twill.codegen.warp.tensor_statements import LoadAccumulator, TensorMultiply
 from twill.tile.program import TileProgram
 
 __all__ = [
+    "ANSWER_BYTES",
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "COPIES",
     "Commit", "Compute", "Consumed", "Copy", "CopyGlobal", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
     "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
@@ -229,6 +230,7 @@ class WarpGroup:
 
 INSTANCE_RING = "instance"  # the transport of a ring through which program instances are told
 ORDER_BYTES = 16  # of shared memory, for what `once` keeps
+ANSWER_BYTES = 32  # of shared memory, for the answer to a request to take a place over, and the barrier it comes on
 TENSOR_BYTES = 16  # of shared memory, for the address of tensor memory
 LEAST_TENSOR_COLUMNS = 32  # that can be allocated (PTX ISA, "tcgen05.alloc")
 
@@ -283,7 +285,13 @@ class WarpProgram:
     @property
     def own_bytes(self) -> int:
         """Bytes of shared memory besides rings and their barriers."""
-        return self.once_bytes + (TENSOR_BYTES if self.tensor_columns else 0)
+        answer = ANSWER_BYTES if self.cancels else 0
+        return self.once_bytes + answer + (TENSOR_BYTES if self.tensor_columns else 0)
+
+    @cached_property
+    def cancels(self) -> bool:
+        """Whether CTAs take over the places of others that have not started."""
+        return any(isinstance(stmt, FetchInstance) and stmt.cancel for group in self.groups for stmt in group.stmts)
 
     @property
     def once_bytes(self) -> int:

@@ -85,7 +85,12 @@ class StopUnless(SchedulingStmt):
 class FetchInstance(Stmt):
     """Take the next place in the order of program instances: asynchronous, one atomic operation on a counter in global
     memory. What reads `place` waits for it; at first `place` is the CTA's own number. The CTA that finds no place left
-    (`instances` or more) fetches no more."""
+    (`instances` or more) fetches no more.
+
+    cancel: a launch has a CTA for each place instead, and this one takes over the place of one that has not started,
+    which the hardware then does not start; any of them, or none is left."""
+
+    cancel: bool = False
 
 
 @dataclass(frozen=True)

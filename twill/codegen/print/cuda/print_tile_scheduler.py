@@ -8,6 +8,7 @@ from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.names import RESERVED
 from twill.codegen.print.cuda.print_unsigned import print_unsigned
+from twill.codegen.print.cuda.shared import answer_at
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, is_unsigned
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
@@ -28,6 +29,9 @@ from twill.codegen.warp.program import (
     SetProgramId,
     StopUnless,
 )
+
+ASKED = "asked"  # requests for the place of another CTA so far
+ANSWER = 16  # bytes of an answer
 
 
 def count(expr: Expr, ctx: PrintContext) -> str:
@@ -119,13 +123,24 @@ def print_fetch_instance(stmt: FetchInstance, ctx: PrintContext) -> None:
     The counter counts the fetches of a launch. CTA t has place t without one; a CTA fetches until it finds no place, so
     that there are as many fetches as instances: those that find one, instances - CTAs, and one of each CTA
     that does not. `atomic_count` makes the counter 0 after that many: each launch leaves it as it found it.
+
+    With `cancel` the answer to a request is waited for, and read, at the next PublishInstance.
     """
+    if stmt.cancel:
+        at = answer_at(ctx.program)
+        ctx.out.line(f"try_cancel(smem + {at}, smem + {at + ANSWER}); ++{ASKED};")
+        return
     ctx.out.line(f"{PLACE} = gridDim.x + atomic_count(claims, instances - 1);")
 
 
 def print_publish_instance(stmt: PublishInstance, ctx: PrintContext) -> None:
     """The message, in a scope of its own."""
     out = ctx.out
+    if ctx.program.cancels:
+        at = answer_at(ctx.program)
+        with out.block(f"if ({ASKED} != 0)"):
+            out.line(f"mbar_wait(smem + {at + ANSWER}, ({ASKED} - 1) & 1);")
+            out.line(f"{PLACE} = cancelled(smem + {at});")
     out.line("Vec4 told;  // the place in the grid, and whether there is one")
     with out.block(""):
         inside = ctx.inside()

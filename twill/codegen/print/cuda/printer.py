@@ -17,8 +17,16 @@ from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
-from twill.codegen.print.cuda.print_tile_scheduler import loop_head, past
-from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses, barriers_at, of_section, order_at, tensor_at
+from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, loop_head, past
+from twill.codegen.print.cuda.shared import (
+    BARRIER_BYTES,
+    SharedAddresses,
+    answer_at,
+    barriers_at,
+    of_section,
+    order_at,
+    tensor_at,
+)
 from twill.codegen.print.cuda.statements import print_block
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.print.kernel_lines import KernelLines
@@ -159,6 +167,8 @@ class _Kernel:
                     loop = f"for (u32 s = 0; s < {ring.depth}; ++s) " if ring.depth > 1 else ""
                     step = f" + s * {BARRIER_BYTES}" if ring.depth > 1 else ""
                     out.line(f"{loop}mbar_init(smem + {name}{step}, {count});")
+            if self.program.cancels:
+                out.line(f"mbar_init(smem + {answer_at(self.program) + ANSWER}, 1);")
             out.line("mbar_init_fence();")
             for tensor in self.program.maps:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
@@ -277,6 +287,8 @@ class _Kernel:
         if any(isinstance(stmt, FetchInstance) for stmt in group.stmts):
             out.line(f"u32 {PLACE} = blockIdx.x;  // in the order of instances")
             ctx.locals[PLACE] = PLACE
+            if self.program.cancels:
+                out.line(f"u32 {ASKED} = 0;")
         if group.loop is None and counted:
             out.line(f"i32 {INSTANCES} = 0;")
         out.line("#pragma unroll 1")

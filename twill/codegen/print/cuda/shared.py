@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from twill.codegen.print.cuda.names import Names
 from twill.codegen.print.cuda.print_per_group import per_group
 from twill.codegen.print.sections import Section, common_name
-from twill.codegen.warp.program import ORDER_BYTES, WarpProgram
+from twill.codegen.warp.program import ORDER_BYTES, TENSOR_BYTES, WarpProgram
 
 BARRIER_BYTES = 8
 
@@ -54,6 +54,12 @@ def buffers_end(program: WarpProgram) -> int:
 def tensor_at(program: WarpProgram) -> int:
     """Bytes from the start of shared memory to the address of tensor memory, behind everything else."""
     return order_at(program) + program.once_bytes
+
+
+def answer_at(program: WarpProgram) -> int:
+    """Bytes from the start of shared memory to the answer to a request for another CTA's place, whose barrier is behind
+    it."""
+    return tensor_at(program) + (TENSOR_BYTES if program.tensor_columns else 0)
 
 
 def order_at(program: WarpProgram) -> int:

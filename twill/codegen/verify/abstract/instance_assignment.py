@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 NO_PLACE = (1 << 32) - 1  # behind all instances
-Way = Literal["in turn", "all to the first", "at random"]
+Way = Literal["in turn", "all to the first", "at random", "in any order"]
 WAYS: tuple[Way, ...] = ("all to the first", "at random")  # of fetches; then the others have one instance each
+ANY_ORDER: tuple[Way, ...] = ("in any order",)  # of places of CTAs that have not started, besides
 Message = tuple[int, int, int, int]
 
 
@@ -38,12 +39,15 @@ class InstanceAssignment:
 
 
 def assignments(instances: int, ctas: int, way: Way) -> list[list[int]]:
-    """The places in the order of instances that each CTA gets. The first is its own number; it never gets one that
-    comes before one that it has."""
+    """The places in the order of instances that each CTA gets. The first is its own number; unless in any order, it
+    never gets one that comes before one that it has."""
     if way == "in turn":
         return [list(range(cta, instances, ctas)) for cta in range(ctas)]
     assigned = [[cta] if cta < instances else [] for cta in range(ctas)]
     chance = random.Random(instances)
-    for place in range(ctas, instances):
+    left = list(range(ctas, instances))
+    if way == "in any order":
+        chance.shuffle(left)
+    for place in left:
         assigned[0 if way == "all to the first" else chance.randrange(ctas)].append(place)
     return assigned

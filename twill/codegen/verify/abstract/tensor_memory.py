@@ -14,8 +14,7 @@ def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
     """Checked when it is issued; read and written when an arrival behind it is made. Of a pair: in both CTAs."""
     index, line = actor.multiplies.index, actor.line
     what = f"the TensorMultiply into `{actor.machine.program.buffers[stmt.target.buffer].name}`"
-    assert stmt.target.cursor is not None
-    pair = actor.ring_of[stmt.target.cursor].aref.pair
+    pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in actor.machine.program.arefs)
     ctas = (actor.machine, *actor.machine.others) if pair else (actor.machine,)
 
     def slot(cta: CtaState, ref: SlotRef, write: bool, transposed: bool = False) -> Array:
