@@ -250,7 +250,10 @@ def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameter
 
 
 def within(left: int, stride: int) -> int:
-    """Steps of `stride` elements that stay inside `left` elements, for an axis that the kernel does not bound."""
+    """Steps of `stride` elements that stay inside `left` elements, for an axis that the kernel does not bound. A stride
+    of 0 is that of an axis along which a tensor is repeated (`Tensor.expand`): any number of steps."""
+    if stride == 0:
+        return MAX_SIZE
     return max(1, min(MAX_SIZE, -(-left // stride) if stride > 0 else 1))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import gcd
+from math import gcd, isfinite
 
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, PerGroup, Symbol
 
@@ -13,7 +13,7 @@ def multiple_of(expr: Expr, arguments: Mapping[str, int], locals_: Mapping[str, 
     are known to be multiples of, by name (1 if they are not there)."""
     match expr:
         case Number(value):
-            return abs(int(value)) if value == int(value) else 1
+            return abs(int(value)) if isfinite(value) and value == int(value) else 1
         case Symbol(_, name):
             return arguments.get(name, 1)
         case Local(name):
