@@ -11,6 +11,7 @@ from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
 from twill.codegen.lowering import lower
 from twill.codegen.print.gluon.sayable import reasons
+from twill.codegen.warp.program import Rearrange
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.trial.execute import checked
@@ -67,6 +68,24 @@ KERNELS = {
     a, b = tl.split(tl.permute(tl.reshape(acc, (2, R // 2, C)), (1, 2, 0)))
     tl.store(y + at, tl.reshape(tl.permute(tl.join(b, a), (2, 0, 1)), (R, C)) + acc)
 """, (64, 64)),
+    "the halves of a product's columns, stored one after the other": ("""
+    acc = tl.zeros([R, C], tl.float32)
+    for t in range(n):
+        a = tl.load(x + t * R * C + at).to(tl.float16)
+        acc = tl.dot(a, a, acc)
+    a, b = tl.split(tl.permute(tl.reshape(acc, (R, 2, C // 2)), (0, 2, 1)))
+    half = i[:, None] * C + tl.arange(0, C // 2)[None, :]
+    tl.store(y + half, a)
+    tl.store(y + half + C // 2, b * 2)
+""", (64, 64)),
+    "the halves of a product's columns exchanged": ("""
+    acc = tl.zeros([R, C], tl.float32)
+    for t in range(n):
+        a = tl.load(x + t * R * C + at).to(tl.float16)
+        acc = tl.dot(a, a, acc)
+    a, b = tl.split(tl.permute(tl.reshape(acc, (R, 2, C // 2)), (0, 2, 1)))
+    tl.store(y + at, tl.reshape(tl.permute(tl.join(b, a), (0, 2, 1)), (R, C)))
+""", (64, 64)),
     "a product whose rows are taken apart": ("""
     acc = tl.zeros([R, C], tl.float32)
     for t in range(n):
@@ -92,3 +111,13 @@ def test_gluon_has_none_of_them(kernel_file: Callable[..., str]) -> None:
     program = lower(kernel.wired, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")), H100)
     (line,) = {line for line, what, _ in reasons(program, 16) if "move between threads" in what}
     assert "tl.join" in Path(kernel.program.file).read_text().splitlines()[line - 1]
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if name.startswith("the halves of a product's columns")])
+def test_columns_of_a_product_stay_in_the_registers_that_have_them(kernel_file: Callable[..., str], name: str) -> None:
+    body, (rows, columns) = KERNELS[name]
+    kernel = extract(f"{kernel_file(HEAD + body)}::k", sig=SIG, const=[f"R={rows}", f"C={columns}"])
+    program = lower(kernel.wired, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")), H100)
+    moved = [stmt for group in program.groups for stmt in group.stmts if isinstance(stmt, Rearrange)]
+    assert moved
+    assert all(stmt.scratch is None for stmt in moved)

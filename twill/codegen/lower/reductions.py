@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from twill.codegen.lower.conversions import fits, reduced_layout
 from twill.codegen.warp.expression import Expr, Number, NumPrograms, ProgramId, add, multiply
 from twill.codegen.warp.layout import crosses_warps, shape_of
+from twill.codegen.warp.ownership import register_moves
 from twill.codegen.warp.program import Copy, Rearrange, Reduce, Scan, SumParts
 from twill.graph.work import BITS
 
@@ -81,6 +82,10 @@ def rearrange(scope: LoweringScope, number: int, step: Step) -> None:
     alone = not gathers and len(operands) == 1 and (first, steps) == (0, (1,))
     if alone and fits(scope.layout_of(operands[0]), scope.layout_of(result)):
         scope.made += scope.moved(operands[0], result, line=step.op.line)
+        return
+    layouts = [scope.layout_of(operand) for operand in operands]
+    if not gathers and register_moves(layouts, scope.layout_of(result), (first, extents, steps)) is not None:
+        scope.made.append(Rearrange(operands, result, first, extents, steps, None, None, line=step.op.line))
         return
     element = scope.registers.fragment(result).element
     room = sum(math.prod(shape_of(scope.layout_of(operand))) for operand in operands) * max(8, BITS[element]) // 8

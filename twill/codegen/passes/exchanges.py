@@ -54,7 +54,7 @@ class ScratchAnalysis:
         match stmt:
             case Sync():
                 return frozenset()
-            case Reduce(scratch=int(scratch)) | Scan(scratch=scratch) | Rearrange(scratch=scratch):
+            case Reduce(scratch=int(scratch)) | Scan(scratch=scratch) | Rearrange(scratch=int(scratch)):
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])

@@ -33,6 +33,7 @@ _EXPRESSIONS = (Number, Symbol, ProgramId, NumPrograms, Local, CtaNumber, Elemen
 _NUMBERED = {
     "accumulator": "fragment", "result": "fragment", "operand": "fragment", "source": "fragment", "mask": "fragment",
     "fragment": "fragment", "fragments": "fragment", "ready": "fragment", "a": "fragment", "cursor": "cursor",
+    "operands": "fragment", "index": "fragment",
     "buffer": "buffer", "scratch": "buffer", "barrier": "barrier",
 }  # fmt: skip
 """Fields of statements that hold an id where they hold an integer, and of what."""

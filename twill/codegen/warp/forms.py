@@ -69,7 +69,7 @@ _STATEMENTS = {
     aref.Scan: "{result:fragment} = scan {combine:word} {operand:fragment} axis {axis:int}<< backwards{reverse:flag}>>"
                " through {scratch:buffer} with {barrier:barrier}{attributes:attributes}",
     aref.Rearrange: "{result:fragment} = rearrange {operands:fragments} from {first:int} by {extents:ints} of"
-                    " {steps:ints} through {scratch:buffer} with {barrier:barrier}"
+                    " {steps:ints}<< through {scratch:buffer}>><< with {barrier:barrier}>>"
                     "<<, {along:int} times {index:fragment}>><< below {extent:int}>>",
     aref.SumParts: "{result:fragment} = sum of parts {operand:fragment}, {part:expr} of {parts:expr} in {slot:expr}"
                    " through {scratch:buffer} with {barrier:barrier}",

@@ -270,15 +270,15 @@ class Rearrange(Stmt):
     """result = elements of the operands, which have its type: "rearrange" of `twill.tile.vocabulary`. index: a tile
     that lies as the result does, whose integers below `extent` move each place by `along` elements ("gather"). scratch:
     a buffer with room for the operands. All write it, Sync by the group's own `barrier`, all read. Who writes it again
-    needs another Sync before."""
+    needs another Sync before. None where every thread has what it needs (`twill.codegen.warp.ownership`)."""
 
     operands: tuple[int, ...]
     result: int
     first: int
     extents: tuple[int, ...]
     steps: tuple[int, ...]
-    scratch: int
-    barrier: int
+    scratch: int | None = None
+    barrier: int | None = None
     index: int | None = None
     along: int = 0
     extent: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES, from_memory, memory_type, to_memory
@@ -10,11 +11,16 @@ from twill.codegen.print.cuda.places import indices, inside, owner
 from twill.codegen.print.cuda.print_elementwise import Computed
 from twill.codegen.print.cuda.print_registers import assign
 from twill.codegen.warp.layout import Layout, elements_of, shape_of
+from twill.codegen.warp.ownership import register_moves
 from twill.codegen.warp.program import Rearrange
+from twill.tile.digits import Digits
 
 
 def print_rearrange(stmt: Rearrange, ctx: PrintContext) -> None:
     """Element by element: right for every layout."""
+    if stmt.scratch is None or stmt.barrier is None:
+        print_moves(stmt, ctx)
+        return
     out, result = ctx.out, ctx.fragment(stmt.result)
     kind, size = memory_type(result.element), BYTES[result.element]
     with out.block():
@@ -45,6 +51,23 @@ def print_rearrange(stmt: Rearrange, ctx: PrintContext) -> None:
         assign(stmt.result, element_at, ctx)
 
 
+def print_moves(stmt: Rearrange, ctx: PrintContext) -> None:
+    """Register by register: every thread has what it needs."""
+    layouts = [ctx.fragment(operand).layout for operand in stmt.operands]
+    moves = register_moves(layouts, ctx.fragment(stmt.result).layout, (stmt.first, stmt.extents, stmt.steps))
+    assert moves is not None
+    starts = [0, *accumulate(map(elements_of, layouts))]
+
+    def element_at(i: str) -> Computed:
+        number, text = number_by(moves, i), ""
+        for operand, first, end in reversed([*zip(stmt.operands, starts, starts[1:], strict=False)]):
+            shown = ctx.value(operand, f"({number} - {first})" if first else number)
+            text = f"({number} < {end} ? {shown} : {text})" if text else shown
+        return Computed(text)
+
+    assign(stmt.result, element_at, ctx)
+
+
 def number_of(layout: Layout, i: str) -> str:
     """C: the number of the element in register `i`, row by row."""
     shape = shape_of(layout)
@@ -57,9 +80,15 @@ def number_of(layout: Layout, i: str) -> str:
 
 def _source(stmt: Rearrange, number: str) -> str:
     """C: the number of the operands' element that the result's element `number` is."""
-    parts = [str(stmt.first)] if stmt.first or not stmt.extents else []
-    for at, (extent, step) in enumerate(zip(stmt.extents, stmt.steps, strict=True)):
-        below = math.prod(stmt.extents[at + 1 :])
+    return number_by((stmt.first, stmt.extents, stmt.steps), number)
+
+
+def number_by(digits: Digits, number: str) -> str:
+    """C: first + Σ digit · step, with the digits of a number."""
+    first, extents, steps = digits
+    parts = [str(first)] if first or not extents else []
+    for at, (extent, step) in enumerate(zip(extents, steps, strict=True)):
+        below = math.prod(extents[at + 1 :])
         digit = number if below == 1 else f"{number} / {below}"
         parts += [f"{digit} * {step}" if at == 0 else f"{digit} % {extent} * {step}"] if step else []
     return f"({' + '.join(parts) or '0'})"

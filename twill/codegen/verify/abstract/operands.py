@@ -26,6 +26,7 @@ from twill.codegen.warp.layout import (
     has_slices,
     shape_of,
 )
+from twill.codegen.warp.ownership import register_moves
 from twill.codegen.warp.program import (
     Buffer,
     Compute,
@@ -336,6 +337,12 @@ def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> I
     low, high = (stmt.first + sum(f(0, part) for part in reach) for f in (min, max))
     if low < 0 or high >= room or math.prod(stmt.extents) != math.prod(shape_of(result.layout)):
         yield f"`{result.name}` is made of elements {low} to {high} of {room}"
+    if stmt.scratch is None or stmt.barrier is None:
+        digits = stmt.first, stmt.extents, stmt.steps
+        moves = register_moves([operand.layout for operand in operands], result.layout, digits)
+        if moves is None or stmt.index is not None:
+            yield f"`{result.name}` is made of elements that other threads have, without scratch memory and a barrier"
+        return
     if len(program.barriers[stmt.barrier].groups) > 1:
         yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
     needed = room * max(8, BITS[result.element]) // 8

@@ -118,7 +118,8 @@ def _scan(actor: Actor, stmt: Scan) -> None:
 def _rearrange(actor: Actor, stmt: Rearrange) -> None:
     held = [actor.fragments.read(operand, actor.line) for operand in stmt.operands]
     picked = stmt.index is not None and (actor.fragments.read(stmt.index, actor.line), stmt.along, stmt.extent)
-    _exchange(actor, SlotRef(stmt.scratch))
+    if stmt.scratch is not None:
+        _exchange(actor, SlotRef(stmt.scratch))
     shape = actor.fragments.shape(stmt.result)
     value = rearranged(held, (stmt.first, stmt.extents, stmt.steps), shape, picked or None)
     actor.fragments.write(stmt.result, value, actor.line)
