@@ -1,4 +1,4 @@
-"""A product whose B lies along K, of rows by one axis of the launch grid and columns by another one."""
+"""Products of rows by one axis of the launch grid and columns by another one; some are refused."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
@@ -24,3 +24,30 @@ def held(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     for k in range(0, K, BK):
         acc = tl.dot(a.load([row, k]), w, acc)
     c.store([row, 0], acc.to(c.dtype))
+
+
+@triton.jit
+def three(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Three accumulators."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    x = tl.zeros((BM, BN), dtype=tl.float32)
+    y = tl.zeros((BM, BN), dtype=tl.float32)
+    z = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        w = a.load([row, k])
+        x = tl.dot(w, b.load([k, column]), x)
+        y = tl.dot(w, b.load([k, column + 8]), y)
+        z = tl.dot(w, b.load([k, column + 16]), z)
+    c.store([row, column], (x * y * z).to(c.dtype))
+
+
+@triton.jit
+def scaled(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Scales of blocks of 32."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        left, right = a.load([row, k]), b.load([column, k]).T
+        of_left, of_right = sa.load([row, k // 32]), sb.load([column, k // 32])
+        acc = tl.dot_scaled(left, of_left, "e4m3", right, of_right, "e4m3", acc)
+    c.store([row, column], acc.to(c.dtype))

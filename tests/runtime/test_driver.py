@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from twill import exc
-from twill.runtime import driver
+from twill.runtime import driver, module
 from twill.runtime.module import load_module
 
 MODULES = (
@@ -56,8 +56,11 @@ class Code(int):
 
 def test_an_error_of_the_driver_names_the_call_and_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, cuLibraryLoadData=lambda *_: (Code(200), None))
-    with pytest.raises(exc.DriverFailed, match="cuLibraryLoadData failed: CUDA_ERROR_INVALID_IMAGE"):
-        load_module(b"", "sm_90a")
+    monkeypatch.setattr(module, "driver_version", lambda: "for CUDA 12.4")
+    with pytest.raises(exc.DriverFailed, match="cuLibraryLoadData failed: CUDA_ERROR_INVALID_IMAGE") as raised:
+        load_module(b"", "sm_100a")
+    assert "driver for CUDA 12.4 does not take this code for sm_100a" in str(raised.value)
+    assert "a newer driver" in raised.value.hint and raised.value.exit_code == 2
 
 
 def test_results_come_back_without_their_code(monkeypatch: pytest.MonkeyPatch) -> None:

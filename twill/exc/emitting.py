@@ -16,6 +16,18 @@ class BuildToolsMissing(TwillError):
         super().__init__(f"cannot compile CUDA here: {why}", hint='pip install "twill-gpu[emit]"')
 
 
+class CompilerTooOld(TwillError):
+    """NVRTC makes no code for an architecture. version: its own; known: compute capabilities, 90 for 9.0."""
+
+    def __init__(self, architecture: str, version: tuple[int, int], known: Sequence[int]) -> None:
+        most = max(known, default=0)
+        super().__init__(
+            f"NVRTC {version[0]}.{version[1]} makes no code for {architecture}: it knows compute capabilities up to "
+            f"{most // 10}.{most % 10}",
+            hint='a newer one: pip install --upgrade "twill-gpu[emit]"',
+        )
+
+
 class CudaRejected(TwillError):
     """The CUDA compiler refuses a source text; the message is its log."""
 
@@ -113,10 +125,12 @@ class NumpyMissing(TwillError):
 class NoTarget(TwillError):
     """The machine is described, so that kernels are scheduled for it; but no code is made for its architecture."""
 
-    def __init__(self, machine: str, architecture: str, known: Sequence[str]) -> None:
+    def __init__(self, machine: str, architecture: str, known: Sequence[str], meant: str = "") -> None:
+        """meant: the architecture with the suffix that its tensor core needs, where there is code for that."""
+        shows = f"twill solve KERNEL --machine {machine} shows its schedule"
         super().__init__(
             f"no code is emitted for machine {machine} ({architecture}); there is for {', '.join(known)}",
-            hint=f"twill solve KERNEL --machine {machine} shows its schedule",
+            hint=f'architecture = "{meant}" in the machine file: {architecture} lacks its products' if meant else shows,
         )
 
 

@@ -27,6 +27,17 @@ class DriverFailed(TwillError):
         self.code = code
 
 
+class CodeNotTaken(DriverFailed):
+    """The driver does not load a kernel's code: it is older than the compiler that made it, or the file is damaged."""
+
+    exit_code = 2
+
+    def __init__(self, call: str, code: str, architecture: str, driver: str) -> None:
+        super().__init__(call, f"{code}: driver {driver} does not take this code for {architecture}")
+        self.code = code
+        self.hint = "a newer driver; or emit the kernel again, if its file was cut off or edited"
+
+
 class WrongArchitecture(TwillError):
     """A kernel compiled for one GPU is asked to run on another."""
 

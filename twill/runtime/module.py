@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Literal
 
 from twill import exc
-from twill.runtime.device import Device, device, runs_on
+from twill.runtime.device import Device, device, driver_version, runs_on
 from twill.runtime.driver import bindings, call, on_device
 
 ParameterKind = Literal["pointer", "tensor_map", "i32", "u32", "i64", "u64", "f32", "f64"]
@@ -67,6 +67,9 @@ def _attribute(kernel: Kernel, name: str, index: int) -> int:
     return int(call("cuKernelGetAttribute", kind, kernel.handle, call("cuDeviceGet", index)))
 
 
+NOT_TAKEN = ("CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+
+
 @dataclass(frozen=True)
 class LoadedModule:
     """A loaded cubin. Contexts get their copy of the code when a kernel is first launched there."""
@@ -80,8 +83,13 @@ class LoadedModule:
 
 
 def load_module(cubin: bytes, arch: str) -> LoadedModule:
-    """A module from a cubin compiled for `arch`. Errors: DriverMissing, DriverFailed."""
-    return LoadedModule(arch, call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0))
+    """A module from a cubin compiled for `arch`. Errors: DriverMissing, DriverFailed, CodeNotTaken."""
+    try:
+        return LoadedModule(arch, call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0))
+    except exc.DriverFailed as error:
+        if error.code not in NOT_TAKEN:
+            raise
+        raise exc.CodeNotTaken("cuLibraryLoadData", error.code, arch, driver_version()) from error
 
 
 def _check_parameters(kernel: Kernel) -> None:

@@ -18,6 +18,7 @@ from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.kernel_lines import KernelLines
 
 FEW_REGISTERS = re.compile(r"Insufficient registers \((\d+)\).* in function (\w+)")
+UNKNOWN = "invalid value for --gpu-architecture"  # what NVRTC says of an architecture that it does not know
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def compile_cubin(
     count_in_sass: count multiplies in the machine code rather than in the PTX; the disassembler takes longer than the
     compiler, so it runs only for this and to find the line of a spill.
 
-    Errors: BuildToolsMissing; CudaRejected with the compiler's log; BuildRejected unless `accept_slow`.
+    Errors: BuildToolsMissing; CompilerTooOld; CudaRejected with the compiler's log; BuildRejected unless `accept_slow`.
     """
     text = standalone(source, shapes, name=name)
     cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}), fused)
@@ -95,6 +96,11 @@ def _nvrtc(text: str, arch: str, defines: dict[str, str], fused: bool = True) ->
         program = Program(text, "c++", options)
         cubin = program.compile("cubin", logs=log).code
     except Exception as error:  # cuda.core raises its own classes, and RuntimeError for a library that is missing
+        said = f"{error}\n{log.getvalue()}"
+        if UNKNOWN in said:
+            _, *version = map(int, nvrtc.nvrtcVersion())
+            known = nvrtc.nvrtcGetSupportedArchs()[1]
+            raise exc.CompilerTooOld(arch, (version[0], version[1]), known) from error
         raise compile_error(error, log.getvalue()) from error
     if not isinstance(cubin, bytes):
         raise exc.BuildToolsMissing("cuda.core returned no cubin")

@@ -72,6 +72,15 @@ class Target:
         fewer = f" or {self.mma.padded}s below" if self.mma.padded else ""
         return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
+    @property
+    def hint(self) -> str:
+        """What to write where a product is none of these."""
+        if self.mma is None:
+            return "another machine (`--machine`)"
+        if self.mma.tensor:
+            return f"tiles whose results have {self.mma.rows} rows and at most {self.mma.most_columns} columns"
+        return "other tile sizes"
+
     def has_result(self, rows: int, columns: int) -> bool:
         """Whether a warp group can have a matrix of that size as the result of a product."""
         return (
@@ -108,7 +117,7 @@ class Target:
                     f"`{node.name or 'tl.dot'}` is a product {_spelled(node.mma)}, and {self.name} has {self.sizes}",
                     file=graph.file,
                     line=node.line,
-                    hint="other tile sizes" if self.mma is not None else "another machine (`--machine`)",
+                    hint=self.hint,
                 )
 
 
@@ -142,4 +151,5 @@ def target_of(machine: Machine, room: str = ROOM) -> Target:
     if target is not None and machine.emitting:
         return target
     known = [f"{target.name} ({', '.join(target.architectures)})" for target in targets(room)]
-    raise exc.NoTarget(machine.name, machine.architecture, known)
+    meant = f"{machine.architecture}a"
+    raise exc.NoTarget(machine.name, machine.architecture, known, meant if target_for(meant, room) is not None else "")
