@@ -111,6 +111,22 @@ STEPS = (
         "tiles that are missing: where the answer lies, and its 16 bytes on the barrier; no end: the barrier's parity",
     ),
     Step(
+        "one block of keys", "attention-full", {"Z": 1, "H": 1, "N_CTX": 128},
+        "tcgen05.st, P over S, an operand A in tensor memory, registers that move between warp groups (setmaxnreg)",
+        "rows that moved in O: the form of tcgen05.st (16x128b for P, 16x256b for O); O of another scale: who stores"
+        " the first O; no end: the budget of the warp group of those that issue",
+    ),
+    Step(
+        "blocks of keys", "attention-full", {"Z": 1, "H": 2, "N_CTX": 640},
+        "O rescaled in tensor memory between MMAs, S in turns with P over it",
+        "wrong from the second block on: the arrival of correction behind tcgen05.wait::st, the commit it waits for"
+        "; DIR/attention-full/program.txt says who waits for whom",
+    ),
+    Step(
+        "causal", "attention-causal", {"Z": 1, "H": 2, "N_CTX": 640}, "masks of S, unequal instances",
+        "masked elements that are not: the columns of a thread",
+    ),
+    Step(
         "large", "gemm-bf16", {"M": 8192, "N": 8192, "K": 1024}, "all SMs, with many instances each",
         "a race that hides: compute-sanitizer --tool racecheck python -m tests.gpu.blackwell case DIR ragged",
     ),

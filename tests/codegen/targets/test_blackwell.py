@@ -249,7 +249,7 @@ def test_accumulators_that_begin_with_something_else_than_zero_are_refused(
 
 @pytest.mark.parametrize(
     ("file", "what"),
-    [("attention.py", r"attention\.py:\d+: `\w+` is computed in a loop beside its products"),
+    [("attention_backward.py", r"attention_backward\.py:\d+: `\w+` is a product of"),
      ("linear_attention.py", "is a product of 64 x 64 x 128 in bf16, and Blackwell has 128 rows")],
 )  # fmt: skip
 def test_what_is_not_emitted_yet_is_refused_at_its_line_before_it_is_solved(
@@ -303,6 +303,7 @@ def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:
 def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have() -> None:
     names = {f"{Path(one.file).stem}-{one.spec}": one for one in blackwell.EMITTED}
     names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL)} | {f"gemm-bf16{DYNAMIC}": GEMM}
+    names |= {f"attention-{spec}": Example("examples/attention.py", spec) for spec in ("full", "causal")}
     assert {step.kernel for step in STEPS} == {"", *names}
     for step in STEPS[1:]:
         problem = problem_of(kernel(names[step.kernel]).specialization)

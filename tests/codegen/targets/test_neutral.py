@@ -31,9 +31,8 @@ NUMBERS_TO_MOVE = frozenset(
         "codegen/lower/memory.py",
         "codegen/verify/abstract/coverage.py",
         "codegen/verify/abstract/liveness.py",
-        "codegen/verify/abstract/operands.py",
+        "codegen/verify/abstract/mma_operands.py",
         "codegen/verify/abstract/results.py",
-        "codegen/verify/abstract/statements.py",
         "codegen/verify/abstract/static.py",
         "codegen/warp/layout.py",
     }

@@ -79,6 +79,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
         aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "bf16", less(N, Number(4))
     ),
     aref.LoadAccumulator(aref.SlotRef(0, 10), 0),
+    aref.StoreAccumulator(0, aref.SlotRef(0, 10, None, (0, 32))),
     aref.Consumed(10, behind=True),
     aref.Copy(0, 5, (0, 64)),
     aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
@@ -187,6 +188,7 @@ group 0 consumer: 128 threads, 240 registers
     %acc#0 = rearrange %acc#0, %acc#0 from 7 by 2, 4 of -1, 0 through x with scratch
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 bf16, added if ($N < 4)
     %acc#0 = load accumulator x[x_read]
+    store accumulator %acc#0 -> x[x_read][:, 0:32]
     consumed x_read behind MMAs
     %acc#5 = %acc#0[:, 0:64]
     %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch

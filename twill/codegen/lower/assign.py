@@ -16,13 +16,13 @@ from twill import exc
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import reuse_groups
 from twill.codegen.lower.direct import direct_schedule
-from twill.codegen.lower.groups import COPIES, Group, doubled, warp_groups, with_registers, with_room_for_mmas
+from twill.codegen.lower.groups import COPIES, EVERY, Group, doubled, warp_groups, with_registers, with_room_for_mmas
 from twill.codegen.lower.occupancy import as_compiled
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
 from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
 from twill.codegen.lower.task import Place, Task
-from twill.codegen.lower.tensor_memory import refuse_not_emitted, with_epilogue
+from twill.codegen.lower.tensor_memory import refuse_not_emitted, with_readers
 from twill.codegen.lower.tiles import TileLayouts
 from twill.graph.build import Wired
 from twill.graph.links import linked_loops
@@ -48,7 +48,7 @@ def assign(
     groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
     tensor = tiles.target.has_tensor_memory and tiles.multiplies
     if tensor:
-        groups, group_of = with_epilogue(groups, group_of, tiles.target.threads)
+        groups, group_of = with_readers(groups, group_of, tiles.target.threads)
     if candidate.ping_pong:
         made = doubled(groups, machine, COPIES)
         if len(made) == len(groups):
@@ -65,13 +65,16 @@ def assign(
             return CandidateRefusal("no registers for warp groups that do the most of what either did")
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
     asked = plan.groups
-    plan = with_straight(plan if tensor else with_budgets(plan))
+    compiled = tensor and not all(group.registers for group in groups)
+    plan = with_straight(plan if compiled else with_budgets(plan))
     if tensor:
         refuse_not_emitted(plan)
     plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
-    return replace(plan, register_operands=choose_register_operands(plan, asked)) if candidate.registers else plan
+    if tensor or not candidate.registers:
+        return plan
+    return replace(plan, register_operands=choose_register_operands(plan, asked))
 
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -152,7 +155,8 @@ def with_budgets(plan: LoweringPlan) -> LoweringPlan:
     if plan.candidate.ctas > 1:
         return replace(plan, groups=as_compiled(plan.groups))
     file = plan.wired.program.file
-    return replace(plan, groups=with_registers(plan.groups, plan.schedule, plan.machine, file))
+    issuers = EVERY if plan.tiles.target.has_tensor_memory else 1  # who issues MMAs has their descriptors
+    return replace(plan, groups=with_registers(plan.groups, plan.schedule, plan.machine, file, issuers))
 
 
 # -- straight-line code ---------------------------------------------------------------------------
@@ -206,6 +210,7 @@ def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
     """The groups in whose loops the values that a straight-line task works on are made, itself or by straight-line code
     in front of it, each task of which is looked at once."""
     found: set[int] = set()
+    homes: set[int] = set()  # of accumulators in tensor memory, which any of them can read
     ahead, seen = [task], {task.place}
     while ahead:
         reader = ahead.pop()
@@ -213,12 +218,13 @@ def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
             if place[0] in plan.loops:
                 maker = plan.tasks.get(place)
                 held = maker is not None and plan.is_in_tensor_memory(maker)
-                found |= {plan.home_group(reader.block)} if held else set(maker.groups if maker is not None else ())
+                homes |= {plan.home_group(reader.block)} if held else set()
+                found |= set(maker.groups if maker is not None and not held else ())
             elif place not in seen:
                 seen.add(place)
                 region, node, _ = place
                 ahead.append(Task(place, plan.node(region, node), plan.wired.steps[region, node], ()))
-    return found
+    return found or homes
 
 
 # -- rings that loops share -----------------------------------------------------------------------

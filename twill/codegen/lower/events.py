@@ -14,7 +14,8 @@ from twill.codegen.lower.scalars import Iteration
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.stream import EventKey, Made, StreamEvent
 from twill.codegen.lower.task import Place, Source, Task
-from twill.codegen.warp.program import Copy, LoadShared, SlotRef, Stmt
+from twill.codegen.lower.tensor_updates import update
+from twill.codegen.warp.program import Copy, LoadAccumulator, LoadShared, SlotRef, Stmt
 from twill.tile.program import Loop
 
 
@@ -88,12 +89,14 @@ class Events:
                     made += give(barrier, task.place, self.barrier_of(plan, barrier), at, trip)
         elif task.node.kind in ("store", "reduce_store"):
             self.stores.store(task, scope)
+        elif self.plan.is_updater(task):
+            made += update(task, scope)
         else:
             scope.run(task)
         for use in uses.values():
             made += use.after(behind=self.plan.is_in_tensor_memory(task))
         ring = self.rings.get(task.place)
-        if ring is not None and task.node.kind == "elementwise":
+        if ring is not None and task.node.kind == "elementwise" and not self.plan.is_updater(task):
             made += self.puts.from_registers(task, ring)
         return made
 
@@ -117,8 +120,13 @@ class Events:
         task, ring = self.plan.tasks[place], self.rings[place]
         use = plan.uses[key][ring.aref.id]
         variable = self.registers.of((task.steps[-1], task.block))
-        load = LoadShared(SlotRef(ring.buffer.id, use.cursor), variable, line=task.node.line)
-        return [*use.before(), load, *use.after()]
+        source = SlotRef(ring.buffer.id, use.cursor)
+        if not ring.buffer.tensor:
+            return [*use.before(), LoadShared(source, variable, line=task.node.line), *use.after()]
+        made: list[Stmt] = [*use.before(), LoadAccumulator(source, variable, line=task.node.line), *use.after()]
+        with self.tools.scalars.event(made):
+            self.scope(plan, key, task, at, made).predicated_update(task.steps[-1])
+        return made
 
     def scope(self, plan: LoopPlan, key: EventKey, task: Task, at: Iteration, made: list[Stmt]) -> LoweringScope:
         """The place of one event."""

@@ -92,10 +92,12 @@ def most_registers(schedule: Schedule) -> int:
     return most + BESIDE if most else 0
 
 
-def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str) -> tuple[Group, ...]:
+def with_registers(
+    groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str, issuers: int = 1
+) -> tuple[Group, ...]:
     """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
-    the compiler needs some for addresses. Load groups get a granule first; then computing groups grow evenly, and load
-    groups take what is too little for one more granule of theirs.
+    the compiler needs some for addresses. Load groups get `issuers` granules first; then computing groups grow evenly,
+    and load groups take what is too little for one more granule of theirs.
 
     Raises RegisterFileFull, for the kernel of `file`, if the budgets exceed the register file.
     """
@@ -105,7 +107,7 @@ def with_registers(groups: Sequence[Group], schedule: Schedule, machine: Machine
     if left < 0:
         raise exc.RegisterFileFull(-left, file=file)
     raised = {g.id: g.registers for g in groups}
-    for issuer, steps in ((True, 1), (False, EVERY), (True, EVERY)):
+    for issuer, steps in ((True, issuers), (False, EVERY), (True, EVERY)):
         mine = [g for g in groups if g.issuer == issuer]
         most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
         for _ in range(steps):

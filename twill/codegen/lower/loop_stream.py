@@ -12,6 +12,7 @@ from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.ring_uses import RingReads
 from twill.codegen.lower.stream import EventKey, Made, Stream, StreamEvent, arrange
 from twill.codegen.lower.task import Place, Source, Task
+from twill.codegen.lower.tensor_use import TensorUse
 from twill.codegen.lower.values import Ages, Overwritten, Reading, Values, ages, fetches, touched
 
 LAG = 2  # slots of a ring that MMAs in flight hold
@@ -328,6 +329,10 @@ class _LoopStreams:
                     )  # fmt: skip
                 keys[ring.aref.id] = ring.key
                 reads.setdefault(ring.aref.id, []).append((("issue", number), end))
+            held = self.rings.get(task.place)
+            if held is not None and held.use is TensorUse.UPDATED and self.group in held.aref.consumers:
+                keys[held.aref.id] = held.key  # an MMA works on the slot that it is handed
+                reads[held.aref.id] = [(("issue", number), end)]
         for number, place in enumerate(loop.received):
             key, ring = ("receive", number), self.rings[place]
             keys[ring.aref.id] = ring.key

@@ -7,6 +7,7 @@ from math import prod
 
 from twill import exc
 from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMapSpec, WarpProgram
+from twill.codegen.warp.resources import COLUMN_BITS
 from twill.graph.work import BITS
 
 PANEL = 128  # bytes: the widest swizzle
@@ -49,11 +50,13 @@ class SharedMemoryPlan:
         self.buffers.append(made)
         return made
 
-    def tensor_buffer(self, name: str, shape: tuple[int, ...], slots: int) -> Buffer:
-        """A new ring of f32 tiles in tensor memory, behind those that are there."""
-        first = sum(b.slots * b.shape[-1] for b in self.buffers if b.tensor)
-        size = prod(shape) * element_bytes("f32")
-        made = Buffer(len(self.buffers), name, shape, "f32", 0, size // shape[0], slots, size, first, tensor=True)
+    def tensor_buffer(
+        self, name: str, shape: tuple[int, ...], element: str, slots: int, first: int, stride: int
+    ) -> Buffer:
+        """A new ring of tiles in tensor memory. first: its first column; stride: columns from slot to slot."""
+        row = shape[-1] * element_bytes(element)
+        size = stride * shape[0] * COLUMN_BITS // 8
+        made = Buffer(len(self.buffers), name, shape, element, 0, row, slots, size, first, tensor=True)
         self.buffers.append(made)
         return made
 

@@ -10,15 +10,19 @@ from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.tensor_memory import accumulates
+from twill.codegen.lower.tensor_use import TensorUse
 from twill.codegen.lower.values import fetched, fetches, touched
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import (
+    Acquire,
+    Advance,
     Compute,
     Copy,
     Fence,
     Fill,
     LoadShared,
     Multiply,
+    Publish,
     Reg,
     SlotRef,
     Stmt,
@@ -58,10 +62,14 @@ class MmaLowering:
         return [*made, Fence(tuple(touched)), *mmas]
 
     def issue_into_tensor_memory(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
-        """Into the slot that the group has waited for in front of the loop."""
+        """Into the slot that the group has waited for: in front of the loop, or now; or that others hand to it."""
         step = self.plan.flat.steps[task.steps[-1]]
         ring = self.tools.rings.by_place[task.place]
-        target = SlotRef(ring.buffer.id, self.tools.cursors.of(ring.aref, "put"))
+        mine = ring.aref.producer in task.groups
+        cursor = self.tools.cursors.of(ring.aref, "put" if mine else "get")
+        target = SlotRef(ring.buffer.id, cursor)
+        if ring.use is TensorUse.TILE:
+            yield Acquire(cursor, line=step.op.line)
         element = self.plan.flat.cells[step.operands[0]].type.element
         depth = self.plan.tiles.shape(step.operands[0])[1]
         more = accumulates(task, scope.at.number, self.tools)
@@ -71,6 +79,8 @@ class MmaLowering:
             right = self.columns(task, b, b_across)
             yield TensorMultiply(target, a, right, a_across, b_across, depth, element, more, line=step.op.line)
             more = Number(1, "i1")
+        if ring.use is TensorUse.TILE:
+            yield from (Publish(cursor, behind=True, line=step.op.line), Advance(cursor))
 
     def columns(self, task: Task, b: SlotRef, transposed: bool) -> SlotRef:
         """The columns of B that make a task's part of an MMA: all, if it is not made in parts of them."""

@@ -14,6 +14,7 @@ from twill import exc
 from twill.codegen.lower.multicast import CTAS, Sharing, Unlike, agreement, asked_for, depends, loops
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
+from twill.codegen.lower.tensor_use import TensorUse, use_of
 
 COLUMNS = 16  # of a half, at least and in steps: rows of a swizzle's pattern, columns of its narrowest panel
 
@@ -26,6 +27,8 @@ def pairing(plan: LoweringPlan) -> Sharing:
     halved: dict[Place, int] = {}
     whole: set[Place] = set()
     for task in products:
+        if use_of(plan, task) is not TensorUse.SUM:
+            refuse(plan, f"`{task.node.name}` is read or changed by threads in its loop", task.node.line)
         whole |= {place for place, _ in operands(plan, task, 0)}
         for place, axis in operands(plan, task, 1):
             if halved.setdefault(place, axis) != axis:

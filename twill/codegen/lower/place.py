@@ -17,9 +17,9 @@ from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
-from twill.codegen.lower.staging import choose_panels, enough, staged, staging_bytes
+from twill.codegen.lower.staging import choose_panels, enough, hosts, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
-from twill.codegen.lower.tensor_memory import accumulator_slots
+from twill.codegen.lower.tensor_rings import tensor_rings
 from twill.codegen.targets.base import LANES
 
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
@@ -54,10 +54,11 @@ class _Rings:
     def make(self) -> None:
         """A ring for each tile that some task reads from shared memory or from another group."""
         shared: dict[tuple[object, ...], Ring] = {}
+        pair = self.sharing is not None and self.sharing.pair
+        self.by_place = tensor_rings(self.plan, self.memory, pair)
         for place in sorted(self.plan.tasks):
             task = self.plan.tasks[place]
-            if self.plan.is_in_tensor_memory(task):
-                self.by_place[place] = self.accumulator_ring(task)
+            if place in self.by_place or self.plan.is_updater(task):
                 continue
             slot = [reader for reader in self.plan.tasks.values() if self.in_place(reader, place)]
             away = self.away(task)
@@ -118,24 +119,6 @@ class _Rings:
         self.alike.setdefault(alike, []).append(made)
         return made
 
-    def accumulator_ring(self, task: Task) -> Ring:
-        """The ring in tensor memory that an MMA fills."""
-        sums = [other for other in self.plan.tasks.values() if self.plan.is_in_tensor_memory(other)]
-        shape = {other.place: self.plan.tiles.core(self.cell(other)) for other in sums}
-        slots = accumulator_slots(self.plan, sum(columns for _, columns in shape.values()))
-        readers = self.plan.readers(task.place, slots=False)
-        away = {g for reader in readers for g in reader.groups} - set(task.groups)
-        consumers = tuple(sorted(away)) or (self.plan.home_group(task.block),)
-        buffer = self.memory.tensor_buffer(self.name(task), shape[task.place], slots)
-        pair = self.sharing is not None and self.sharing.pair
-        empty = self.plan.tiles.target.warps * len(consumers) * (CTAS if pair else 1)
-        aref = self.memory.aref(self.name(task), (buffer.id,), task.groups[0], consumers, "mma", (1, empty), pair=pair)
-        return Ring(task.place, aref, buffer, False, tuple(reader.place for reader in readers), False)
-
-    def cell(self, task: Task) -> int:
-        """The cell of a task's result."""
-        return self.plan.flat.steps[task.steps[-1]].results[0]
-
     def may_join(self, task: Task, ring: Ring) -> bool:
         """Whether a loop's loads can go through a ring that is there: another load of the loop does not, and what
         straight-line code put into it is given back before the loop begins."""
@@ -170,7 +153,7 @@ class _Rings:
         As soon as loops have PAIR slots, tiles that a whole program instance reads get another one: those of the next
         instance are loaded while this one still reads its own, and the first tiles of its loops after them.
 
-        The answer is how many panels of a tile that is stored have a buffer."""
+        The answer is how many panels of a tile that is stored have a buffer; 0: it leaves through a ring."""
         tiles = staged(self.plan)
         loops = {r.aref.id: r for r in self.copied().values() if not r.held}
         wanted = max((enough(self.plan, ring.key[0]) for ring in loops.values()), default=1)
@@ -180,6 +163,8 @@ class _Rings:
             return min([wanted, *(depth[number] for number in loops)])
 
         panels = choose_panels(tiles, least)
+        if tiles and not least(staging_bytes(tiles, panels)) and len(hosts(self.plan, self.by_place)) == len(tiles):
+            panels = 0
         depth = self.depths(staging_bytes(tiles, panels))
         for place, ring in list(self.by_place.items()):
             slots = max(ring.aref.depth, depth.get(ring.aref.id, 0))

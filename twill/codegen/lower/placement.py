@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from twill.codegen.lower.multicast import Sharing
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place
+from twill.codegen.lower.tensor_use import TensorUse
 from twill.codegen.warp.program import Aref, Buffer
 
 
@@ -22,13 +23,14 @@ class Ring:
     held: bool
     readers: tuple[Place, ...]
     multiplied: bool  # some reader is a product
+    use: TensorUse | None = None  # of an accumulator that a product makes there, in tensor memory
 
 
 @dataclass(frozen=True)
 class Placement:
     """Rings by the place that fills them, with their final depth. panels: of a tile that is stored, which have a buffer
-    each. sharing: between the CTAs of a cluster, if there are clusters. buffers, arefs: of all rings, by number. bytes:
-    of shared memory that they take."""
+    each (0: `twill.codegen.lower.staging.hosts`). sharing: between the CTAs of a cluster, if there are clusters.
+    buffers, arefs: of all rings, by number. bytes: of shared memory that they take."""
 
     plan: LoweringPlan
     sharing: Sharing | None

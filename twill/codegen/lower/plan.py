@@ -13,6 +13,7 @@ from twill.codegen.lower.candidates import LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import ReuseGroup
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.task import Place, Source, Task
+from twill.codegen.lower.tensor_use import updaters
 from twill.codegen.lower.tiles import TileLayouts
 from twill.graph.build import Wired
 from twill.graph.dependence import Node
@@ -72,6 +73,11 @@ class LoweringPlan:
     def amendments(self) -> dict[int, tuple[Step, ...]]:
         """See the function of that name."""
         return predicated_updates(self.tiles)
+
+    @cached_property
+    def updaters(self) -> Mapping[tuple[int, int], int]:
+        """See the function of that name in `twill.codegen.lower.tensor_use`."""
+        return updaters(self)
 
     def only_multiplies(self) -> bool:
         """Whether loops have nothing but MMAs of tiles that load groups bring, and nothing else passes through a
@@ -235,13 +241,22 @@ class LoweringPlan:
 
     def defines(self, task: Task) -> bool:
         """Whether a task of a loop makes a value in registers: a load does where no ring takes it."""
-        if self.is_in_tensor_memory(task):
+        if self.is_in_tensor_memory(task) or self.is_updater(task):
             return False
         return task.node.result is not None and (task.node.kind != "load" or self.candidate.direct)
 
     def is_in_tensor_memory(self, task: Task) -> bool:
         """Whether a task is an MMA whose accumulator is there."""
         return task.node.kind == "mma" and self.tiles.target.has_tensor_memory
+
+    def is_updater(self, task: Task) -> bool:
+        """Whether a task changes an accumulator that is in tensor memory."""
+        return task.place[:2] in self.updaters
+
+    def updates(self, task: Task, source: Source) -> bool:
+        """Whether a source of a task is the accumulator that it changes."""
+        region, node = self.home[source.step]
+        return self.updaters.get(task.place[:2]) == node and region == task.region
 
     def register_sources(self, task: Task) -> Iterator[Source]:
         """Sources that a task reads in registers, from other tasks or earlier iterations."""
@@ -250,6 +265,8 @@ class LoweringPlan:
             for position, source in self.part_sources(task, number):
                 if step.op.kind == "dot" and position > 1 and self.tiles.target.has_tensor_memory:
                     continue  # the accumulator, which is not in registers
+                if self.updates(task, source):
+                    continue  # the same
                 if not self.in_slot(task, step, position, source) and not (
                     source.step in task.steps and not source.distance
                 ):

@@ -29,6 +29,7 @@ from twill.codegen.warp.program import (
     Publish,
     SlotRef,
     Stmt,
+    StoreAccumulator,
     StoreShared,
     TmaLoad,
 )
@@ -152,8 +153,9 @@ class Puts:
         """A computed tile into the next slot."""
         cursor = self.cursors.of(ring.aref, "put")
         fragment = self.registers.of((task.steps[-1], task.block))
-        made: list[Stmt] = [
-            Acquire(cursor, line=task.node.line),
-            StoreShared(fragment, SlotRef(ring.buffer.id, cursor), line=task.node.line),
-        ]
+        target, line = SlotRef(ring.buffer.id, cursor), task.node.line
+        if ring.buffer.tensor:
+            store = StoreAccumulator(fragment, target, line=line)
+            return [Acquire(cursor, line=line), store, Publish(cursor), Advance(cursor)]
+        made: list[Stmt] = [Acquire(cursor, line=line), StoreShared(fragment, target, line=line)]
         return [*made, *([ProxyFence()] if ring.multiplied else []), Publish(cursor), Advance(cursor)]

@@ -19,6 +19,7 @@ from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.tensor_memory import acquire_accumulators, load_accumulators, publish_accumulators
+from twill.codegen.lower.tensor_use import TensorUse
 from twill.codegen.lower.transfers import Transfers
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
@@ -73,7 +74,7 @@ class GroupSelector:
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*lets, *self.puts.lets, *body),
+            start=tuple(start), body=(*self.stores.before(), *lets, *self.puts.lets, *body),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 
@@ -81,7 +82,8 @@ class GroupSelector:
 
     def acquired(self, region: int) -> list[Stmt]:
         """What stands in front of a loop into whose accumulators this group multiplies."""
-        return acquire_accumulators(self.accumulators(region, made=True), self.tools)
+        made = self.accumulators(region, made=True)
+        return acquire_accumulators(made, self.trip(region), self.tools) if made else []
 
     def handed_on(self, region: int) -> list[Stmt]:
         """What stands behind a loop whose accumulators this group makes or reads."""
@@ -92,9 +94,15 @@ class GroupSelector:
         return [*publish_accumulators(made, trip, self.tools), *load_accumulators(read, trip, self.tools)]
 
     def accumulators(self, region: int, *, made: bool) -> list[Ring]:
-        """The rings of a loop's accumulators that this group fills, or reads."""
-        rings = [ring for ring in self.rings.values() if ring.key[0] == region and ring.buffer.tensor]
-        return [r for r in rings if (r.aref.producer == self.group if made else self.group in r.aref.consumers)]
+        """The rings of what a whole loop adds up that this group fills, or reads; those that it changed itself, too, if
+        they are read behind the loop."""
+        rings = [ring for ring in self.rings.values() if ring.key[0] == region]
+        sums = [ring for ring in rings if ring.use is TensorUse.SUM]
+        if made:
+            return [ring for ring in sums if ring.aref.producer == self.group]
+        own = [r for r in rings if r.use is TensorUse.UPDATED and r.aref.producer == self.group]
+        kept = [r for r in own if self.group in {g for p in r.readers for g in self.plan.tasks[p].groups}]
+        return [*(ring for ring in sums if self.group in ring.aref.consumers), *kept]
 
     def trip(self, region: int) -> Expr:
         """Iterations of a loop."""

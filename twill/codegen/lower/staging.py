@@ -2,16 +2,19 @@
 
 A tile leaves in panels of 128 bytes a row. With a buffer for each panel a group waits for no store of its own tile;
 with fewer it writes into a buffer again as soon as the store before has read it. Rings come first: loads under way
-hide the memory's latency, which under load is several times what it is at rest.
+hide the memory's latency, which under load is several times what it is at rest. Where there is no room for a single
+panel, a tile that is stored behind the loops leaves through a ring that its group fills in them, which is empty then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import ceil, prod
 
 from twill.codegen.lower.memory import PANEL, element_bytes
+from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.task import Place
 
 Tile = tuple[int, tuple[int, ...], str]  # group, shape, element
 
@@ -39,6 +42,19 @@ def panel_columns(shape: tuple[int, ...], element: str) -> int:
 def panels(shape: tuple[int, ...], element: str) -> int:
     """Panels of a matrix."""
     return shape[1] // panel_columns(shape, element)
+
+
+def hosts(plan: LoweringPlan, rings: Mapping[Place, Ring]) -> dict[Tile, Ring]:
+    """The tiles that a ring of their group could hold: of their shape, filled from registers in loops alone, while the
+    tile is stored behind them alone."""
+    inside = [t for t in plan.tasks.values() if t.node.kind in ("store", "reduce_store") and t.region in plan.loops]
+    busy = {group for task in inside for group in task.groups}
+    found: dict[Tile, Ring] = {}
+    for ring in rings.values():
+        buffer, aref = ring.buffer, ring.aref
+        if aref.transport == "registers" and not buffer.tensor and not ring.held and aref.producer not in busy:
+            found.setdefault((aref.producer, buffer.shape, buffer.element), ring)
+    return {tile: found[tile] for tile in staged(plan) if tile in found}
 
 
 def staging_bytes(tiles: list[Tile], most: int) -> int:

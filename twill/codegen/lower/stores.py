@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.lower.operations import LoweringScope, Tools
-from twill.codegen.lower.staging import panel_columns, panels
+from twill.codegen.lower.staging import hosts, panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
 from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.layout import Accumulator, Layout
 from twill.codegen.warp.program import (
+    Acquire,
     BulkCommit,
     BulkWait,
     If,
@@ -29,15 +30,25 @@ from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import combining
 
 
+@dataclass(frozen=True)
+class HostSlot:
+    """The slot of a ring that a group fills next."""
+
+    buffer: int
+    cursor: int
+
+
 @dataclass
 class Stores:
     """The stores of one warp group. staging: its buffers, by shape and element. committed: the buffers of its bulk
-    groups so far, in the order of the program, which is that of execution unless one is in a loop."""
+    groups so far, in the order of the program, which is that of execution unless one is in a loop. through_rings:
+    whether tiles leave through rings that the group fills in its loops."""
 
     tools: Tools
     staging: dict[tuple[tuple[int, ...], str], list[int]] = field(default_factory=dict)
     committed: list[int] = field(default_factory=list)
     in_loop: bool = False
+    through_rings: bool = False
 
     def store(self, task: Task, scope: LoweringScope) -> None:
         """A store or reduction of a tile; appends to the scope."""
@@ -123,7 +134,10 @@ class Stores:
         _, condition = self.mask(step, scope)
         part = Part(step.op.access, step.operands[0], task.block)
         shape, element = scope.tiles.core(step.operands[0]), step.op.access.element
-        buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element)]
+        host = self.host(shape, element)
+        if host is not None:
+            yield Acquire(host.cursor, line=task.node.line)
+        buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element, host)]
         barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         tile = replace(buffers[0], shape=shape)
         made_map = self.tools.transfers.map(part, tile, scope.at)
@@ -134,7 +148,8 @@ class Stores:
             yield BulkWait(self.younger(buffer.id, scope), read=True, line=task.node.line)
             yield Sync(barrier)
             some = None if width == shape[1] else columns
-            yield StoreShared(fragment, SlotRef(buffer.id), transposed, some, line=task.node.line)
+            slot = SlotRef(buffer.id, None if host is None else host.cursor)
+            yield StoreShared(fragment, slot, transposed, some, line=task.node.line)
             yield ProxyFence()
             yield Sync(barrier)
             stored: list[Stmt] = []
@@ -143,7 +158,7 @@ class Stores:
                 if not columns[0] <= box.columns[0] < columns[1]:
                     continue
                 inside = (box.columns[0] - first, box.columns[1] - first)
-                source = SlotRef(buffer.id, None, box.rows, inside)
+                source = replace(slot, rows=box.rows, columns=inside)
                 stored.append(TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
             if condition is not None:
                 stored = [If(condition, tuple(stored), line=step.op.line)]
@@ -159,8 +174,25 @@ class Stores:
         self.committed.append(buffer)
         return 0 if self.in_loop else pending
 
-    def buffers(self, shape: tuple[int, ...], element: str) -> list[int]:
+    def host(self, shape: tuple[int, ...], element: str) -> HostSlot | None:
+        """Where tiles of a shape leave through a ring that the group fills in its loops."""
+        if self.tools.rings.panels:
+            return None
+        self.through_rings = True
+        ring = hosts(self.tools.plan, self.tools.rings.by_place)[self.tools.group, shape, element]
+        return HostSlot(ring.buffer.id, self.tools.cursors.of(ring.aref, "put"))
+
+    def before(self) -> list[Stmt]:
+        """In front of an instance: rings through which tiles of the last one left are filled again."""
+        if not self.through_rings:
+            return []
+        barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
+        return [BulkWait(0, read=True), Sync(barrier)]
+
+    def buffers(self, shape: tuple[int, ...], element: str, host: HostSlot | None = None) -> list[int]:
         """The staging buffers for tiles of a shape: one for all of it, or some of a panel each."""
+        if host is not None:
+            return [host.buffer]
         if (shape, element) not in self.staging:
             count, width = min(panels(shape, element), self.tools.rings.panels), panel_columns(shape, element)
             if count == panels(shape, element):

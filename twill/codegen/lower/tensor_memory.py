@@ -1,10 +1,10 @@
 """Accumulators in tensor memory, where the target has it: who issues MMAs, and who reads what they make.
 
-One thread issues the MMAs of a loop into a slot of a ring in tensor memory, the accumulator of one program instance.
-When they are complete the slot is published, and a computing warp group that the schedule does not have, the epilogue,
-reads it into registers and does what follows the loop, while the MMAs of the next instance go to another slot.
-
-Emitted so far are kernels whose loops load tiles by the TMA and multiply them; everything else is refused at its line.
+One thread issues the MMAs of a loop. What a whole loop adds up goes into a slot of a ring in tensor memory, the
+accumulator of one program instance; when the MMAs are complete the slot is published, and a warp group reads it into
+registers and does what follows the loop. Where the schedule has no computing warp group, that is one more, the
+epilogue, and the MMAs of the next instance go to another slot meanwhile. What becomes of other results is said in
+`twill.codegen.lower.tensor_use`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import OUTSIDE
 from twill.codegen.lower.task import Task
+from twill.codegen.lower.tensor_use import TensorUse, readers_behind, updater_of, use_of
 from twill.codegen.warp.expression import Expr, Number, less
 from twill.codegen.warp.program import (
     Acquire,
@@ -32,77 +33,97 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
 )
-from twill.machine.description import Machine
 from twill.tile.flat import UNIFORM, FlatCarry
 
 EPILOGUE = "epilogue"
 ELEMENT = "f32"  # of an accumulator that is emitted
-LANE_BYTES = 4  # of a column of one lane (PTX ISA, "Tensor Memory Addressing")
-SLOTS = 2  # of a ring of accumulators: one is read while the other is added to
 
 
-def with_epilogue(
+def with_readers(
     groups: Sequence[Group], group_of: Mapping[int, int], threads: int
 ) -> tuple[tuple[Group, ...], dict[int, int]]:
-    """The groups of a schedule behind one that computes what follows its loops: readers of tensor memory begin with a
-    warp whose number is a multiple of four, each warp reading its own quarter (PTX ISA, "tcgen05.ld")."""
-    epilogue = Group(0, EPILOGUE, threads, 0, issuer=False)
-    moved = (replace(group, id=group.id + 1, registers=0) for group in groups)
-    return (epilogue, *moved), {old: new + 1 for old, new in group_of.items()}
+    """The groups of a schedule, those that compute first: readers of tensor memory begin with a warp whose number is a
+    multiple of four, each warp reading its own quarter (PTX ISA, "tcgen05.ld"). Where none computes, one that does what
+    follows the loops, with registers as compiled. Else those that issue fill whole warp groups, and share one budget:
+    registers are moved by whole warp groups. threads: of a warp group."""
+    computing = [group for group in groups if not group.issuer]
+    issuing = [group for group in groups if group.issuer]
+    if not computing:
+        issuing = [replace(group, registers=0) for group in issuing]
+        made = [Group(-1, EPILOGUE, threads, 0, issuer=False), *issuing]
+    else:
+        most = max((group.registers for group in issuing), default=0)
+        issuing = [replace(group, registers=most) for group in issuing]
+        if issuing:
+            short = -sum(group.threads for group in issuing) % threads
+            issuing[-1] = replace(issuing[-1], threads=issuing[-1].threads + short)
+        made = [*computing, *issuing]
+    number = {group.id: place for place, group in enumerate(made)}
+    found = tuple(replace(group, id=place) for place, group in enumerate(made))
+    return found, {old: number[new] for old, new in group_of.items()}
 
 
 def refuse_not_emitted(plan: LoweringPlan) -> None:
     """Raises UnsupportedInKernel, at its line, for what is not emitted with accumulators in tensor memory yet."""
     for task in plan.tasks.values():
-        name, kind, inside = task.node.name or task.node.kind, task.node.kind, task.region in plan.loops
-        if inside and kind not in ("load", "mma"):
-            _refuse(plan, task, f"`{name}` is computed in a loop beside its products")
+        name, kind, inside = f"`{task.node.name or task.node.kind}`", task.node.kind, task.region in plan.loops
         if inside and kind == "load" and task.node.transport != "tma":
-            _refuse(plan, task, f"`{name}` is loaded by threads")
+            _refuse(plan, task, f"{name} is loaded by threads")
         if kind == "mma":
-            _refuse_product(plan, task, f"`{name}`")
+            _refuse_product(plan, task, name)
+        if plan.is_updater(task):
+            _refuse_update(plan, task, name)
 
 
 def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
-    element = plan.flat.cells[plan.flat.steps[task.steps[-1]].results[0]].type.element
+    cell = plan.flat.steps[task.steps[-1]].results[0]
+    element, shape = plan.flat.cells[cell].type.element, plan.tiles.core(cell)
+    if len(shape) != 2 or not plan.tiles.target.has_result(*shape):
+        sizes = " x ".join(map(str, shape))
+        raise exc.UnsupportedBySchedule(
+            f"{name} of a row block is {sizes}, and {plan.tiles.target.name} has {plan.tiles.target.sizes}",
+            file=plan.wired.program.file, line=task.node.line, hint="other tiles, or other row blocks (`--blocks`)",
+        )  # fmt: skip
     if task.region not in plan.loops:
         _refuse(plan, task, f"{name} is a product outside of loops")
     if element != ELEMENT:
         _refuse(plan, task, f"{name} is accumulated in {element}")
-    if any(plan.tasks[plan.place_of(source)].node.kind != "load" for source in plan.slot_sources(task)):
-        _refuse(plan, task, f"{name} multiplies what the kernel computes")
+    use = use_of(plan, task)
+    if use is TensorUse.TILE and readers_behind(plan, task.place):
+        _refuse(plan, task, f"{name} is read in its loop and behind it")
+    if use is not TensorUse.TILE and task.steps[-1] in plan.amendments:
+        _refuse(plan, task, f"{name} is changed by some iterations alone")
+
+
+def _refuse_update(plan: LoweringPlan, task: Task, name: str) -> None:
+    """A change of an accumulator must be its only one, read by the MMA alone."""
+    region, mma = task.region, plan.updaters[task.place[:2]]
+    others = [node for (where, node), to in plan.updaters.items() if (where, to) == (region, mma)]
+    readers = plan.readers(task.place)
+    if len(others) > 1 or readers or any(step in plan.amendments for step in task.steps):
+        _refuse(plan, task, f"{name} is an accumulator that others read while it is changed")
+    product = plan.tasks[region, mma, task.block]
+    reads = [reader for reader in plan.readers(product.place, slots=False) if reader.region == region]
+    if reads:
+        _refuse(plan, reads[0], f"the accumulator {name} is read in its loop")
 
 
 def _refuse(plan: LoweringPlan, task: Task, what: str) -> None:
     target = plan.tiles.target.name
     raise exc.UnsupportedInKernel(
         f"{what}, which is not emitted for {target} yet", file=plan.wired.program.file, line=task.node.line,
-        hint="loops that load tiles by descriptors and multiply them, with everything else behind them; or another "
-        "machine (`--machine`)",
+        hint="loops that load tiles by descriptors, multiply them, rescale sums and read products of an iteration; or "
+        "another machine (`--machine`)",
     )  # fmt: skip
 
 
-def accumulator_slots(plan: LoweringPlan, columns: int) -> int:
-    """Slots of each ring of accumulators. columns: of all of them, one slot each. Raises UnsupportedInKernel."""
-    whole = most_columns(plan.machine, plan.tiles.target.mma.rows if plan.tiles.target.mma else 1)
-    if columns > whole:
-        raise exc.UnsupportedInKernel(
-            f"accumulators of {columns} columns are more than tensor memory has, {whole}", file=plan.wired.program.file,
-            hint="smaller tiles",
-        )  # fmt: skip
-    return SLOTS if SLOTS * columns <= whole else 1
-
-
-def most_columns(machine: Machine, lanes: int) -> int:
-    """Columns of tensor memory."""
-    return machine.capacity("tmem") // (lanes * LANE_BYTES)
-
-
 def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
-    """Whether an MMA adds to what its slot has, in iteration `number`: the first one overwrites it. Raises
+    """Whether an MMA adds to what its slot has, in iteration `number`: the first one of a sum overwrites it. Raises
     UnsupportedInKernel if it would add to anything else than its own accumulator, from zero on."""
-    plan = tools.plan
+    plan, use = tools.plan, use_of(tools.plan, task)
     step = plan.flat.steps[task.steps[-1]]
+    if use is TensorUse.UPDATED:
+        return Number(1, "i1")
     if len(step.operands) < 3:
         return Number(0, "i1")
     cell = step.operands[2]
@@ -112,55 +133,80 @@ def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
             _refuse(plan, task, f"`{task.node.name}` adds to another tile than its own accumulator")
         return Number(0, "i1")
     source = plan.source(carry.yielded, task.block)
-    if source is None or plan.place_of(source) != task.place or not begins_with_zero(carry, task, tools):
+    mine = source is not None and plan.place_of(source) == task.place
+    if use is TensorUse.TILE or not mine or initial(carry, task, tools) != Number(0, ELEMENT):
         _refuse(plan, task, f"`{task.node.name}` adds to more than its own accumulator from zero on")
     return less(Number(0), number)
 
 
-def begins_with_zero(carry: FlatCarry, task: Task, tools: Tools) -> bool:
-    """Whether a carried value is zero in front of its loop."""
+def initial(carry: FlatCarry, task: Task, tools: Tools) -> Number | None:
+    """What every element of a carried value is in front of its loop; None if that is no constant."""
     if carry.init != UNIFORM:
-        return is_zero(carry.init, task, tools)
-    value = tools.plan.flat.cells[carry.argument].value
-    return _zero(tools.scalars.value(tools.plan.wired.uniformity.carries[value].init, OUTSIDE))
+        found = outside(tools, task.block, []).constant(tools.plan.tiles.view(carry.init).base)
+    else:
+        value = tools.plan.flat.cells[carry.argument].value
+        found = tools.scalars.value(tools.plan.wired.uniformity.carries[value].init, OUTSIDE)
+    return Number(float(found.value), ELEMENT) if isinstance(found, Number) else None
 
 
 def is_zero(cell: int, task: Task, tools: Tools) -> bool:
     """Whether every element of a cell is known to be 0."""
     constant = outside(tools, task.block, []).constant(tools.plan.tiles.view(cell).base)
-    return constant is not None and _zero(constant)
+    return isinstance(constant, Number) and constant.value == 0
 
 
-def _zero(value: Expr) -> bool:
-    return isinstance(value, Number) and value.value == 0
+def initial_of(task: Task, tools: Tools) -> Number:
+    """What the accumulator of an MMA is in front of its loop. Raises UnsupportedInKernel if that is no constant."""
+    plan = tools.plan
+    for carry in plan.flat.carries:
+        if carry.stretch != plan.wired.stretch[task.region] or carry.pure:
+            continue
+        source = plan.source(carry.yielded, task.block)
+        if source is not None and plan.place_of(source) == task.place:
+            found = initial(carry, task, tools)
+            if found is not None:
+                return found
+    _refuse(plan, task, f"the accumulator `{task.node.name}` begins with no constant")
+    raise AssertionError
 
 
 # -- around a loop --------------------------------------------------------------------------------
 
 
-def acquire_accumulators(rings: Sequence[Ring], tools: Tools) -> list[Stmt]:
-    """In front of a loop: the slots of its accumulators are waited for."""
-    return [Acquire(tools.cursors.of(ring.aref, "put")) for ring in rings]
+def acquire_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
+    """In front of a loop: the slots of its accumulators are waited for. trip: its iterations."""
+    made: list[Stmt] = []
+    for ring in rings:
+        wait = Acquire(tools.cursors.of(ring.aref, "put"))
+        made.append(wait if ring.aref.transport == "mma" else If(less(Number(0), trip), (wait,)))
+    return made
 
 
 def publish_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """Behind a loop: its accumulators are handed on when its MMAs are complete. trip: its iterations."""
+    """Behind a loop: its accumulators are handed on when its MMAs are complete, which the group that has changed them
+    in the loop waits for. trip: its iterations."""
     made: list[Stmt] = []
     for ring in rings:
-        cursor = tools.cursors.of(ring.aref, "put")
-        made += [Publish(cursor, behind=True), Advance(cursor)]
+        cursor, behind = tools.cursors.of(ring.aref, "put"), ring.aref.transport == "mma"
+        if not behind:
+            changed = tools.rings.by_place[ring.key]
+            made.append(Acquire(tools.cursors.of(changed.aref, "put")))
+        made += [Publish(cursor, behind=behind), Advance(cursor)]
     return [If(less(Number(0), trip), tuple(made))] if made else []
 
 
 def load_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """Behind a loop, in a group that reads its accumulators: into registers; zeros of a loop without iterations."""
+    """Behind a loop, in a group that reads its accumulators: into registers; what they begin with behind a loop without
+    iterations."""
     made: list[Stmt] = []
     for ring in rings:
         task = tools.plan.tasks[ring.key]
-        cursor, line = tools.cursors.of(ring.aref, "get"), task.node.line
-        variable = tools.registers.of((task.steps[-1], task.block))
+        line, variable = task.node.line, tools.registers.of((task.steps[-1], task.block))
+        mine = ring.use is TensorUse.UPDATED  # whose slot it keeps until the next loop fills it
+        cursor = tools.cursors.of(ring.aref, "put" if mine else "get")
+        load = LoadAccumulator(SlotRef(ring.buffer.id, cursor), variable, line=line)
+        read = (Acquire(cursor), load) if mine else (Get(cursor), load, Consumed(cursor), Advance(cursor))
         element = tools.registers.fragment(variable).element
-        read = (Get(cursor), LoadAccumulator(SlotRef(ring.buffer.id, cursor), variable, line=line), Consumed(cursor))
-        zeros = (Fill(variable, Number(0, element), line=line),)
-        made.append(If(less(Number(0), trip), (*read, Advance(cursor)), zeros))
+        begins = initial_of(task, tools) if updater_of(tools.plan, task) else Number(0, element)
+        made.append(If(less(Number(0), trip), read, (Fill(variable, begins, line=line),)))
     return made

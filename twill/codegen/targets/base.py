@@ -109,10 +109,15 @@ class Target:
         """Whether a vector of that extent is what is left of such a matrix when `axis` is taken away."""
         return self.mma is not None and (self.has_rows(extent) if axis == 1 else not extent % self.mma.columns)
 
+    def may_have(self, rows: int, columns: int) -> bool:
+        """Whether that is such a matrix, or may become some by row blocks."""
+        blocks = self.mma is not None and self.mma.tensor and not rows % self.mma.rows
+        return self.has_result(self.mma.rows if blocks and self.mma is not None else rows, columns)
+
     def refuse(self, graph: DependenceGraph) -> None:
         """Raises UnsupportedInKernel, with the line and the reason, for a product that the target does not have."""
         for node in (node for region in graph.regions for node in region.nodes):
-            if node.mma is not None and not self.has_result(node.mma.m, node.mma.n):
+            if node.mma is not None and not self.may_have(node.mma.m, node.mma.n):
                 raise exc.UnsupportedInKernel(
                     f"`{node.name or 'tl.dot'}` is a product {_spelled(node.mma)}, and {self.name} has {self.sizes}",
                     file=graph.file,

@@ -56,6 +56,7 @@ _STATEMENTS = {
     aref.TensorMultiply: "tensor multiply {target:slot} = {a:slot}<< transposed{a_transposed:flag}>> @ {b:slot}"
                          "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}",
     aref.LoadAccumulator: "{result:fragment} = load accumulator {source:slot}",
+    aref.StoreAccumulator: "store accumulator {operand:fragment} -> {target:slot}",
     aref.Commit: "commit",
     aref.WaitGroups: "wait {pending:int} pending<<: {ready:fragments}>>",
     aref.LoadGlobal: "{result:fragment} = load global {window:window}<< where {mask:fragment}>>"

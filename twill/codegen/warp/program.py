@@ -19,7 +19,7 @@ Grammar::
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
-           | TensorMultiply | LoadAccumulator                                      MMAs in tensor memory
+           | TensorMultiply | LoadAccumulator | StoreAccumulator              MMAs in tensor memory
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal | CopyGlobal memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
@@ -45,6 +45,10 @@ Where the target has tensor memory, one thread of a group that only issues makes
 stay there, in rings of transport "mma": an acquired slot is added to by the MMAs of a whole loop, and published by an
 arrival that comes when they are over (`behind`); so are the slots of their operands given back. A consumer's threads
 read the slot into registers (LoadAccumulator). MMAs of one thread are done in the order in which it issues them.
+Where threads change an accumulator between the MMAs of a loop, the roles are exchanged: their group fills a ring of
+transport "registers" with what it makes of the accumulator (StoreAccumulator), and the MMA works on the slot that it
+consumes, which goes back when the MMA is over. An operand A that threads compute may be such a ring, too, and lie over
+an accumulator that nobody needs any more.
 
 A group with a `share` (i, n) has every n-th of its CTA's program instances, from the i-th on, and n such groups take
 instances alternately. A slot of a ring that they consume is consumed by the one that has the instance; the others move
@@ -162,7 +166,7 @@ from twill.codegen.warp.statements import (
     TmaStore,
     WaitGroups,
 )
-from twill.codegen.warp.tensor_statements import LoadAccumulator, TensorMultiply
+from twill.codegen.warp.tensor_statements import LoadAccumulator, StoreAccumulator, TensorMultiply
 from twill.tile.program import TileProgram
 
 __all__ = [
@@ -174,9 +178,9 @@ __all__ = [
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",
     "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance", "Rearrange",
     "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless",
-    "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad",
-    "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk",
-    "with_blocks",
+    "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
+    "TensorMultiply", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 
@@ -279,7 +283,7 @@ class WarpProgram:
     @property
     def tensor_columns(self) -> int:
         """Columns of tensor memory that a CTA takes: a power of two (PTX ISA, "tcgen05.alloc"); 0 for none."""
-        end = max((b.offset + b.slots * b.shape[-1] for b in self.buffers if b.tensor), default=0)
+        end = max((b.offset + (b.slots - 1) * b.stride + b.width for b in self.buffers if b.tensor), default=0)
         return 1 << max(end - 1, LEAST_TENSOR_COLUMNS - 1).bit_length() if end else 0
 
     @property

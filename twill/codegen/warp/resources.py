@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import Layout
+from twill.graph.work import BITS
+
+COLUMN_BITS = 32  # of one lane of a column of tensor memory (PTX ISA, "Tensor Memory Addressing")
 
 
 # ---------------------------------------------------------------- shared memory
@@ -21,8 +24,9 @@ class Buffer:
     16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (row & 7); 64: chunk ^ ((row >> 1)
     & 3); 32: chunk ^ ((row >> 2) & 1); 0: none). A tile of rank 1 is contiguous, without a swizzle.
 
-    tensor: the ring is in tensor memory instead: row r of a slot is lane r, column c is column `offset` + slot times
-    columns + c, of 32 bits each.
+    tensor: the ring is in tensor memory instead: row r of a slot is lane r, a slot begins at column `offset` + slot
+    times `stride`, of 32 bits each; column c of the tile is c behind that, or c / 2 for elements of 16 bits, the even
+    one in the low half.
     """
 
     id: int
@@ -35,6 +39,16 @@ class Buffer:
     bytes: int
     offset: int
     tensor: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of tensor memory that a tile takes."""
+        return self.shape[-1] * BITS[self.element] // COLUMN_BITS
+
+    @property
+    def stride(self) -> int:
+        """Columns of tensor memory from one slot to the next."""
+        return self.bytes * 8 // (COLUMN_BITS * self.shape[0])
 
 
 @dataclass(frozen=True)

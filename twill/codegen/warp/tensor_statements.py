@@ -14,8 +14,9 @@ class TensorMultiply(Stmt):
     """target[rows, n] (+)= A[rows, k] B[k, n] in tensor memory, issued by one thread, asynchronous; those of one thread
     are done in order.
 
-    target: a slot in tensor memory. a: a slot, whose tile is [k, rows] if a_transposed. b: as of Multiply. accumulate:
-    whether it adds to what is there (i1), or overwrites it. operand: element type of A and B.
+    target: a slot in tensor memory. a: a slot, whose tile is [k, rows] if a_transposed, which one in tensor memory is
+    never. b: as of Multiply. accumulate: whether it adds to what is there (i1), or overwrites it. operand: element type
+    of A and B.
     """
 
     target: SlotRef
@@ -35,3 +36,12 @@ class LoadAccumulator(Stmt):
 
     source: SlotRef
     result: int
+
+
+@dataclass(frozen=True)
+class StoreAccumulator(Stmt):
+    """A slot in tensor memory, or some of its columns = operand, written by all threads of the group, which wait until
+    it is there. Elements of 32 bits, or of 16, two to a column."""
+
+    operand: int
+    target: SlotRef

@@ -175,7 +175,7 @@ class PrintContext:
         """C: address of a slot's tile, in shared or tensor memory."""
         buffer = self.buffer(ref)
         at = f"{'tensor' if buffer.tensor else 'smem'} + {self.shared.buffers[ref.buffer]}"
-        step = buffer.shape[-1] if buffer.tensor else buffer.bytes
+        step = buffer.stride if buffer.tensor else buffer.bytes
         return at if ref.cursor is None else at + self._times(ref.cursor, step)
 
     def _times(self, cursor: int, step: int) -> str:

@@ -61,6 +61,7 @@ def print_publish(stmt: Publish, ctx: PrintContext) -> None:
     elif stmt.behind:
         ctx.out.line(f"{_commit(stmt.cursor, ctx)}({ctx.full(stmt.cursor)});")
     else:
+        _fence(stmt.cursor, "before", ctx)
         _arrive(ctx.full(stmt.cursor), ctx)
 
 

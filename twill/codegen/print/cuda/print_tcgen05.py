@@ -16,9 +16,11 @@ from twill.codegen.print.cuda.print_wgmma import OPERANDS, STEP_BYTES, side_of
 from twill.codegen.print.cuda.tcgen05_descriptors import OPERANDS as KINDS
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
 from twill.codegen.warp.layout import Accumulator
-from twill.codegen.warp.program import LoadAccumulator, TensorMultiply
+from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply
+from twill.codegen.warp.resources import COLUMN_BITS
 
 _ROWS, _HALF, _MOST = 128, 16, 64  # of a product; lanes of one load; columns of one load
+_STEPS = 4  # of a product that are unrolled: the issuing thread has no registers for the descriptors of more
 _GROUP = 8  # columns for each of a load's repetitions: four registers of a thread
 
 
@@ -26,13 +28,14 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     """All multiplies of one product, issued by this thread."""
     operand = OPERANDS[stmt.operand]
     rows, columns = ctx.buffer(stmt.target).shape
-    a = side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx)
+    held = ctx.buffer(stmt.a).tensor
+    a = None if held else side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx)
     b = side_of(stmt.b, not stmt.b_transposed, stmt.operand, ctx)
     pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in ctx.program.arefs)
     try:
         instruction = instruction_descriptor(
             2 * rows if pair else rows, columns, "f32", operand, operand,
-            a_mn_major=a.mn_major, b_mn_major=b.mn_major, pair=pair,
+            a_mn_major=a is not None and a.mn_major, b_mn_major=b.mn_major, pair=pair,
         )  # fmt: skip
     except ValueError as error:
         raise exc.UnsupportedInKernel(str(error)) from error
@@ -41,33 +44,62 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
         raise exc.UnsupportedInKernel(f"a product of {rows} x {columns} over {stmt.depth} {stmt.operand}")
     with ctx.out.block():
         for name, side in (("desc_a", a), ("desc_b", b)):
+            if side is None:
+                continue
             offset = ctx.part(side.ref) if side.mn_major else side.offset
             at = ctx.slot(side.ref) + (f" + {offset}" if offset else "")
             ctx.out.line(f"const u64 {name} = tensor_descriptor({side.descriptor(at)});")
         ctx.out.line(f"const bool more = {ctx.expression(stmt.accumulate)};")
-        with ctx.out.unrolled(f"u32 ks = 0; ks < {stmt.depth // step}; ++ks"):
-            inputs = f"descriptor_advance(desc_a, {a.advance(0)}), descriptor_advance(desc_b, {b.advance(0)})"
-            name = f"tensor_multiply_{'pair_' if pair else ''}{KINDS[operand][0]}"
+        steps = stmt.depth // step
+        with ctx.out.unrolled(f"u32 ks = 0; ks < {steps}; ++ks", _STEPS if steps > _STEPS else 0):
+            left = f"{ctx.slot(stmt.a)} + ks * {STEP_BYTES * 8 // COLUMN_BITS}"
+            if a is not None:
+                left = f"descriptor_advance(desc_a, {a.advance(0)})"
+            inputs = f"{left}, descriptor_advance(desc_b, {b.advance(0)})"
+            name = f"tensor_multiply_{'a_' if held else ''}{'pair_' if pair else ''}{KINDS[operand][0]}"
             ctx.out.line(f"{name}({ctx.slot(stmt.target)}, {inputs}, {instruction:#010x}, more || ks != 0);")
 
 
 def print_load_accumulator(stmt: LoadAccumulator, ctx: PrintContext) -> None:
-    """A slot, or some of its columns, into the registers of an accumulator; every thread waits for its own part."""
-    fragment, name = ctx.fragment(stmt.result), ctx.fragments[stmt.result]
-    layout = fragment.layout
-    if not isinstance(layout, Accumulator) or layout.warp_rows != 2 * _HALF or fragment.element != "f32":
-        raise exc.UnsupportedInKernel(f"'{fragment.name}' is not what tensor memory is read into")
+    """A slot into the registers of an accumulator; every thread waits for its own part."""
+    name = ctx.fragments[stmt.result]
     with ctx.out.block():
-        first = (stmt.source.columns or (0, 0))[0]
-        at = f"{ctx.slot(stmt.source)}{f' + {first}' if first else ''}"
-        ctx.out.line(f"const u32 at = {at} + (warp * {2 * _HALF} << 16);")
-        for half in range(2):
-            for column, columns in _pieces(layout.columns):
-                first = half * layout.columns // 2 + column // 2
-                at = f"at + {(half * _HALF << 16) + column}"
-                ctx.out.line(f"tensor_load_x{columns // _GROUP}({name} + {first}, {at});")
+        for first, at, columns in _moves(stmt.result, stmt.source, ctx):
+            ctx.out.line(f"tensor_load_x{columns // _GROUP}({name} + {first}, {at});")
         ctx.out.line("tensor_wait_loads();")
         ctx.out.line(f"pin({name});")
+
+
+def print_store_accumulator(stmt: StoreAccumulator, ctx: PrintContext) -> None:
+    """The registers of an accumulator into a slot; every thread waits for its own part. Two elements of 16 bits are in
+    one register, as they are in one column."""
+    name, packed = ctx.fragments[stmt.operand], ctx.fragment(stmt.operand).element != "f32"
+    with ctx.out.block():
+        for first, at, columns in _moves(stmt.operand, stmt.target, ctx):
+            place, kind = (first // 2, "packed_") if packed else (first, "")
+            ctx.out.line(f"tensor_store_{kind}x{columns // _GROUP}({name} + {place}, {at});")
+        ctx.out.line("tensor_wait_stores();")
+
+
+def _moves(number: int, ref: SlotRef, ctx: PrintContext) -> Iterator[tuple[int, str, int]]:
+    """Of a fragment from or to tensor memory: first element in registers, C of the address, columns of the tile; prints
+    what all addresses have in common. Errors: UnsupportedInKernel for a fragment that does not lie so."""
+    fragment, buffer = ctx.fragment(number), ctx.buffer(ref)
+    layout, bits = fragment.layout, 8 * BYTES[fragment.element]
+    if (
+        not isinstance(layout, Accumulator)
+        or layout.warp_rows != 2 * _HALF
+        or fragment.element != buffer.element
+        or bits not in (COLUMN_BITS, COLUMN_BITS // 2)
+    ):
+        raise exc.UnsupportedInKernel(f"'{fragment.name}' does not lie as tensor memory is read and written")
+    ctx.out.line(f"const u32 at = {ctx.slot(ref)} + (warp * {2 * _HALF} << 16);")
+    before = (ref.columns or (0, 0))[0]
+    for half in range(2):
+        for column, columns in _pieces(layout.columns):
+            first = half * layout.columns // 2 + column // 2
+            place = (half * _HALF << 16) + (before + column) * bits // COLUMN_BITS
+            yield first, f"at + {place}", columns
 
 
 def _pieces(columns: int) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ statements mean, `twill.codegen.warp.parameters` what a launch passes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twill.codegen.print.cuda.alone import alone
@@ -49,7 +50,7 @@ from twill.codegen.warp.program import (
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 
-_WARP = 32
+_WARP, _WARP_GROUP = 32, 128
 _MOST_REGISTERS = 255  # that an instruction can name
 
 
@@ -108,8 +109,7 @@ class _Kernel:
         head = f'extern "C" __global__ void{shape} {bounds}\n{self.function}('
         with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
             self._setup()
-            for section in self.sections:
-                self._role(section)
+            self._roles()
             if cluster is not None and cluster.meets_last:
                 self.out.line()
                 self.out.line("cluster_sync();  // of all threads: nobody touches a CTA that has ended")
@@ -199,20 +199,38 @@ class _Kernel:
             self.out.line(f"if (warps_before == 0) tensor_free{self._pair}(tensor, {self.program.tensor_columns});")
 
     # ------------------------------------------------------------ roles
-    def _role(self, section: Section) -> None:
-        """One branch."""
+    def _roles(self) -> None:
+        """A branch for each; those that are parts of one warp group share a budget, and a branch that sets it (PTX ISA,
+        "setmaxnreg": by all warps of a warp group)."""
+        parts = [s for s in self.sections if s.stream.registers and s.stream.threads % _WARP_GROUP]
+        first = self.sections.index(parts[0]) if parts else len(self.sections)
+        whole, inner = self.sections[:first], self.sections[first:]
+        for section in whole:
+            self._role(section, self.sections)
+        if not inner:
+            return
+        self.out.line()
+        self.out.line(f"// ---- the warp group of those that issue: {inner[0].stream.registers} registers")
+        with self.out.block("else" if whole else ""):
+            self._budget(inner[0].stream)
+            for section in inner:
+                self._role(section, inner)
+
+    def _role(self, section: Section, among: Sequence[Section]) -> None:
+        """One branch of several."""
         group, out = section.stream, self.out
         count = len(section.groups)
         first = sum(before.threads for before in self.program.groups[: section.groups[0]])
-        end, last = first + count * group.threads, section is self.sections[-1]
+        end, last = first + count * group.threads, section is among[-1]
         out.line()
         threads = f"{count} x {group.threads}" if count > 1 else group.threads
         registers = f", {group.registers} registers" if group.registers else ""
         out.line(f"// ---- role: {group.role} ({threads} threads{registers})")
         condition = "" if last else f" (warps_before < {end // _WARP})"
-        head = ("if" if section is self.sections[0] else "else if" if not last else "else") + condition
-        with out.block(head if len(self.sections) > 1 else ""):
-            self._budget(group)
+        head = ("if" if section is among[0] else "else if" if not last else "else") + condition
+        with out.block(head if len(among) > 1 else ""):
+            if among is self.sections:
+                self._budget(group)
             ctx = self._context(section)
             if group.issuer:
                 with out.block(f"if (warps_before == {first // _WARP} && elect_one())"):

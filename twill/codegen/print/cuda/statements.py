@@ -55,6 +55,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Multiply: print_wgmma.print_multiply,
     aref.TensorMultiply: print_tcgen05.print_tensor_multiply,
     aref.LoadAccumulator: print_tcgen05.print_load_accumulator,
+    aref.StoreAccumulator: print_tcgen05.print_store_accumulator,
     aref.Commit: print_wgmma.print_commit,
     aref.WaitGroups: print_wgmma.print_wait_groups,
     aref.Fill: print_registers.print_fill,

@@ -32,9 +32,10 @@ class TextWriter:
         self.line(tail)
 
     @contextmanager
-    def unrolled(self, head: str) -> Iterator[None]:
-        """A for loop with head `head` (what stands between the parentheses) that the compiler unrolls."""
-        self.line("#pragma unroll")
+    def unrolled(self, head: str, times: int = 0) -> Iterator[None]:
+        """A for loop with head `head` (what stands between the parentheses) that the compiler unrolls. times: so many
+        iterations at a time (0: all)."""
+        self.line(f"#pragma unroll {times}" if times else "#pragma unroll")
         with self.block(f"for ({head})"):
             yield
 

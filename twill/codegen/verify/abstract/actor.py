@@ -270,7 +270,7 @@ class Actor:
         for buffer in ring.aref.buffers:
             if slot >= self.machine.program.buffers[buffer].slots:
                 continue
-            for access in self.machine.shared.places[buffer, slot].pending(self.group.id, clock):
+            for access in self.machine.shared.pending(SlotRef(buffer), slot, self.group.id, clock):
                 name, rule = self.machine.program.buffers[buffer].name, "mma-wait"
                 if access.proxy == "tma":
                     rule = "bulk"

@@ -26,6 +26,7 @@ from twill.codegen.warp.program import (
     Reg,
     Scan,
     Stmt,
+    StoreAccumulator,
     StoreGlobal,
     StoreShared,
     SumParts,
@@ -111,7 +112,7 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
             return {result}, read | ({mask} if mask is not None else set())
         case CopyGlobal(window=window):
             return set(), read | {tile.fragment for tile in tiles_of(window)}
-        case StoreShared(operand=operand):
+        case StoreShared(operand=operand) | StoreAccumulator(operand=operand):
             return set(), read | {operand}
         case StoreGlobal(window=window, operand=value, mask=mask):
             read |= {tile.fragment for tile in tiles_of(window)}

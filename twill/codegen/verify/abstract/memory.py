@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses
+from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses, overlap
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
+from twill.codegen.verify.abstract.tensor_memory import TensorTiles
 from twill.codegen.verify.abstract.violation import Findings
 from twill.codegen.warp.program import Buffer, SlotRef, TensorMapSpec, Window
 from twill.graph.work import BITS as WIDTHS
@@ -27,19 +28,24 @@ def undefined(shape: tuple[int, ...], element: str) -> Array:
 
 @dataclass
 class SharedTiles:
-    """The tiles of all slots, by (buffer, slot), and who accessed them."""
+    """The tiles of all slots, by (buffer, slot), and who accessed them. tensor: those in tensor memory, whose accesses
+    are noted together, for they may lie over one another."""
 
     buffers: tuple[Buffer, ...]
     tiles: dict[tuple[int, int], Array]
     places: dict[tuple[int, int], SlotAccesses]
     findings: Findings
+    tensor: TensorTiles
 
     @classmethod
     def of(cls, buffers: tuple[Buffer, ...], findings: Findings) -> SharedTiles:
         """Fresh memory."""
         keys = [(buffer.id, slot) for buffer in buffers for slot in range(buffer.slots)]
-        tiles = {key: undefined(buffers[key[0]].shape, buffers[key[0]].element) for key in keys}
-        return cls(buffers, tiles, {key: SlotAccesses() for key in keys}, findings)
+        own = [key for key in keys if not buffers[key[0]].tensor]
+        tiles = {key: undefined(buffers[key[0]].shape, buffers[key[0]].element) for key in own}
+        tensor = TensorTiles.of(buffers)
+        places = {key: SlotAccesses() if key in tiles else tensor.accesses for key in keys}
+        return cls(buffers, tiles, places, findings, tensor)
 
     def region(self, ref: SlotRef) -> Region:
         """The rows and columns that are meant; a vector's elements are columns."""
@@ -58,6 +64,14 @@ class SharedTiles:
             return tile
         return tile.reshape(-1, buffer.shape[-1])[top:bottom, left:right]
 
+    def pending(self, ref: SlotRef, slot: int, group: int, clock: Clock) -> Iterator[SlotAccess]:
+        """Accesses of a slot by a group that one who knows `clock` does not know to be over."""
+        buffer, region = self.buffers[ref.buffer], self.region(ref)
+        if buffer.tensor:
+            region = self.tensor.region(buffer, slot, region)
+        found = self.places[ref.buffer, slot].pending(group, clock)
+        return (access for access in found if overlap(access.region, region))
+
     def access(
         self, ref: SlotRef, slot: int, access: SlotAccess, clock: Clock, role: str, roles: Mapping[int, str]
     ) -> None:
@@ -65,6 +79,8 @@ class SharedTiles:
         buffer = self.buffers[ref.buffer]
         if access.region[1] > math.prod(buffer.shape[:-1]) or access.region[3] > buffer.shape[-1]:
             self.findings.add("bounds", f"{access.what} is outside of the tile of `{buffer.name}`", access.line, role)
+        if buffer.tensor:
+            access = replace(access, region=self.tensor.region(buffer, slot, access.region))
         for rule, earlier in self.places[ref.buffer, slot].enter(access, clock):
             rule, text = explain(rule, earlier, access, f"slot {slot} of `{buffer.name}`", role, roles[earlier.group])
             self.findings.add(rule, text, access.line, role, roles[earlier.group])

@@ -8,6 +8,14 @@ from typing import Any
 
 from twill.codegen.verify.abstract.liveness import effects
 from twill.codegen.verify.abstract.memory import BITS
+from twill.codegen.verify.abstract.mma_operands import (
+    Fragments,
+    load_accumulator,
+    multiply,
+    region,
+    store_accumulator,
+    tensor_multiply,
+)
 from twill.codegen.verify.abstract.statements import is_partial
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.expression import Number
@@ -42,6 +50,7 @@ from twill.codegen.warp.program import (
     Scan,
     SlotRef,
     Stmt,
+    StoreAccumulator,
     StoreShared,
     SumParts,
     TensorMapSpec,
@@ -52,13 +61,9 @@ from twill.codegen.warp.program import (
     WarpProgram,
 )
 
-MOST_COLUMNS = 256  # of one MMA
 LARGEST_BOX = 256  # elements of a box along one axis
 WIDEST = 8  # bytes of an element of a tensor map
 WARPS = 4  # of a warp group
-TENSOR_ROWS, TENSOR_STEP = 128, 16  # of an accumulator in tensor memory; its columns are multiples
-TENSOR_WARP_ROWS = 32  # a warp's quarter of its rows
-K_BYTES = 32  # of one MMA along k
 
 
 def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
@@ -79,92 +84,6 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
             texts = [f"names fragment {missing}, which is none of its warp group's"]
         for text in texts:
             yield Violation("layout", f"{type(stmt).__name__} by {group.role}: {text}", stmt.line, group.role)
-
-
-def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
-    """Rows and columns of the part of a tile that is meant."""
-    shape = program.buffers[ref.buffer].shape
-    rows = (0, math.prod(shape[:-1])) if ref.rows is None else ref.rows
-    columns = (0, shape[-1]) if ref.columns is None else ref.columns
-    return rows[1] - rows[0], columns[1] - columns[0]
-
-
-Fragments = dict[int, Fragment]
-
-
-def _multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
-    into = fragments[stmt.accumulator]
-    if not isinstance(into.layout, Accumulator) or into.element not in ("f32", "i32", "f16"):
-        yield f"`{into.name}` is no accumulator"
-        return
-    rows, columns = into.layout.rows, into.layout.columns
-    bits = BITS[stmt.operand]
-    if rows % 64 and (rows > 64 or rows % 16 or isinstance(stmt.a, SlotRef)):
-        yield f"no MMA makes {rows} rows, but of 64 of an A in registers"
-    if columns % 8 or columns > MOST_COLUMNS:
-        yield f"no MMA makes {rows} x {columns}"
-    if stmt.depth * bits % (8 * K_BYTES):
-        yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // bits}"
-    if isinstance(stmt.a, SlotRef):
-        wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
-        yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
-    else:
-        left = fragments[stmt.a]
-        if left.layout != Accumulator(rows, stmt.depth):
-            yield f"A, `{left.name}`, is not {rows} x {stmt.depth} in the layout of an accumulator"
-        if left.element != stmt.operand or bits != 16 or stmt.a_transposed:
-            yield f"A, `{left.name}`, is {left.element} in registers, the operands are {stmt.operand}"
-    wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
-    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
-
-
-def _tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
-    into = program.buffers[stmt.target.buffer]
-    rows, columns = region(program, stmt.target)
-    if not into.tensor or into.element != "f32" or (rows, columns) != into.shape:
-        yield f"`{into.name}` is no accumulator in tensor memory"
-    if rows != TENSOR_ROWS or columns % TENSOR_STEP or columns > MOST_COLUMNS:
-        yield f"no MMA makes {rows} x {columns} in tensor memory"
-    if stmt.depth * BITS[stmt.operand] % (8 * K_BYTES):
-        yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // BITS[stmt.operand]}"
-    wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
-    yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
-    if any(ring.pair and stmt.target.buffer in ring.buffers for ring in program.arefs):  # a half of B
-        columns //= 2
-    wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
-    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
-
-
-def _load_accumulator(stmt: LoadAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
-    result, source = fragments[stmt.result], program.buffers[stmt.source.buffer]
-    if (
-        not source.tensor
-        or result.layout != Accumulator(*region(program, stmt.source), TENSOR_WARP_ROWS)
-        or result.element != "f32"
-    ):
-        yield f"`{result.name}` is not `{source.name}` as tensor memory is read"
-
-
-def _operand(
-    name: str, ref: SlotRef, wanted: tuple[int, int], across: bool, element: str, program: WarpProgram
-) -> Iterator[str]:
-    """across: k runs along the rows of the tile, not along its columns."""
-    buffer = program.buffers[ref.buffer]
-    found = region(program, ref)
-    if buffer.tensor:
-        yield f"{name}, `{buffer.name}`, is in tensor memory"
-    if found != wanted:
-        yield f"{name}, `{buffer.name}`, is {found[0]} x {found[1]}, not {wanted[0]} x {wanted[1]}"
-    if buffer.element != element:
-        yield f"{name}, `{buffer.name}`, is {buffer.element}, the operands are {element}"
-    if across and BITS[element] != 16:
-        yield f"{name}, `{buffer.name}`, must have k along its rows: only 16-bit operands may be transposed"
-    atom = 8
-    if ref.rows is not None and ref.rows[0] % atom:
-        yield f"{name}, `{buffer.name}`, begins at row {ref.rows[0]}, inside of a swizzle pattern"
-    start = (ref.columns or (0, 0))[0] * BITS[element] // 8
-    if start % (buffer.panel if across else K_BYTES):
-        yield f"{name}, `{buffer.name}`, begins at byte {start} of its rows, inside of a panel"
 
 
 def _copy_box(meant: TensorMapSpec, ref: SlotRef, coordinates: int, program: WarpProgram) -> Iterator[str]:
@@ -366,7 +285,7 @@ def _copy_global(stmt: CopyGlobal, program: WarpProgram, fragments: Fragments) -
         yield f"a copy of {extents} elements to `{buffer.name}`, {buffer.shape}"
     if stmt.window.element != buffer.element:
         yield f"{stmt.window.element} elements in `{buffer.name}`, which has {buffer.element}"
-    if BITS[buffer.element] not in (32, 64):
+    if BITS[buffer.element] not in (BITS["i32"], BITS["i64"]):
         yield f"a copy by threads of elements of {BITS[buffer.element]} bits"
     if stmt.window.pad not in (0, Number(0, buffer.element)):
         yield f"a copy that fills `{buffer.name}` with {stmt.window.pad}, not 0"
@@ -379,7 +298,8 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
-    Multiply: _multiply, TensorMultiply: _tensor_multiply, LoadAccumulator: _load_accumulator, TmaLoad: _tma_load,
+    Multiply: multiply, TensorMultiply: tensor_multiply, LoadAccumulator: load_accumulator,
+    StoreAccumulator: store_accumulator, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
     Scan: _scan, Rearrange: _rearrange, SumParts: _sum_parts, Copy: _copy,
     CopyGlobal: _copy_global,

@@ -90,7 +90,8 @@ Region = tuple[int, int, int, int]
 @dataclass(frozen=True)
 class SlotAccess:
     """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma",
-    "copy" of threads' own copies, which are ordered like generic accesses and of which no other proxy knows.
+    "copy" of threads' own copies, which are ordered like generic accesses and of which no other proxy knows, or
+    "tensor" of threads that access tensor memory.
 
     mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
     touch the same element with the same thread.
@@ -160,6 +161,8 @@ class SlotAccesses:
 
     @staticmethod
     def _same_thread(earlier: SlotAccess, access: SlotAccess) -> bool:
+        if earlier.group == access.group and earlier.proxy == access.proxy == "tensor":
+            return True  # a warp has the lanes of its quarter, and waits for its accesses of them
         return (
             earlier.group == access.group
             and earlier.proxy == access.proxy == "generic"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract.memory import BITS
-from twill.codegen.verify.abstract.operands import TENSOR_ROWS, operand_violations
+from twill.codegen.verify.abstract.mma_operands import TENSOR_ROWS
+from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     COPIES,
@@ -28,6 +29,7 @@ from twill.codegen.warp.program import (
     ReceiveInstance,
     Skip,
     Stmt,
+    StoreAccumulator,
     Sync,
     TmaLoad,
     WarpGroup,
@@ -202,7 +204,9 @@ def _overlaps(spans: list[tuple[int, int, str]], unit: str) -> Iterator[Violatio
 def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
     """Accumulators lie beside one another, and within what there is."""
     held = [buffer for buffer in program.buffers if buffer.tensor]
-    yield from _overlaps(sorted((b.offset, b.offset + b.slots * b.shape[-1], b.name) for b in held), "columns")
+    alone = [buffer for buffer in held if not any(_lies_over(buffer, other) for other in held)]
+    spans = sorted((b.offset, b.offset + (b.slots - 1) * b.stride + b.width, b.name) for b in alone)
+    yield from _overlaps(spans, "columns")
     if held and machine:
         most = machine.capacity("tmem") // (TENSOR_ROWS * BITS["f32"] // 8)
         if program.tensor_columns > most:
@@ -210,10 +214,17 @@ def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Vi
             yield Violation("shared", text)
     for group in program.groups:
         first = sum(before.threads for before in program.groups[: group.id])
-        reads = any(isinstance(stmt, LoadAccumulator) for stmt in group.stmts)
+        reads = any(isinstance(stmt, LoadAccumulator | StoreAccumulator) for stmt in group.stmts)
         if reads and (first % (TENSOR_WARPS * WARP) or group.threads != TENSOR_WARPS * WARP):
             text = f"{group.role} reads tensor memory, and its warps are not its four quarters"
             yield Violation("layout", text, 0, group.role)
+
+
+def _lies_over(operand: Buffer, host: Buffer) -> bool:
+    """Whether a tile of narrow elements lies within the slots of an accumulator, one in each."""
+    same = (operand.slots, operand.stride) == (host.slots, host.stride)
+    inside = host.offset <= operand.offset and operand.offset + operand.width <= host.offset + host.width
+    return same and inside and BITS[operand.element] < BITS[host.element]
 
 
 def _shape(buffer: Buffer) -> Iterator[str]:

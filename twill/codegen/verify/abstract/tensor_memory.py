@@ -1,13 +1,90 @@
-"""What statements do that multiply into tensor memory, or read it."""
+"""Tensor memory: lanes and columns of 32 bits in which tiles lie, also over one another, and statements about it."""
 
 from __future__ import annotations
 
-from twill.codegen.verify.abstract.actor import Actor, CtaState
-from twill.codegen.verify.abstract.order import Event, SlotAccess
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from twill.codegen.verify.abstract.order import Event, Region, SlotAccess, SlotAccesses
 from twill.codegen.verify.abstract.scalars import evaluate
-from twill.codegen.warp.program import LoadAccumulator, SlotRef, TensorMultiply
+from twill.codegen.warp.program import (
+    Buffer,
+    LoadAccumulator,
+    SlotRef,
+    StoreAccumulator,
+    TensorMultiply,
+)
+from twill.codegen.warp.resources import COLUMN_BITS
+from twill.graph.work import BITS
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.conversions import bitcast
+
+if TYPE_CHECKING:
+    from twill.codegen.verify.abstract.actor import Actor, CtaState
+
+
+@dataclass(frozen=True)
+class TensorTiles:
+    """words: of all lanes and columns, NaN until something is written. accesses: of all of it."""
+
+    words: Array
+    accesses: SlotAccesses
+
+    @classmethod
+    def of(cls, buffers: tuple[Buffer, ...]) -> TensorTiles:
+        """Fresh memory."""
+        held = [buffer for buffer in buffers if buffer.tensor]
+        lanes = max((buffer.shape[0] for buffer in held), default=0)
+        columns = max((buffer.offset + buffer.slots * buffer.stride for buffer in held), default=0)
+        return cls(np.full((lanes, columns), np.nan, np.float32).view(np.uint32), SlotAccesses())
+
+    def region(self, buffer: Buffer, slot: int, within: Region) -> Region:
+        """Lanes and columns of some rows and columns of a tile."""
+        top, bottom, left, right = within
+        first, bits = buffer.offset + slot * buffer.stride, BITS[buffer.element]
+        return top, bottom, first + left * bits // COLUMN_BITS, first - -right * bits // COLUMN_BITS
+
+    def read(self, buffer: Buffer, slot: int, within: Region) -> Array:
+        """The elements that are there."""
+        top, bottom, left, right = self.region(buffer, slot, within)
+        words = np.ascontiguousarray(self.words[top:bottom, left:right])
+        if BITS[buffer.element] == COLUMN_BITS:
+            return words.view(np.float32)
+        return bitcast(words.view(np.int16), "i16", buffer.element)
+
+    def write(self, buffer: Buffer, slot: int, within: Region, value: Array) -> None:
+        """Elements that from now on are there."""
+        top, bottom, left, right = self.region(buffer, slot, within)
+        if BITS[buffer.element] == COLUMN_BITS:
+            words = np.ascontiguousarray(value, np.float32).view(np.uint32)
+        else:
+            words = np.ascontiguousarray(bitcast(value, buffer.element, "i16")).view(np.uint32)
+        self.words[top:bottom, left:right] = words
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A part of a slot in tensor memory."""
+
+    tiles: TensorTiles
+    buffer: Buffer
+    slot: int
+    within: Region
+
+    def read(self) -> Array:
+        return self.tiles.read(self.buffer, self.slot, self.within)
+
+    def write(self, value: Array) -> None:
+        self.tiles.write(self.buffer, self.slot, self.within, value)
+
+
+def _place(actor: Actor, ref: SlotRef, access: SlotAccess, at: CtaState | None = None) -> _Place:
+    """What is meant, the access noted. at: of another CTA."""
+    shared = (at or actor.machine).shared
+    slot = actor.touch(ref, access, actor.clock.collective(), at)
+    return _Place(shared.tensor, shared.buffers[ref.buffer], slot, access.region)
 
 
 def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
@@ -17,32 +94,48 @@ def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
     pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in actor.machine.program.arefs)
     ctas = (actor.machine, *actor.machine.others) if pair else (actor.machine,)
 
-    def slot(cta: CtaState, ref: SlotRef, write: bool, transposed: bool = False) -> Array:
+    def accessed(cta: CtaState, ref: SlotRef, write: bool) -> SlotAccess:
         event: Event = ("mma", actor.group.id)
-        access = SlotAccess(actor.group.id, event, index, "mma", write, cta.shared.region(ref), line, what)
+        return SlotAccess(actor.group.id, event, index, "mma", write, cta.shared.region(ref), line, what)
+
+    def operand(cta: CtaState, ref: SlotRef, transposed: bool) -> Callable[[], Array]:
+        access = accessed(cta, ref, False)
+        if cta.shared.buffers[ref.buffer].tensor:
+            return _place(actor, ref, access, cta).read
         view = cta.shared.view(ref, actor.touch(ref, access, actor.clock.collective(), cta))
-        return view.T if transposed else view
+        return lambda: view.T if transposed else view
 
     for other in ctas[1:]:
         actor.reach(other, what)
-    left = [slot(cta, stmt.a, False, stmt.a_transposed) for cta in ctas]
-    right = [slot(cta, stmt.b, False, stmt.b_transposed) for cta in ctas]
-    into, more = [slot(cta, stmt.target, True) for cta in ctas], bool(evaluate(stmt.accumulate, actor.scope))
+    left = [operand(cta, stmt.a, stmt.a_transposed) for cta in ctas]
+    right = [operand(cta, stmt.b, stmt.b_transposed) for cta in ctas]
+    into = [_place(actor, stmt.target, accessed(cta, stmt.target, True), cta) for cta in ctas]
+    more = bool(evaluate(stmt.accumulate, actor.scope))
 
     def over() -> None:
-        whole = np.concatenate(right, axis=1) if pair else right[0]
+        whole = np.concatenate([read() for read in right], axis=1) if pair else right[0]()
         for rows, result in zip(left, into, strict=True):
-            product = np.matmul(rows, whole)
-            result[...] = result + product if more else product
+            product = np.matmul(rows(), whole)
+            result.write(result.read() + product if more else product)
 
     actor.multiplies.open.append(over)
 
 
 def load_accumulator(actor: Actor, stmt: LoadAccumulator) -> None:
-    """By all threads of a group."""
+    """The threads have it behind the statement."""
+    place = _place(actor, stmt.source, _by_threads(actor, stmt.source, False, "LoadAccumulator of"))
+    actor.fragments.write(stmt.result, place.read(), actor.line)
+
+
+def store_accumulator(actor: Actor, stmt: StoreAccumulator) -> None:
+    """It is there behind the statement."""
+    value = actor.fragments.read(stmt.operand, actor.line)
+    _place(actor, stmt.target, _by_threads(actor, stmt.target, True, "StoreAccumulator to")).write(np.asarray(value))
+
+
+def _by_threads(actor: Actor, ref: SlotRef, write: bool, what: str) -> SlotAccess:
+    """Of lanes, which are always those of the same warp."""
     event: Event = ("time", actor.group.id)
-    what = f"LoadAccumulator of `{actor.machine.program.buffers[stmt.source.buffer].name}`"
-    region = actor.machine.shared.region(stmt.source)
-    access = SlotAccess(actor.group.id, event, actor.clock.own[event], "tensor", False, region, actor.line, what)
-    slot = actor.touch(stmt.source, access, actor.clock.collective())
-    actor.fragments.write(stmt.result, np.array(actor.machine.shared.view(stmt.source, slot)), actor.line)
+    name, region = actor.machine.program.buffers[ref.buffer].name, actor.machine.shared.region(ref)
+    time = actor.clock.own[event]
+    return SlotAccess(actor.group.id, event, time, "tensor", write, region, actor.line, f"{what} `{name}`")

@@ -1,0 +1,142 @@
+"""What products ask of their operands, and statements about tensor memory of theirs: shapes, layouts, descriptors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from twill.codegen.warp.layout import Accumulator
+from twill.codegen.warp.program import (
+    Fragment,
+    LoadAccumulator,
+    Multiply,
+    SlotRef,
+    StoreAccumulator,
+    TensorMultiply,
+    WarpProgram,
+)
+from twill.graph.work import BITS
+
+MOST_COLUMNS = 256  # of one MMA
+TENSOR_ROWS, TENSOR_STEP = 128, 16  # of an accumulator in tensor memory; its columns are multiples
+TENSOR_PIECE = 8  # columns that a load or store of tensor memory has multiples of
+TENSOR_WARP_ROWS = 32  # a warp's quarter of its rows
+K_BYTES = 32  # of one MMA along k
+
+
+def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
+    """Rows and columns of the part of a tile that is meant."""
+    shape = program.buffers[ref.buffer].shape
+    rows = (0, math.prod(shape[:-1])) if ref.rows is None else ref.rows
+    columns = (0, shape[-1]) if ref.columns is None else ref.columns
+    return rows[1] - rows[0], columns[1] - columns[0]
+
+
+Fragments = dict[int, Fragment]
+
+
+def multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    """A product in registers."""
+    into = fragments[stmt.accumulator]
+    if not isinstance(into.layout, Accumulator) or into.element not in ("f32", "i32", "f16"):
+        yield f"`{into.name}` is no accumulator"
+        return
+    rows, columns = into.layout.rows, into.layout.columns
+    bits = BITS[stmt.operand]
+    if rows % 64 and (rows > 64 or rows % 16 or isinstance(stmt.a, SlotRef)):
+        yield f"no MMA makes {rows} rows, but of 64 of an A in registers"
+    if columns % 8 or columns > MOST_COLUMNS:
+        yield f"no MMA makes {rows} x {columns}"
+    if stmt.depth * bits % (8 * K_BYTES):
+        yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // bits}"
+    if isinstance(stmt.a, SlotRef):
+        wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
+        yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
+    else:
+        left = fragments[stmt.a]
+        if left.layout != Accumulator(rows, stmt.depth):
+            yield f"A, `{left.name}`, is not {rows} x {stmt.depth} in the layout of an accumulator"
+        if left.element != stmt.operand or bits != 16 or stmt.a_transposed:
+            yield f"A, `{left.name}`, is {left.element} in registers, the operands are {stmt.operand}"
+    wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
+    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
+
+
+def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    """A product in tensor memory."""
+    into = program.buffers[stmt.target.buffer]
+    rows, columns = region(program, stmt.target)
+    if not into.tensor or into.element != "f32" or (rows, columns) != into.shape:
+        yield f"`{into.name}` is no accumulator in tensor memory"
+    if rows != TENSOR_ROWS or columns % TENSOR_STEP or columns > MOST_COLUMNS:
+        yield f"no MMA makes {rows} x {columns} in tensor memory"
+    if stmt.depth * BITS[stmt.operand] % (8 * K_BYTES):
+        yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // BITS[stmt.operand]}"
+    wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
+    if program.buffers[stmt.a.buffer].tensor:
+        yield from _tensor_operand(stmt, program)
+    else:
+        yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
+    if any(ring.pair and stmt.target.buffer in ring.buffers for ring in program.arefs):  # a half of B
+        columns //= 2
+    wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
+    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
+
+
+def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]:
+    """An operand A in tensor memory: as it is, along k, of 16 bits."""
+    buffer, found = program.buffers[stmt.a.buffer], region(program, stmt.a)
+    if stmt.a_transposed or BITS[stmt.operand] != 16:
+        yield f"A, `{buffer.name}`, is in tensor memory, where only 16-bit operands with k along their rows are"
+    if found != (region(program, stmt.target)[0], stmt.depth) or buffer.element != stmt.operand:
+        yield f"A, `{buffer.name}`, is {found[0]} x {found[1]} of {buffer.element}"
+
+
+def load_accumulator(stmt: LoadAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    """Tensor memory into registers."""
+    yield from _in_tensor_memory(stmt.result, stmt.source, program, fragments, ("f32",))
+
+
+def store_accumulator(stmt: StoreAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    """Registers into tensor memory."""
+    yield from _in_tensor_memory(stmt.operand, stmt.target, program, fragments, ("f32", "bf16", "f16"))
+
+
+def _in_tensor_memory(
+    number: int, ref: SlotRef, program: WarpProgram, fragments: Fragments, elements: tuple[str, ...]
+) -> Iterator[str]:
+    """A fragment and the part of a slot in tensor memory that it comes from or goes to."""
+    held, buffer = fragments[number], program.buffers[ref.buffer]
+    rows, columns = region(program, ref)
+    if (
+        not buffer.tensor
+        or held.layout != Accumulator(rows, columns, TENSOR_WARP_ROWS)
+        or held.element != buffer.element
+        or held.element not in elements
+        or rows != buffer.shape[0]
+    ):
+        yield f"`{held.name}` is not `{buffer.name}` as tensor memory is read and written"
+    if (ref.columns or (0, 0))[0] % TENSOR_PIECE or columns % TENSOR_PIECE:
+        yield f"columns {ref.columns} of `{buffer.name}`, possible are multiples of {TENSOR_PIECE}"
+
+
+def _operand(
+    name: str, ref: SlotRef, wanted: tuple[int, int], across: bool, element: str, program: WarpProgram
+) -> Iterator[str]:
+    """across: k runs along the rows of the tile, not along its columns."""
+    buffer = program.buffers[ref.buffer]
+    found = region(program, ref)
+    if buffer.tensor:
+        yield f"{name}, `{buffer.name}`, is in tensor memory"
+    if found != wanted:
+        yield f"{name}, `{buffer.name}`, is {found[0]} x {found[1]}, not {wanted[0]} x {wanted[1]}"
+    if buffer.element != element:
+        yield f"{name}, `{buffer.name}`, is {buffer.element}, the operands are {element}"
+    if across and BITS[element] != 16:
+        yield f"{name}, `{buffer.name}`, must have k along its rows: only 16-bit operands may be transposed"
+    atom = 8
+    if ref.rows is not None and ref.rows[0] % atom:
+        yield f"{name}, `{buffer.name}`, begins at row {ref.rows[0]}, inside of a swizzle pattern"
+    start = (ref.columns or (0, 0))[0] * BITS[element] // 8
+    if start % (buffer.panel if across else K_BYTES):
+        yield f"{name}, `{buffer.name}`, begins at byte {start} of its rows, inside of a panel"
