@@ -15,6 +15,7 @@ import pytest
 LONGEST = (
     "tile/interpret/test_generated.py",
     "codegen/test_gluon.py",
+    "codegen/test_gluon_blackwell.py",
     "cli/test_killed.py",
     "tune/test_split.py",
     "server/test_soak.py",

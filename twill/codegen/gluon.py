@@ -22,7 +22,7 @@ from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, 
 from twill.codegen.lower.streams import streams
 from twill.codegen.lowering import with_barriers
 from twill.codegen.passes.pipeline import run_passes
-from twill.codegen.print.gluon.hopper import ARCHITECTURES
+from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID, sayable
 from twill.codegen.targets.base import target_of
@@ -45,6 +45,7 @@ any number."""
 MOST_LOCAL = 64
 """Bytes of a thread that a module may keep in local memory: 16 registers, which a main loop can do without."""
 ATTEMPTS = 6  # lowerings that are compiled, each for some seconds, before a module is refused for what it keeps there
+ARCHITECTURES = {**hopper.ARCHITECTURES, **blackwell.ARCHITECTURES}
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
 
 
@@ -211,7 +212,9 @@ def _lowered(
         if made.error is not None:
             raise made.error
         return None
-    passed = run_passes(made.program, replace(made.choices, product_registers=registers), without=UNSAID)
+    wanted = min(registers or made.choices.accumulator_registers, made.choices.accumulator_registers)
+    choices = replace(made.choices, product_registers=registers, accumulator_registers=wanted)
+    passed = run_passes(made.program, choices, without=UNSAID)
     return sayable(with_barriers(passed, machine), machine.emitting.named_barriers.whole)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from twill.codegen.compile.gluon.fences import unfenced
-from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use
 
 _LOC = re.compile(
@@ -36,6 +36,7 @@ _COPIES = (
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
 )
 _USES = ("wait", "arrive", "expect")
+_CONSTANT = re.compile(r"\s*mov\.b32\s+(%\w+),\s*(-?\d+);")
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,9 @@ def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
     """What instructions say, once for each line of the module."""
     said: dict[int, set[str]] = defaultdict(set)
     slots: dict[int, int] = defaultdict(int)
+    numbers = {name: int(value) for name, value in _CONSTANT.findall(ptx)}
     for _, line, text in _placed(ptx, helpers):
-        if one := _read(text):
+        if one := _read(text) or _tensor(text, numbers):
             said[line].add(one)
             slots[line] += one.startswith("mbarrier.init")
     for line, found in said.items():
@@ -151,6 +153,17 @@ def _read(text: str) -> str:
     return next((name for pattern, name in _COPIES if pattern.search(text)), "")
 
 
+def _tensor(text: str, numbers: dict[str, int]) -> str:
+    """What an instruction of tensor memory says, or nothing. numbers: registers that are constants."""
+    if product := blackwell.PTX_MMA.search(text):
+        kind, descriptor = product.groups()
+        number = numbers.get(descriptor, int(descriptor) if descriptor.isdigit() else 0)
+        return f"tcgen05_mma: {blackwell.described(number)} of {kind}"
+    if blackwell.PTX_COMMIT.search(text):
+        return blackwell.COMMIT
+    return "a read of tensor memory" if blackwell.PTX_READ.search(text) else ""
+
+
 def _budgets(tree: ast.Module, ptx: str, expected: Sequence[ModuleFact]) -> Iterator[ModuleFact]:
     """The registers of partitions: each budget that is asked for, if some partition has it; else those that are set."""
     started = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("warp_specialize"))
@@ -170,12 +183,13 @@ def _from_text(tree: ast.Module) -> Iterator[ModuleFact]:
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="mbarrier"), attr=use), args=[_, *_]) if use in _USES:
-                yield ModuleFact(node.lineno, _use(node, constants))
+                yield ModuleFact(node.lineno, _use(use, node, constants))
+            case ast.Call(func=ast.Name(id=blackwell.COMMIT), args=[_, *_]):
+                yield ModuleFact(node.lineno, _use("commit", node, constants))
 
 
-def _use(call: ast.Call, constants: dict[str, int]) -> str:
-    assert isinstance(call.func, ast.Attribute)
-    use, barrier = call.func.attr, call.args[0]
+def _use(use: str, call: ast.Call, constants: dict[str, int]) -> str:
+    barrier = call.args[0]
     if not (isinstance(barrier, ast.Call) and isinstance(barrier.func, ast.Attribute) and barrier.func.attr == "index"):
         return f"mbarrier.{use}: a barrier that can't be read"
     slots = _values(barrier.args[0], constants)

@@ -13,9 +13,10 @@ from types import ModuleType
 from typing import Any
 
 from twill import exc
-from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST
+from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL
 
 LANES = 32
+BLACKWELL = 100  # the first compute capability with tensor memory, times ten
 _WITH_LENGTH = 0x04
 _FRAME_SIZE = (_WITH_LENGTH, 0x11)
 
@@ -52,6 +53,10 @@ def _version() -> str:
         return ""
 
 
+def _edition(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
 def load(path: Path) -> ModuleType:
     """A module from its file. Triton reads the source of kernels from there."""
     gluon()
@@ -85,8 +90,10 @@ def compile_kernel(
     kernel: Any, signature: Mapping[str, str], multiples: Mapping[str, int], capability: int, fused: bool
 ) -> CompiledModule:
     """The kernel for an architecture. multiples: of parameters that are multiples of 16. fused: whether a product and a
-    sum may be one operation. Errors: GluonRejected."""
+    sum may be one operation. Errors: GluonRejected; NoGluon for what the installed Triton is too old for."""
     has = gluon()
+    if capability >= BLACKWELL and _edition(_version()) < _edition(OLDEST_BLACKWELL):
+        raise exc.NoGluon(_version(), OLDEST_BLACKWELL, NEWEST, "Gluon for Blackwell as modules need it")
     names = list(signature)
     attributes = {(names.index(n),): [["tt.divisibility", m]] for n, m in multiples.items() if n in names}
     source = has["GluonASTSource"](kernel, dict(signature), constexprs={}, attrs=attributes)

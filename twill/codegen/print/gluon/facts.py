@@ -19,7 +19,8 @@ class ModuleFact:
 
 
 def ring_use(use: str, barrier: str, depth: int, flipped: bool) -> str:
-    """A barrier of a ring, as the counter of its slots passes them. flipped: whether a fresh slot may be passed."""
+    """A barrier of a ring, as the counter of its slots passes them. use: "wait", "arrive", "expect", or "commit" of
+    products. flipped: whether a fresh slot may be passed."""
     parity = tuple(count // depth % 2 ^ flipped for count in range(COUNTS)) if use == "wait" else ()
     return barrier_use(use, barrier, tuple(count % depth for count in range(COUNTS)), parity)
 

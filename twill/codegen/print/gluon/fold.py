@@ -13,6 +13,7 @@ from twill.codegen.warp.program import (
     Copy,
     Fill,
     If,
+    LoadAccumulator,
     LoadGlobal,
     LoadShared,
     Multiply,
@@ -69,7 +70,7 @@ def written_by(stmt: Stmt) -> set[int]:
         case If() | Pipeline():
             inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
             return {number for block in inner for one in block for number in written_by(one)}
-        case Compute() | Reduce() | Fill() | Range() | Copy() | LoadShared() | LoadGlobal():
+        case Compute() | Reduce() | Fill() | Range() | Copy() | LoadShared() | LoadGlobal() | LoadAccumulator():
             return {stmt.result}
         case Multiply(accumulator):
             return {accumulator}

@@ -29,7 +29,8 @@ def print_launcher(
         _print_descriptor(out)
     constants = dict(specialization.constexprs)
     names = [parameter.name for parameter in specialization.parameters]
-    given = [name if name not in constants else f"{name}={constants[name]!r}" for name in names]
+    last = max((at for at, name in enumerate(names) if name not in constants), default=-1)
+    given = [f"{name}={constants[name]!r}" if at > last else name for at, name in enumerate(names)]
     kernel = specialization.kernel
     out.call("def launch", ["grid", *given], "):")
     with out.deeper():

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
 from twill.codegen.print.gluon.host import print_launcher
 from twill.codegen.print.gluon.instances import (
@@ -24,7 +24,7 @@ from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.statements import print_block
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import sections
-from twill.codegen.warp.program import Aref, Multiply, WarpProgram
+from twill.codegen.warp.program import Aref, Multiply, TensorMultiply, WarpProgram
 
 if TYPE_CHECKING:
     from twill.kernel.specialization import Specialization
@@ -118,6 +118,9 @@ def _warps(program: WarpProgram, group: int) -> int:
 
 
 def _registers(budget: int) -> int:
+    """Of a thread; a warp group without a budget only issues instructions, or is the default partition."""
+    if not budget:
+        return blackwell.WORKER_BUDGET
     return max(hopper.LEAST_BUDGET, budget // hopper.BUDGET_STEP * hopper.BUDGET_STEP)
 
 
@@ -183,10 +186,13 @@ def _said(role: Role) -> str:
     """What a role is, in a sentence."""
     group, number = role.stream, len(role.section.groups)
     products = any(isinstance(stmt, Multiply) for stmt in group.stmts)
+    if any(isinstance(stmt, TensorMultiply) for stmt in group.stmts):
+        return "One warp: products in tensor memory."
     many = f"{number} partitions of {hopper.WARPS} warps" if number > 1 else "one warp" if group.issuer else "4 warps"
     what = "products and what follows on them" if products else "copies by the TMA" if group.issuer else "computing"
     turns = "; they take program instances alternately" if group.share[1] > 1 else ""
-    return f"{many[0].upper()}{many[1:]}: {what}{turns}. {_registers(group.registers)} registers a thread."
+    budget = f" {_registers(group.registers)} registers a thread." if group.registers or group.issuer else ""
+    return f"{many[0].upper()}{many[1:]}: {what}{turns}.{budget}"
 
 
 # ---------------------------------------------------------------- the kernel
@@ -223,6 +229,7 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
     program = printing.program
     for name, depth in _stages(printing).items():
         out.line(f"{name} = gl.constexpr({depth})")
+    tensor = blackwell.has_tensor_memory(program)
     columns: dict[Layout, int] = {}
     for role in printing.roles:
         bits = {s.accumulator: BITS[s.operand] for s in role.stream.stmts if isinstance(s, Multiply)}
@@ -233,8 +240,13 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
                 columns[shape] = width
     assert not any(isinstance(layout, SlicedLayout) for layout in columns)
     for layout in sorted(columns, key=lambda one: (isinstance(one, OperandA), one.columns)):
-        out.line(f"{layout.text} = gl.constexpr({definition(layout, columns[layout])})")
-    shared = {_shared(b.swizzle, b.element, len(b.shape)) for b in program.buffers if not _is_scratch(printing, b.id)}
+        said = blackwell.read_layout(layout.columns) if tensor else definition(layout, columns[layout])
+        out.line(f"{layout.text} = gl.constexpr({said})")
+    shared = {
+        _shared(b.swizzle, b.element, len(b.shape))
+        for b in program.buffers
+        if not b.tensor and not _is_scratch(printing, b.id)
+    }
     for name, text in sorted(shared):
         out.line(f"{name} = gl.constexpr({text})")
     out.line()
@@ -277,6 +289,10 @@ def _print_kernel(printing: Printing, out: PythonWriter) -> None:
             name = _kernel_name(program, buffer.id)
             slots = [_depth(printing, aref)] if aref is not None else []
             shape = ", ".join([*slots, *map(str, buffer.shape)])
+            if buffer.tensor:
+                layout = blackwell.memory_layout(buffer.shape)
+                out.call(f"{name} = allocate_tensor_memory", [f"gl.{TYPES[buffer.element]}", f"[{shape}]", layout])
+                continue
             layout = _shared(buffer.swizzle, buffer.element, len(buffer.shape))[0]
             out.line(f"{name} = gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, [{shape}], {layout})")
         for aref in program.arefs:
@@ -286,6 +302,8 @@ def _print_kernel(printing: Printing, out: PythonWriter) -> None:
                 out.line(f"{name} = gl.allocate_shared_memory(gl.int64, {shape}, mbarrier.MBarrierLayout())")
         for aref in program.arefs:
             _print_barriers(aref, printing, out)
+        if blackwell.has_tensor_memory(program):
+            out.line(f"{hopper.FENCE}  # the word that said where tensor memory is may lie where a ring does")
         _print_partitions(printing, out)
     out.line()
     out.line()
@@ -298,11 +316,14 @@ def _depth(printing: Printing, aref: Aref) -> str:
 
 
 def _print_barriers(aref: Aref, printing: Printing, out: PythonWriter) -> None:
-    """Whole partitions arrive, each once, where warps do in the warp program; the TMA's bytes come with one arrival."""
-    full = aref.full_count if aref.transport == "tma" else aref.full_count // hopper.WARPS
+    """Whole partitions arrive, each once, where warps do in the warp program; the TMA's bytes, and products that are
+    over, come with one arrival."""
+    full = aref.full_count if aref.transport in ("tma", "mma") else aref.full_count // hopper.WARPS
+    issuing = sum(printing.program.groups[consumer].issuer for consumer in aref.consumers)
+    empty = issuing + (aref.empty_count - issuing) // hopper.WARPS
     name = identifier(aref.name)
     slot = "0" if aref.depth == 1 else "slot"
-    counts = (("full", full), ("empty", aref.empty_count // hopper.WARPS))
+    counts = (("full", full), ("empty", empty))
     lines = [(count, f"mbarrier.init({name}_{kind}.index({slot}), count={count})") for kind, count in counts]
     if aref.depth == 1:
         _print_counts(lines, 1, out)

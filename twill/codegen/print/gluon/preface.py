@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import columns, constants, hopper
+from twill.codegen.print.gluon import blackwell, columns, constants, hopper
 from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
 from twill.codegen.warp.program import WarpProgram
@@ -63,19 +63,23 @@ def helpers(features: set[str]) -> list[str]:
     kinds = {"sync": "Wait on a", "arrive": "Arrive, without waiting, on a"}
     used = [kind for kind in kinds if f"named_barrier_{kind}" in features]
     texts = (_NAMED_BARRIER.format(kind=kind, what=kinds[kind], variable="PTX") for kind in used)
-    own = (module.helper() for module in (constants, columns) if module.HELPER in features)
+    own = (module.helper() for module in (constants, columns, blackwell) if module.HELPER in features)
     return "".join((*texts, *own)).removeprefix("\n\n").splitlines()
 
 
 def imports(features: set[str], program: WarpProgram) -> list[str]:
     """Imports, and the names of copies in the version of Triton that is installed."""
-    used = [name for name in hopper.NAMES if name != "fence_async_shared" or "fence" in features]
+    tensor = blackwell.has_tensor_memory(program)
+    products = [] if tensor else [hopper.MMA, hopper.MMA_WAIT]
+    used = [name for name in hopper.NAMES if name not in (hopper.MMA, hopper.MMA_WAIT) or name in products]
+    used = [name for name in used if name != "fence_async_shared" or "fence" in features]
     lines = [
         "import functools",
         "",
         "import triton",
         "from triton.experimental import gluon",
         "from triton.experimental.gluon import language as gl",
+        *(_imported(blackwell.MODULE, list(blackwell.NAMES)) if tensor else []),
         *_imported(hopper.MODULE, used),
         f"from {hopper.HOST} import TensorDescriptor",
         "",

@@ -121,6 +121,8 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
         yield 0, f"{between} named barriers between partitions, of which Triton leaves {left}", _CUDA
     if program.cluster is not None:
         yield 0, "Gluon has no tiles that two CTAs load together before Triton 3.8", "emit without `--cluster`"
+    if any(aref.pair for aref in program.arefs):
+        yield 0, "products of two CTAs together have no printer for Gluon", "emit without pairs of CTAs"
     if program.instance_ring is not None:
         yield 0, "a partition of Gluon can't pass a number on to others", "`--order static`"
     for buffer in program.buffers:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twill import exc
-from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.columns import print_columns
 from twill.codegen.print.gluon.constants import HELPER
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
@@ -14,6 +14,17 @@ from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
+from twill.codegen.print.gluon.rings import (
+    print_acquire,
+    print_advance,
+    print_arrive,
+    print_consumed,
+    print_expect,
+    print_get,
+    print_publish,
+    print_skip,
+    print_sync,
+)
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
 from twill.codegen.warp.expression import Number, PerGroup
@@ -34,6 +45,7 @@ from twill.codegen.warp.program import (
     Get,
     If,
     Let,
+    LoadAccumulator,
     LoadGlobal,
     LoadShared,
     Multiply,
@@ -50,6 +62,7 @@ from twill.codegen.warp.program import (
     StoreGlobal,
     StoreShared,
     Sync,
+    TensorMultiply,
     TmaLoad,
     TmaStore,
     WaitGroups,
@@ -257,75 +270,6 @@ def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
     role.tokens -= ready
 
 
-# ---------------------------------------------------------------- rings and barriers
-def print_acquire(stmt: Acquire, role: Role) -> None:
-    """The producer waits for a slot that is empty; a fresh one is."""
-    empty = role.barrier(stmt.cursor, "empty")
-    role.note("wait", "empty", stmt.cursor, stmt.line)
-    role.out.call("mbarrier.wait", [empty, f"({role.parity(stmt.cursor)}) ^ 1"], kernel=stmt.line)
-
-
-def print_get(stmt: Get, role: Role) -> None:
-    """A consumer waits for a slot that is full."""
-    role.note("wait", "full", stmt.cursor, stmt.line)
-    role.out.call("mbarrier.wait", [role.barrier(stmt.cursor, "full"), role.parity(stmt.cursor)], kernel=stmt.line)
-
-
-def print_expect(stmt: Expect, role: Role) -> None:
-    """The bytes of a slot are announced."""
-    role.note("expect", "full", stmt.cursor, stmt.line)
-    role.out.fact(f"mbarrier.expect: {stmt.bytes} bytes", stmt.line)
-    role.out.line(f"mbarrier.expect({role.barrier(stmt.cursor, 'full')}, {stmt.bytes})", stmt.line)
-
-
-def print_consumed(stmt: Consumed, role: Role) -> None:
-    """A slot is given back."""
-    role.note("arrive", "empty", stmt.cursor, stmt.line)
-    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'empty')}, count=1)", stmt.line)
-
-
-def print_publish(stmt: Publish, role: Role) -> None:
-    """A slot is full."""
-    role.note("arrive", "full", stmt.cursor, stmt.line)
-    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'full')}, count=1)", stmt.line)
-
-
-def print_advance(stmt: Advance, role: Role) -> None:
-    """A counter moves on."""
-    role.out.line(f"{role.count(stmt.cursor)} += 1")
-
-
-def print_skip(stmt: Skip, role: Role) -> None:
-    """A counter moves on by what other groups consume."""
-    role.out.line(f"{role.count(stmt.cursor)} += {role.scalar(stmt.count).text}")
-
-
-def print_sync(stmt: Sync, role: Role) -> None:
-    """A barrier between partitions; within one, Triton places them."""
-    _named("named_barrier_sync", stmt.barrier, stmt, role)
-
-
-def print_arrive(stmt: Arrive, role: Role) -> None:
-    """Arrive at such a barrier without waiting."""
-    _named("named_barrier_arrive", stmt.barrier, stmt, role)
-
-
-def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
-    ids = role.section.barriers.get(barrier, (barrier,))
-    if len(role.program.barriers[barrier].groups) == 1:
-        return
-    role.features.add(function)
-    order = [b.id for b in role.program.barriers if len(b.groups) > 1]
-    numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
-    called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"
-    text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, called)
-    threads, kind = role.program.barriers[barrier].threads, function.removeprefix("named_barrier_")
-    for one in sorted({numbers[place] for place in role.among} if len(numbers) > 1 else set(numbers)):
-        role.out.fact(f"named barrier: {kind} {one}, {threads}", stmt.line)
-    note = f"  # {stmt.note}" if stmt.note else ""
-    role.out.line(f"{function}({text}, {threads}){note}", stmt.line)
-
-
 # ---------------------------------------------------------------- memory
 def print_load_shared(stmt: LoadShared, role: Role) -> None:
     """A tile comes into registers, as what reads it needs it."""
@@ -392,6 +336,7 @@ PRINTERS: dict[type[Stmt], Printer] = {
     Acquire: print_acquire, Expect: print_expect, Publish: print_publish, Get: print_get, Consumed: print_consumed,
     Advance: print_advance, Skip: print_skip,
     Fence: nothing, Multiply: print_multiply, Commit: nothing,
+    TensorMultiply: blackwell.print_tensor_multiply, LoadAccumulator: blackwell.print_load_accumulator,
     LoadShared: print_load_shared, StoreShared: print_store_shared,
     LoadGlobal: print_load_global, StoreGlobal: print_store_global,
     ProxyFence: print_proxy_fence, Sync: print_sync, Arrive: print_arrive,

@@ -7,6 +7,7 @@ changed (`RENAMED`), so the module asks for the new one first and runs on all of
 from __future__ import annotations
 
 OLDEST, NEWEST = "3.6", "3.9"
+OLDEST_BLACKWELL = "3.8"  # whose partitions and products in tensor memory modules are printed for
 
 COMPILING = (
     ("triton", "compile"),

@@ -1,0 +1,119 @@
+"""The instructions of Blackwell as Gluon calls them, beside those of `hopper.py` that it has too: products in tensor
+memory, arrivals behind them, tensor memory into registers."""
+
+from __future__ import annotations
+
+import re
+
+from twill import exc
+from twill.codegen.print.gluon.layouts import Products
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.warp.program import LoadAccumulator, SlotRef, TensorMultiply, WarpProgram
+
+MODULE = "triton.experimental.gluon.language.nvidia.blackwell"
+NAMES = ("TensorMemoryLayout", "allocate_tensor_memory", "tcgen05_commit", "tcgen05_mma")
+"""What the module has of the instructions below."""
+
+ARCHITECTURES = {"sm_100a": 100}
+MMA, COMMIT = "tcgen05_mma", "tcgen05_commit"
+OPERANDS = {"bf16": "f16", "f16": "f16", "f8e4m3": "f8f6f4", "f8e5m2": "f8f6f4"}
+"""Elements of products that are printed -> the kind of their instruction (PTX ISA, tcgen05.mma)."""
+WORKER_BUDGET = 56  # registers of a thread of a partition that only issues instructions
+ROWS, LANES, WARPS = 128, 32, 4  # of tensor memory; of a warp; of a partition that reads tensor memory
+
+PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::(\w+) +\[[^\]]*\], *\S+, *\S+, *(%\w+|\d+),")
+"""A product: its kind, and the register or number of its instruction descriptor."""
+PTX_COMMIT = re.compile(r"tcgen05\.commit\.")
+PTX_READ = re.compile(r"tcgen05\.ld\.sync\.aligned\.32x32b\.")
+
+
+def has_tensor_memory(program: WarpProgram) -> bool:
+    """Whether a program has products in tensor memory."""
+    return any(buffer.tensor for buffer in program.buffers)
+
+
+def read_layout(columns: int) -> str:
+    """The registers that tensor memory is read into: a row of the tile for each thread."""
+    return f"gl.BlockedLayout([1, {columns}], [{LANES}, 1], [{WARPS}, 1], [0, 1])"
+
+
+def memory_layout(shape: tuple[int, ...]) -> str:
+    """A tile in tensor memory, a lane for each row and a column for each of its columns."""
+    return f"TensorMemoryLayout(block=({shape[0]}, {shape[1]}), col_stride=1)"
+
+
+def product_fact(shape: tuple[int, ...], operand: str) -> str:
+    """What is read back of a product."""
+    return f"tcgen05_mma: m{shape[0]}n{shape[1]} of {OPERANDS[operand]}"
+
+
+def described(descriptor: int) -> str:
+    """Rows and columns of a product, as its instruction descriptor has them (PTX ISA, "Instruction descriptor")."""
+    return f"m{(descriptor >> 24 & 31) << 4}n{(descriptor >> 17 & 63) << 3}"
+
+
+HELPER = "tensor_memory_fence"
+_TEXT = f'''
+
+@gluon.jit
+def {HELPER}(side: gl.constexpr):
+    """Orders products and reads of tensor memory with barriers: those behind a wait ("after"), or in front of an
+    arrival ("before"). Triton does not place it."""
+    PTX: gl.constexpr = f"tcgen05.fence::{{side}}_thread_sync; mov.u32 $0, 0;"
+    gl.inline_asm_elementwise(PTX, "=r,r", [0], gl.int32, False, 1)
+'''
+
+
+def helper() -> str:
+    """The function that orders tensor memory with barriers, behind two empty lines."""
+    return _TEXT
+
+
+def print_fence(side: str, cursor: int, role: Role) -> None:
+    """The order of tensor memory with a barrier of its ring, if the ring is in tensor memory."""
+    if role.aref(cursor).transport == "mma":
+        role.features.add(HELPER)
+        role.out.line(f'{HELPER}("{side}")')
+
+
+def print_tensor_multiply(stmt: TensorMultiply, role: Role) -> None:
+    """One product, begun; `tcgen05_commit` says when it is over."""
+    if stmt.operand not in OPERANDS:
+        raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
+    a, b = (_operand(ref, turned, role) for ref, turned in ((stmt.a, stmt.a_transposed), (stmt.b, stmt.b_transposed)))
+    shape = role.program.buffers[stmt.target.buffer].shape
+    role.features |= {MMA}
+    arguments = [a, b, role.place(stmt.target), f"use_acc={role.scalar(stmt.accumulate).text}"]
+    if not role.out.fits(MMA, arguments):
+        for number, (name, text) in enumerate((("a", a), ("b", b))):
+            view = role.view((stmt.a if name == "a" else stmt.b).buffer)
+            role.out.line(f"{view} = {text}", stmt.line)
+            arguments[number] = view
+    role.out.fact(product_fact(shape, stmt.operand), stmt.line)
+    role.out.call(MMA, arguments, kernel=stmt.line)
+
+
+def _operand(ref: SlotRef, transposed: bool, role: Role) -> str:
+    return f"{role.place(ref)}.permute((1, 0))" if transposed else role.place(ref)
+
+
+def print_load_accumulator(stmt: LoadAccumulator, role: Role) -> None:
+    """A tile, or some of its columns, into registers, when it is there."""
+    layout = role.layouts[stmt.result]
+    if not isinstance(layout, Products):
+        raise exc.NotInGluon("tensor memory is read into a product's registers", line=stmt.line)
+    shape = role.program.buffers[stmt.source.buffer].shape
+    text = role.place(SlotRef(stmt.source.buffer, stmt.source.cursor))
+    if stmt.source.columns not in (None, (0, shape[1])):
+        assert stmt.source.columns is not None
+        first, last = stmt.source.columns
+        text += f".slice({first}, {last - first})"
+    role.out.fact("a read of tensor memory", stmt.line)
+    role.out.line(f"{role.name(stmt.result)} = {text}.load({role.layout(layout)})", stmt.line)
+
+
+def print_commit(barrier: str, role: Role, line: int) -> None:
+    """An arrival when all products that were begun are over."""
+    role.features |= {COMMIT}
+    role.out.fact(COMMIT, line)
+    role.out.line(f"{COMMIT}({barrier})", line)

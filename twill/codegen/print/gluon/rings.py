@@ -1,0 +1,86 @@
+"""Rings and barriers as lines of Gluon: slots are waited for, filled, given back; partitions take turns."""
+
+from __future__ import annotations
+
+from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.warp.program import Acquire, Advance, Arrive, Consumed, Expect, Get, Publish, Skip, Stmt, Sync
+
+
+def print_acquire(stmt: Acquire, role: Role) -> None:
+    """The producer waits for a slot that is empty; a fresh one is."""
+    empty = role.barrier(stmt.cursor, "empty")
+    role.note("wait", "empty", stmt.cursor, stmt.line)
+    role.out.call("mbarrier.wait", [empty, f"({role.parity(stmt.cursor)}) ^ 1"], kernel=stmt.line)
+    blackwell.print_fence("after", stmt.cursor, role)
+
+
+def print_get(stmt: Get, role: Role) -> None:
+    """A consumer waits for a slot that is full."""
+    role.note("wait", "full", stmt.cursor, stmt.line)
+    role.out.call("mbarrier.wait", [role.barrier(stmt.cursor, "full"), role.parity(stmt.cursor)], kernel=stmt.line)
+    blackwell.print_fence("after", stmt.cursor, role)
+
+
+def print_expect(stmt: Expect, role: Role) -> None:
+    """The bytes of a slot are announced."""
+    role.note("expect", "full", stmt.cursor, stmt.line)
+    role.out.fact(f"mbarrier.expect: {stmt.bytes} bytes", stmt.line)
+    role.out.line(f"mbarrier.expect({role.barrier(stmt.cursor, 'full')}, {stmt.bytes})", stmt.line)
+
+
+def print_consumed(stmt: Consumed, role: Role) -> None:
+    """A slot is given back."""
+    if stmt.behind:
+        role.note("commit", "empty", stmt.cursor, stmt.line)
+        blackwell.print_commit(role.barrier(stmt.cursor, "empty"), role, stmt.line)
+        return
+    blackwell.print_fence("before", stmt.cursor, role)
+    role.note("arrive", "empty", stmt.cursor, stmt.line)
+    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'empty')}, count=1)", stmt.line)
+
+
+def print_publish(stmt: Publish, role: Role) -> None:
+    """A slot is full."""
+    if stmt.behind:
+        role.note("commit", "full", stmt.cursor, stmt.line)
+        blackwell.print_commit(role.barrier(stmt.cursor, "full"), role, stmt.line)
+        return
+    role.note("arrive", "full", stmt.cursor, stmt.line)
+    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'full')}, count=1)", stmt.line)
+
+
+def print_advance(stmt: Advance, role: Role) -> None:
+    """A counter moves on."""
+    role.out.line(f"{role.count(stmt.cursor)} += 1")
+
+
+def print_skip(stmt: Skip, role: Role) -> None:
+    """A counter moves on by what other groups consume."""
+    role.out.line(f"{role.count(stmt.cursor)} += {role.scalar(stmt.count).text}")
+
+
+def print_sync(stmt: Sync, role: Role) -> None:
+    """A barrier between partitions; within one, Triton places them."""
+    _named("named_barrier_sync", stmt.barrier, stmt, role)
+
+
+def print_arrive(stmt: Arrive, role: Role) -> None:
+    """Arrive at such a barrier without waiting."""
+    _named("named_barrier_arrive", stmt.barrier, stmt, role)
+
+
+def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
+    ids = role.section.barriers.get(barrier, (barrier,))
+    if len(role.program.barriers[barrier].groups) == 1:
+        return
+    role.features.add(function)
+    order = [b.id for b in role.program.barriers if len(b.groups) > 1]
+    numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
+    called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"
+    text = str(numbers[0]) if len(set(numbers)) == 1 else role.constant(numbers, called)
+    threads, kind = role.program.barriers[barrier].threads, function.removeprefix("named_barrier_")
+    for one in sorted({numbers[place] for place in role.among} if len(numbers) > 1 else set(numbers)):
+        role.out.fact(f"named barrier: {kind} {one}, {threads}", stmt.line)
+    note = f"  # {stmt.note}" if stmt.note else ""
+    role.out.line(f"{function}({text}, {threads}){note}", stmt.line)
