@@ -39,10 +39,7 @@ from twill.schedule.document import Schedule
 
 SCHEMA = "twill.gluon/2"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
-PARTS = (0, 64, 32)
-"""Registers of a thread that accumulators may take together behind their loops, in the order in which it is tried; 0:
-any number."""
-MOST_LOCAL = 64
+MOST_LOCAL = 16 * 4
 """Bytes of a thread that a module may keep in local memory: 16 registers, which a main loop can do without."""
 ATTEMPTS = 6  # lowerings that are compiled, each for some seconds, before a module is refused for what it keeps there
 ARCHITECTURES = {**hopper.ARCHITECTURES, **blackwell.ARCHITECTURES}
@@ -190,7 +187,7 @@ def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[Wa
     refused: exc.TwillError | None = None
     known: list[WarpProgram] = []
     for candidate in candidates(wired.program, schedule, machine):
-        for registers in PARTS:
+        for registers in hopper.PARTS:
             try:
                 made = _lowered(wired, schedule, machine, candidate, registers)
             except (exc.NotInGluon, exc.CandidateRefused) as error:

@@ -20,6 +20,7 @@ TARGETS = (
     "codegen/targets/hopper/",
     "codegen/targets/blackwell/",
     "codegen/print/cuda/",
+    "codegen/print/gluon/blackwell.py",
     "codegen/print/gluon/hopper.py",
     "codegen/verify/ptx/",
 )

@@ -25,6 +25,9 @@ WARPS = 4  # of a partition that has products: a warp group (PTX ISA, wgmma)
 PAIR = 32  # bits of a register, in which an operand's neighbours lie
 ROWS = 64  # of a product of one warp group (PTX ISA, wgmma)
 BUDGET_STEP, LEAST_BUDGET = 8, 24  # registers of a thread that a partition may be left (PTX ISA, setmaxnreg)
+PARTS = (0, 64, 32)
+"""Registers of a thread that accumulators may take together behind their loops, in the order in which it is tried; 0:
+any number."""
 FIRST_BARRIER = 8
 """Number of the first named barrier: 0 and 1 are Triton's, and one for each partition behind them."""
 
