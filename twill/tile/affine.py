@@ -143,7 +143,7 @@ class Polynomial:
 
     def evaluate(self, values: Mapping[int, int]) -> int:
         """The value when every symbol has the given value; KeyError names a missing symbol."""
-        return sum(c * math.prod(values[s] ** p for s, p in m) for m, c in self.terms)
+        return sum(c * math.prod(int(values[s]) ** p for s, p in m) for m, c in self.terms)
 
     def divisor(self, known: Mapping[int, int]) -> int:
         """A number that provably divides the value, given numbers that divide symbols (1 if not

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
@@ -204,6 +205,12 @@ class TileProgram:
     def ops(self) -> Iterator[Op]:
         """Every operation, loops' bodies included, in program order."""
         return walk(self.body)
+
+    @cached_property
+    def scalar_ops(self) -> frozenset[int]:
+        """Those with scalars for operands and results, by their id."""
+        shapes = {op.id: [self.type_of(value).shape for value in (*op.operands, *op.results)] for op in self.ops()}
+        return frozenset(number for number, found in shapes.items() if not any(found))
 
 
 def loops_of(items: tuple[Op | Loop, ...]) -> Iterator[Loop]:

@@ -16,7 +16,8 @@ from twill.kernel.sidecar import read_sidecar
 from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.interpret.arithmetic import apply, reduce, rounded
-from twill.tile.interpret.sequential import OutsideOfTensor, descriptor_scalars, gather, instances, run, scatter
+from twill.tile.interpret.elements import OutsideOfTensor, gather, scatter
+from twill.tile.interpret.sequential import descriptor_scalars, instances, run
 from twill.tile.program import TileProgram
 from twill.tile.translate.translate import tile_program
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -26,6 +26,7 @@ from twill.codegen.verify.abstract.cluster import cluster_of, left
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
 from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, Way, assignments
 from twill.codegen.verify.abstract.memory import GlobalTensors
+from twill.codegen.verify.abstract.remembered import Remembered, launch_key
 from twill.codegen.verify.abstract.results import Reference, compare
 from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
 from twill.codegen.verify.abstract.static import static_violations
@@ -234,10 +235,31 @@ def _reference(
     cut: frozenset[int] = frozenset(),
 ) -> Reference:
     """What a launch of a tile program leaves, and what its shaken run does."""
-    expected, shaken = ({name: array.copy() for name, array in launch.arrays.items()} for _ in range(2))
-    run_sequentially(tile, launch.grid, expected, launch.scalars, cut)
-    run_shaken(tile, launch.grid, shaken, launch.scalars, narrowed, in_parts, cut)
-    return Reference(expected, shaken)
+    key = launch_key(launch)
+
+    def shaken() -> Mapping[str, Array]:
+        arrays = {name: array.copy() for name, array in launch.arrays.items()}
+        run_shaken(tile, launch.grid, arrays, launch.scalars, narrowed, in_parts, cut)
+        return arrays
+
+    parts = tuple(sorted(in_parts.items()))
+    return Reference(_left(tile, launch, key, cut), _remembered((tile, key, narrowed, parts, cut), shaken))
+
+
+_remembered = Remembered()
+
+
+def _left(
+    tile: TileProgram, launch: CheckedLaunch, key: Hashable, cut: frozenset[int] = frozenset()
+) -> Mapping[str, Array]:
+    """The tensors as a sequential run of a launch leaves them."""
+
+    def left() -> Mapping[str, Array]:
+        arrays = {name: array.copy() for name, array in launch.arrays.items()}
+        run_sequentially(tile, launch.grid, arrays, launch.scalars, cut)
+        return arrays
+
+    return _remembered((tile, key, cut), left)
 
 
 def independent(tile: TileProgram, launch: CheckedLaunch) -> bool:
@@ -246,13 +268,22 @@ def independent(tile: TileProgram, launch: CheckedLaunch) -> bool:
     if math.prod(launch.grid) == 1:
         return True
     summed = {op.access.base for op in tile.ops() if op.kind == "tile_reduce" and op.access}
-    forth, back = ({name: array.copy() for name, array in launch.arrays.items()} for _ in range(2))
-    run_sequentially(tile, launch.grid, forth, launch.scalars)
-    run_backwards(tile, launch.grid, back, launch.scalars)
-    return all(
-        name in summed or np.array_equal(forth[name], back[name], equal_nan=forth[name].dtype.kind == "f")
-        for name in forth
-    )
+    key = launch_key(launch)
+    forth = _left(tile, launch, key)
+
+    def backwards() -> Mapping[str, Array]:
+        arrays = {name: array.copy() for name, array in launch.arrays.items()}
+        run_backwards(tile, launch.grid, arrays, launch.scalars)
+        return arrays
+
+    back = _remembered((tile, key, "backwards"), backwards)
+    return all(name in summed or _equal(forth[name], back[name]) for name in forth)
+
+
+def _equal(left: Array, right: Array) -> bool:
+    """Whether two tensors are equal, NaN to NaN."""
+    same = np.array_equal(left.view(np.uint8), right.view(np.uint8))  # as nearly always, and read once
+    return same or bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
 
 
 def alone(launch: CheckedLaunch) -> CheckedLaunch:

@@ -235,7 +235,7 @@ def _compare(left: Array, right: Array, attributes: Mapping[str, Any]) -> Array:
 def _divide(kind: str, left: Array, right: Array, signed: bool) -> Array:
     """Floats as usual (the remainder has the dividend's sign), integers towards zero; by zero: 0."""
     left, right = np.asarray(left), np.asarray(right)
-    if np.issubdtype(left.dtype, np.floating):
+    if left.dtype.kind == "f":
         return left / right if kind == "div" else np.fmod(left, right)
     dtype = left.dtype
     if not signed:

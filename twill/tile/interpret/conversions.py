@@ -21,6 +21,9 @@ HELD: dict[str, Any] = {
 _UNSIGNED = {np.dtype(np.int8): np.uint8, np.dtype(np.int16): np.uint16, np.dtype(np.int32): np.uint32,
              np.dtype(np.int64): np.uint64}  # fmt: skip
 
+WHOLE = frozenset({"f64", "f32", "i1", "i8", "i16", "i32", "i64"})
+"""Types that are held as themselves."""
+
 EXACT_INTEGERS = 1 << 53  # float64 holds every integer up to here
 
 
@@ -32,6 +35,8 @@ def unsigned(values: Array) -> Array:
 
 def rounded(values: Array, element: str, *, towards_zero: bool = False) -> Array:
     """The values as an array that holds `element`, rounded once, to nearest even unless `towards_zero`."""
+    if element in WHOLE and isinstance(values, (np.ndarray, np.generic)) and values.dtype == HELD[element]:
+        return np.asarray(values)
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are values like others
         return _rounded(values, element, towards_zero)
 

@@ -12,19 +12,26 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from twill.tile.affine import Polynomial
 from twill.tile.digits import gathered, rearranged
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.conversions import unsigned
+from twill.tile.interpret.elements import (
+    Elements,
+    empty,
+    gather,
+    loaded,
+    scatter,
+    seen_as,
+    spread,
+    window,
+)
 from twill.tile.interpret.partial_sums import PartialSums
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import combining
-
-Elements = tuple[Array, Array]
-"""Addresses of a tile's elements, and which of them may be touched."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,7 @@ class Instance:
             return self.tile_access(op, op.access, operands)
         match op.kind:
             case "constant":
-                return rounded(np.full(kind.shape, attributes["value"]), kind.element)
+                return _constant(kind, repr(attributes["value"]), attributes["value"])
             case "program_id":
                 return np.int32(self.index[attributes["axis"]])
             case "num_programs":
@@ -245,7 +252,7 @@ class Instance:
 
     def number(self, polynomial: Polynomial) -> int:
         """The value of a polynomial here and now."""
-        return polynomial.evaluate({symbol: int(self.values[symbol]) for symbol in polynomial.symbols()})
+        return polynomial.evaluate(self.values)
 
     def descriptor(self, op: Op, operands: list[Any], kind: TileType, combine: str) -> Any:
         """A block of a descriptor, whose tile may lack leading axes of extent 1."""
@@ -279,95 +286,12 @@ class Instance:
         return None
 
 
-def spread(index: Array, axes: Sequence[int], shape: Sequence[int]) -> Array:
-    """A tile of integers in 64 bits: its axis a along axis `axes[a]` of a tile of that shape, repeated along others."""
-    index = np.asarray(index).astype(np.int64)
-    index = np.transpose(index, np.argsort(np.asarray(axes, np.int64)))
-    across = [1] * len(shape)
-    for axis in axes:
-        across[axis] = shape[axis]
-    return np.broadcast_to(index.reshape(across), tuple(shape))
-
-
-def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | None]]) -> Elements:
-    """Addresses constant + Σ stride·(offset + i), and where lower <= offset + i < upper.
-
-    axes: (extent, stride, offset, lower, upper) of each.
-    """
-    shape = tuple(axis[0] for axis in axes)
-    address, inside = np.full(shape, constant, np.int64), np.full(shape, True)
-    for number, (extent, stride, offset, lower, upper) in enumerate(axes):
-        index = offset + np.arange(extent, dtype=np.int64)
-        within = np.full(extent, True)
-        if lower is not None:
-            within &= index >= lower
-        if upper is not None:
-            within &= index < upper
-        across = [1] * len(shape)
-        across[number] = extent
-        address = address + (index * stride).reshape(across)
-        inside = inside & within.reshape(across)
-    return address, inside
-
-
-def loaded(tile: Array, kind: TileType) -> Array:
-    """A tile from memory in its type: truth values are read as bytes."""
-    return np.asarray(tile).astype(HELD[kind.element], copy=False)
-
-
-class OutsideOfTensor(IndexError):
-    """An instance accesses elements that a tensor does not have: from `least` to `most`, of a tensor of `size`."""
-
-    def __init__(self, least: int, most: int, size: int) -> None:
-        super().__init__(f"elements {least} to {most} of a tensor of {size}")
-        self.least, self.most, self.size = least, most, size
-
-
-def check_inside(tensor: Array, address: Array) -> None:
-    """Raises OutsideOfTensor if one of the addresses is none of a flat tensor's elements."""
-    if np.size(address) and (np.min(address) < 0 or np.max(address) >= np.size(tensor)):
-        raise OutsideOfTensor(int(np.min(address)), int(np.max(address)), int(np.size(tensor)))
-
-
-def seen_as(tensor: Array, element: str) -> Array:
-    """A flat tensor as elements of a type of the same width."""
-    held = np.dtype(HELD[element])
-    return tensor.view(held) if {held.kind, tensor.dtype.kind} == {"f", "i"} else tensor
-
-
-def gather(tensor: Array, elements: Elements, pad: float) -> Array:
-    """The elements of a flat tensor; `pad` where they may not be touched. Errors: OutsideOfTensor."""
-    address, inside = elements
-    check_inside(tensor, np.broadcast_to(address, np.shape(inside))[inside])
-    if not np.any(inside):
-        return np.full(np.shape(inside), np.asarray(pad).astype(tensor.dtype))
-    return np.where(inside, tensor[np.where(inside, address, 0)], np.asarray(pad).astype(tensor.dtype))
-
-
-def scatter(tensor: Array, elements: Elements, value: Array, combine: str, element: str) -> None:
-    """Writes (combine "") or combines a tile into a flat tensor. combine: as `combining` says.
-
-    Errors: OutsideOfTensor.
-    """
-    address, inside = elements
-    address, chosen = address[inside], np.broadcast_to(value, np.shape(inside))[inside]
-    check_inside(tensor, address)
-    if not combine:
-        tensor[address] = chosen
-        return
-    whole = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,
-             "xor": np.bitwise_xor}[combine.removeprefix("u")]  # fmt: skip
-    given = chosen.astype(tensor.dtype)
-    if combine.startswith("u"):
-        whole.at(unsigned(tensor), address, unsigned(given))
-        return
-    whole.at(tensor, address, given)
-    tensor[address] = rounded(tensor[address], element)
-
-
-def empty(element: str, size: int) -> Array:
-    """A flat tensor of zeros of an element type."""
-    return np.zeros(size, HELD[element])
+@lru_cache(maxsize=64)
+def _constant(kind: TileType, spelled: str, value: float) -> Array:
+    """A tile of one value. spelled: the value, of which 0 and -0 or 1 and True are not the same."""
+    tile = rounded(np.full(kind.shape, value), kind.element)
+    tile.flags.writeable = False
+    return tile
 
 
 def _cut(tile: Array) -> Array:

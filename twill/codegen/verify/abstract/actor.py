@@ -18,7 +18,7 @@ from twill.codegen.verify.abstract.scheduling import CommonScalars, LaunchedCta
 from twill.codegen.verify.abstract.violation import Findings
 from twill.codegen.warp.program import COPIES, Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
 from twill.tile.interpret.arithmetic import Array
-from twill.tile.interpret.sequential import Elements
+from twill.tile.interpret.elements import Elements
 
 
 @dataclass(frozen=True)

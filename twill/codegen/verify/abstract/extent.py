@@ -29,7 +29,7 @@ def trips_at(
     """Iterations of each loop in order, for these program instances."""
     found = []
     for index in indices:
-        scout = ScalarInstance(program, index, grid, scalars)
+        scout = _Counter(program, index, grid, scalars)
         scout.run()
         loops = [item for item in program.body if isinstance(item, Loop)]
         found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
@@ -84,9 +84,7 @@ class ScalarInstance(Instance):
         if op.access is not None:
             self.note(op)
             return
-        if any(self.program.type_of(value).shape for value in (*op.operands, *op.results)):
-            return
-        if all(operand in self.values for operand in op.operands):
+        if op.id in self.program.scalar_ops and all(operand in self.values for operand in op.operands):
             super().op(op)
 
     def note(self, op: Op) -> None:
@@ -114,3 +112,10 @@ class ScalarInstance(Instance):
     def _widen(ranges: dict[Any, tuple[int, int]], key: object, new: tuple[int, int]) -> None:
         low, high = ranges.get(key, new)
         ranges[key] = min(low, new[0]), max(high, new[1])
+
+
+class _Counter(ScalarInstance):
+    """One that only counts iterations."""
+
+    def note(self, op: Op) -> None:
+        """Nothing: accesses do not matter."""

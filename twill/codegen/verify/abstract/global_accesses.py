@@ -11,7 +11,7 @@ from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.warp.program import CopyGlobal, LoadGlobal, Operand, Reg, StoreGlobal, Window
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Elements
+from twill.tile.interpret.elements import Elements
 
 
 def operand(actor: Actor, meant: Operand, shape: tuple[int, ...] = ()) -> Array:

@@ -29,7 +29,8 @@ from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import OutsideOfTensor, descriptor_scalars
+from twill.tile.interpret.elements import OutsideOfTensor
+from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
 from twill.tile.program import TileProgram

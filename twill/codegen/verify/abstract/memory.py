@@ -14,8 +14,8 @@ from twill.codegen.warp.program import Buffer, SlotRef, TensorMapSpec, Window
 from twill.graph.work import BITS as WIDTHS
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.elements import Elements, gather, scatter, seen_as, window
 from twill.tile.interpret.partial_sums import PartialSums
-from twill.tile.interpret.sequential import Elements, gather, scatter, seen_as, window
 
 BITS = {**WIDTHS, "i1": 8}  # of an element in memory
 

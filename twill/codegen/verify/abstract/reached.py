@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Instance, instances, spread
+from twill.tile.interpret.elements import spread
+from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.program import Access, Loop, Op, TileProgram
 from twill.tile.uniformity import Uniformity, classify
 

@@ -24,6 +24,7 @@ Program instances run in the opposite order, for what they add up in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -70,8 +71,9 @@ class Noise:
     """Numbers between -1 and 1, the same in each run of a program."""
 
     def __init__(self) -> None:
+        self.pool, behind = _pool()
         self.random = np.random.default_rng(2)
-        self.pool = self.random.uniform(-1.0, 1.0, 1 << 18).astype(np.float32)
+        self.random.bit_generator.state = behind
 
     def __call__(self, shape: tuple[int, ...]) -> Array:
         """An array of them."""
@@ -80,6 +82,15 @@ class Noise:
             return self.random.uniform(-1.0, 1.0, shape).astype(np.float32)
         first = int(self.random.integers(self.pool.size - size))
         return self.pool[first : first + size].reshape(shape)
+
+
+@cache
+def _pool() -> tuple[Array, Any]:
+    """The first numbers of every run, and the generator's state behind them."""
+    random = np.random.default_rng(2)
+    pool = random.uniform(-1.0, 1.0, 1 << 18).astype(np.float32)
+    pool.flags.writeable = False
+    return pool, random.bit_generator.state
 
 
 class Shaken(Instance):

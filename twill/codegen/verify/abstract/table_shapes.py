@@ -11,7 +11,7 @@ from twill.codegen.verify.abstract.reached import picks
 from twill.exc import MalformedSidecar
 from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.arithmetic import Array
-from twill.tile.interpret.sequential import OutsideOfTensor
+from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.program import TileProgram
 

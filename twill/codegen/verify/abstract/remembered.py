@@ -1,0 +1,52 @@
+"""What sequential runs of a launch left, for the next warp program of the same tile program.
+
+Candidates for one kernel, and a warp program with one fault after the other, are compared with the same runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
+from twill.tile.interpret.arithmetic import Array
+
+LIMIT = 64 << 20  # bytes
+
+Arrays = Mapping[str, Array]
+
+
+def launch_key(launch: CheckedLaunch) -> Hashable:
+    """What a run depends on beside the program: two launches with equal keys leave the same."""
+    digest = hashlib.blake2b(digest_size=16)
+    shapes = []
+    for name, array in sorted(launch.arrays.items()):
+        shapes.append((name, str(array.dtype), array.shape))
+        digest.update(array.tobytes())
+    scalars = [(name, type(value), repr(value)) for name, value in sorted(launch.scalars.items())]
+    return launch.grid, tuple(scalars), tuple(shapes), digest.digest()
+
+
+@dataclass
+class Remembered:
+    """Tensors by what made them, read-only; beyond `limit` bytes the least recently used ones are forgotten."""
+
+    limit: int = LIMIT
+    _known: dict[Hashable, Arrays] = field(default_factory=dict)
+
+    def __call__(self, key: Hashable, make: Callable[[], Arrays]) -> Arrays:
+        """What `make` gives, or gave for this key."""
+        found = self._known.pop(key, None)
+        if found is None:
+            found = make()
+            for array in found.values():
+                array.flags.writeable = False
+        self._known[key] = found
+        while len(self._known) > 1 and self.size() > self.limit:
+            self._known.pop(next(iter(self._known)), None)
+        return found
+
+    def size(self) -> int:
+        """Bytes that are held."""
+        return sum(array.nbytes for arrays in self._known.values() for array in arrays.values())
