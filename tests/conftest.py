@@ -59,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def builds() -> None:
+    """Processes of a run share what NVRTC makes."""
+    run_cache.share_builds()
+
+
+@pytest.fixture(autouse=True, scope="session")
 def signing_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the keys of whoever runs the tests are not."""
     path = tmp_path_factory.mktemp("keys") / "signing.keys"

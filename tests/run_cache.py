@@ -5,9 +5,11 @@ Nothing outlives the run, so nothing that is taken from here was made by other c
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -42,3 +44,18 @@ def once(name: str, make: Callable[[], T]) -> T:
     partial.write_bytes(pickle.dumps(made))
     partial.replace(path)
     return made
+
+
+def share_builds() -> None:
+    """What NVRTC makes of a text is made once: many tests emit the same kernels."""
+    from twill.codegen.compile import nvrtc
+
+    compile_text = nvrtc._nvrtc
+
+    def shared(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
+        if sys.modules.get("cuda.core", nvrtc) is None:  # a test that has no compiler
+            return compile_text(text, arch, defines, fused)
+        asked = hashlib.sha256(repr((text, arch, sorted(defines.items()), fused)).encode()).hexdigest()
+        return once(f"nvrtc-{asked}", lambda: compile_text(text, arch, defines, fused))
+
+    nvrtc._nvrtc = shared

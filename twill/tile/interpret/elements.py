@@ -28,7 +28,8 @@ def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | 
     axes: (extent, stride, offset, lower, upper) of each.
     """
     shape = tuple(axis[0] for axis in axes)
-    address, inside = np.int64(constant), np.True_
+    address: Array = np.int64(constant)
+    inside: Array = np.True_
     for number, (extent, stride, offset, lower, upper) in enumerate(axes):
         index = offset + np.arange(extent, dtype=np.int64)
         across = [1] * len(shape)

@@ -92,3 +92,11 @@ def test_pages_that_are_looked_up_are_there_whatever_the_sidecar_says(
     assert arrays["x"].size >= max(rows, arrays["t"].max() + 1) * 64
     run(program, made.grid, arrays, made.scalars)
     assert arrays["y"].any()
+
+
+def test_launches_are_made_once_and_nobody_writes_into_them() -> None:
+    first, again, other = [*launches(gemm(2, 1))], [*launches(gemm(2, 1))], [*launches(gemm(2, 1), thorough=True)]
+    assert all(one is two for one, two in zip(first, again, strict=True)) and len(other) > len(first)
+    for array in first[0].arrays.values():
+        with pytest.raises(ValueError, match="read-only"):
+            array[:1] = 0

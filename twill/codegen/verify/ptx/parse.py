@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from twill.codegen.verify.ptx.literals import bytes_of, literal
 from twill.codegen.verify.ptx.program import (
@@ -51,6 +52,7 @@ _TABLE = re.compile(r"\.branchtargets\b([^;]*);")
 _TOP = re.compile(r"[\[\]{},]")
 
 
+@lru_cache(maxsize=4)  # a kernel is executed in several launches
 def parse(text: str) -> PtxModule:
     """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
     return _Parser(_without_comments(text)).module()
