@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.tile.interpret.arithmetic import Array
 
-LIMIT = 64 << 20  # bytes
+LIMIT = 1 << 26  # bytes
 
 Arrays = Mapping[str, Array]
 
