@@ -13,6 +13,7 @@ import pytest
 
 # Files of more than ten seconds, and those that wait for other processes as long.
 LONGEST = (
+    "trial/test_execute.py",
     "tile/interpret/test_generated.py",
     "codegen/test_gluon.py",
     "codegen/test_gluon_blackwell.py",
@@ -35,6 +36,8 @@ LONGEST = (
     "codegen/verify/test_numeric_faults.py",
     "tile/translate/test_translate.py",
     "codegen/test_gathers.py",
+    "codegen/verify/test_abstract_machine.py",
+    "codegen/test_rearrangements.py",
 )
 TESTS = Path(__file__).parent
 PLACES = {TESTS / name: place for place, name in enumerate(LONGEST)}
