@@ -100,9 +100,9 @@ class GroupSelector:
         sums = [ring for ring in rings if ring.use is TensorUse.SUM]
         if made:
             return [ring for ring in sums if ring.aref.producer == self.group]
-        own = [r for r in rings if r.use is TensorUse.UPDATED and r.aref.producer == self.group]
-        kept = [r for r in own if self.group in {g for p in r.readers for g in self.plan.tasks[p].groups}]
-        return [*(ring for ring in sums if self.group in ring.aref.consumers), *kept]
+        updated = [r for r in rings if r.use is TensorUse.UPDATED and r.aref.producer == self.group]
+        own = [r for r in updated if self.group in {g for p in r.readers for g in self.plan.tasks[p].groups}]
+        return [*(ring for ring in sums if self.group in ring.aref.consumers), *own]
 
     def trip(self, region: int) -> Expr:
         """Iterations of a loop."""

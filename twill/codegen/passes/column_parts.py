@@ -85,11 +85,11 @@ def cut(
     layout: Accumulator,
     start: int,
     most: int,
-    kept: frozenset[int] = frozenset(),
+    whole: frozenset[int] = frozenset(),
 ) -> WarpGroup:
-    """The group whose body is done in parts of at most `most` columns from the statement `start` on. kept: fragments
-    that stay whole, of which a part is copied. Raises Whole."""
-    found = _Cut.of(group, program, layout, start, kept)
+    """The group whose body is done in parts of at most `most` columns from the statement `start` on. whole: fragments
+    that stay as they are, of which a part is copied. Raises Whole."""
+    found = _Cut.of(group, program, layout, start, whole)
     width = found.width(most)
     body = found.body(width)
     return replace(group, fragments=tuple(found.narrow(f, width) for f in group.fragments), body=body)
@@ -142,9 +142,9 @@ class _Cut:
     rows: frozenset[int]
 
     @classmethod
-    def of(cls, group: WarpGroup, program: WarpProgram, layout: Accumulator, start: int, kept: frozenset[int]) -> _Cut:
+    def of(cls, group: WarpGroup, program: WarpProgram, layout: Accumulator, start: int, whole: frozenset[int]) -> _Cut:
         """Raises Whole."""
-        beside = {f.id: f.layout for f in group.fragments if is_beside(f.layout, layout) and f.id not in kept}
+        beside = {f.id: f.layout for f in group.fragments if is_beside(f.layout, layout) and f.id not in whole}
         rows = frozenset(n for n, one in beside.items() if isinstance(one, Along) and one.axis == 1)
         made = cls(group, program, layout, start, frozenset(beside) - rows, rows)
         for stmt in walk((*group.body[:start], *group.start, *group.next, *group.skip, *group.finish)):

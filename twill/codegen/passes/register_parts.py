@@ -51,8 +51,8 @@ def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGrou
     assert isinstance(layout, Accumulator)
     try:
         apart = _apart(group, program, start, layout, products)
-        kept = frozenset(_fragments(_elsewhere(group, start)))
-        return cut(apart, program, layout, start, registers * layout.columns // taken, kept)
+        whole = frozenset(_fragments(_elsewhere(group, start)))
+        return cut(apart, program, layout, start, registers * layout.columns // taken, whole)
     except Whole:
         return group
 
