@@ -211,7 +211,7 @@ def warm(rows: Sequence[str], part: int, parts: int) -> None:
 
     number = 0
     for form in chosen(rows):
-        given = arguments(form, data_of(form.row, tuple(max(256, n // 16) for n in form.size)))
+        given = arguments(form, data_of(form.row, tuple(min(n, 512) for n in form.size)))
         grid = (triton.cdiv(form.size[0], form.tile[0]), triton.cdiv(form.size[1], form.tile[1]))
         for warps, stages in CONFIGURATIONS:
             number += 1

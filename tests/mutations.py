@@ -25,7 +25,6 @@ from twill.codegen.warp.program import (
     Compute,
     Consumed,
     Copy,
-    CopyGlobal,
     Expect,
     Fence,
     FetchInstance,
@@ -73,7 +72,7 @@ def _dropped(place: Place, program: WarpProgram) -> Faults:
     dropped = (
         Acquire, Get, Consumed, Publish, Expect, Advance, Skip, Fence, Commit, WaitGroups, ProxyFence, Sync, Arrive,
         BulkCommit, BulkWait, TmaLoad, TmaStore, StoreShared, LoadShared, StoreGlobal, Multiply, Fill, Reduce, Copy,
-        FetchInstance, PublishInstance, ReceiveInstance, CopyGlobal,
+        FetchInstance, PublishInstance, ReceiveInstance,
     )  # fmt: skip
     if isinstance(place.stmt, dropped):
         yield f"dropped {type(place.stmt).__name__}", "left out", instead()
@@ -96,17 +95,12 @@ def _guards(stmt: Stmt, kind: type[Stmt]) -> bool:
 def _late(place: Place, program: WarpProgram) -> Faults:
     """What must come before comes after: the neighbour that it is there for."""
     block, index = block_of(program, place)
-    pairs: dict[type[Stmt], type[Stmt]] = {
-        Fence: Multiply, ProxyFence: Sync, Acquire: TmaLoad, Get: Multiply, BulkWait: Sync, Commit: WaitGroups,
-        CopyGlobal: Publish,
-    }  # fmt: skip
+    pairs = {Fence: Multiply, ProxyFence: Sync, Acquire: TmaLoad, Get: Multiply, BulkWait: Sync, Commit: WaitGroups}
     pairs |= (
         {Get: ReceiveInstance, ReceiveInstance: Consumed, Acquire: PublishInstance, PublishInstance: Publish}
         if isinstance(block[-1], Advance)
         else {}
     )
-    if any(isinstance(stmt, CopyGlobal) for stmt in block):
-        pairs[Acquire] = CopyGlobal
     wanted = pairs.get(type(place.stmt))
     after = [at for at in range(index + 1, min(index + 4, len(block))) if wanted and isinstance(block[at], wanted)]
     if after:

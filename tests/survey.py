@@ -2,8 +2,12 @@
 
     python -m tests.survey lower PROGRAMS [EXAMPLE ...]            # lowers the kept schedules; needs the compiler
     python -m tests.survey lower PROGRAMS [EXAMPLE ...] --blackwell  # those of the B200; NAME_pair: of two CTAs
+    python -m tests.survey corpus PROGRAMS OUTCOMES KEPT             # those of packages, see below
     python -m tests.survey run PROGRAMS RECORD [--jobs N] [--seconds S] [--every N] [--kind CLASS] [--before RECORD]
     python -m tests.survey table RECORD ...
+
+`corpus` reads what `twill coverage PACKAGE --emit 15 --keep KEPT --json > OUTCOMES` emitted: kernels as they were
+specialized, and the warp programs that their schedules are lowered to.
 
 `run` needs NumPy alone. It writes a line for each fault to RECORD as soon as it is known, and begins with what the
 records before lack: first every fault on the abstract machine, then what was not found there (`tests.twin`).
@@ -18,6 +22,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import sys
 import time
 from collections import Counter
@@ -37,6 +42,8 @@ from twill.codegen.warp.text import text
 CLEAN = "clean"  # the class of the right program
 OPEN, FOUND, MISSED = "open", "found", "missed"
 SAME, BITS, NUMBERS, ORDERED = "no fault", "same bits", "same numbers", "ordered anyway"
+
+TYPE = re.compile(r"\w+=(\*|tensordesc|(i|u|fp|bf)\d)")  # of a parameter that is no constant
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -239,6 +246,27 @@ def lowered_for_blackwell(names: Sequence[str]) -> Programs:
     return {name: blackwell.lowered(*every[name]) for name in names or every}
 
 
+def of_corpus(outcomes: Path, kept: Path) -> Programs:
+    """The warp programs of a package's kernels that were emitted, lowered from their schedules."""
+    from twill.codegen.emission import extract
+    from twill.codegen.lowering import lower
+    from twill.machine.file import load_machine
+    from twill.schedule.document import Schedule
+
+    made: Programs = {}
+    for one in json.loads(outcomes.read_text(encoding="utf-8")):
+        if one["stage"] != "emitted":
+            continue
+        place = hashlib.sha256(f"{one['file']}:{one['line']}".encode()).hexdigest()[:6]
+        (folder,) = kept.glob(f"{one['kernel']}.*{place}")
+        schedule = Schedule.model_validate_json((folder / "schedule.json").read_text(encoding="utf-8"))
+        sig = [word for word in one["guessed"] if TYPE.match(word)]
+        const = [word for word in one["guessed"] if not TYPE.match(word)]
+        kernel = extract(f"{one['file']}::{one['kernel']}", sig=sig, const=const)
+        made[one["kernel"]] = lower(kernel.wired, schedule, load_machine(schedule.machine))
+    return made
+
+
 def read(paths: Iterable[Path]) -> list[Line]:
     """The lines of records; a line that was not written to its end is left out."""
     lines = [line for path in paths if path.is_file() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -253,6 +281,10 @@ def main(words: Sequence[str]) -> int:
     one.add_argument("programs", type=Path)
     one.add_argument("examples", nargs="*")
     one.add_argument("--blackwell", action="store_true")
+    one = commands.add_parser("corpus")
+    one.add_argument("programs", type=Path)
+    one.add_argument("outcomes", type=Path)
+    one.add_argument("kept", type=Path)
     one = commands.add_parser("run")
     one.add_argument("programs", type=Path)
     one.add_argument("record", type=Path)
@@ -267,6 +299,8 @@ def main(words: Sequence[str]) -> int:
     if given.command == "lower":
         lower = lowered_for_blackwell if given.blackwell else lowered
         given.programs.write_bytes(pickle.dumps(lower(given.examples)))
+    elif given.command == "corpus":
+        given.programs.write_bytes(pickle.dumps(of_corpus(given.outcomes, given.kept)))
     elif given.command == "run":
         programs = pickle.loads(given.programs.read_bytes())
         before = read([*given.before, given.record])

@@ -83,7 +83,6 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Consumed(10, behind=True),
     aref.Copy(0, 5, (0, 64)),
     aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
-    aref.CopyGlobal(WINDOW, aref.SlotRef(0, 10), 10),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
@@ -192,7 +191,6 @@ group 0 consumer: 128 threads, 240 registers
     consumed x_read behind MMAs
     %acc#5 = %acc#0[:, 0:64]
     %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch
-    copy global f32 out [64 from row by 1 in ..$N] pad 0.0 -> x[x_read] full at x_read
   finish
     bulk wait 0 pending
 """

@@ -173,12 +173,8 @@ class _Rings:
         return panels
 
     def copied(self) -> dict[int, Ring]:
-        """The rings that the TMA fills, and those of vectors that threads load in loops, by aref."""
-        return {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma" or self.is_loaded_vector(r)}
-
-    def is_loaded_vector(self, ring: Ring) -> bool:
-        """Whether threads bring the vectors of a ring from global memory, one an iteration."""
-        return len(ring.buffer.shape) == 1 and not ring.held and self.plan.tasks[ring.key].node.kind == "load"
+        """The rings that the TMA fills, by aref."""
+        return {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma"}
 
     def depths(self, taken: int) -> dict[int, int]:
         """How deep those rings can be if something else takes so many bytes of shared memory; 0 if not even as deep as

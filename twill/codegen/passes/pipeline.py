@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from twill.codegen.passes import (
     cluster,
     column_parts,
-    copies_by_threads,
     dynamic_scheduler,
     erf_tails,
     exchanges,
@@ -68,8 +67,6 @@ PIPELINE = (
          "no scratch memory is written before all have read what was there", exchanges.run),
     Pass("reader-fences", "slots go back when their readers are done",
          "no copy of the TMA overwrites a slot before loads of threads from it are served", reader_fences.run),
-    Pass("copies-by-threads", "vectors that threads load, store and publish in loops",
-         "rings of them are filled by copies past registers, whose landing publishes them", copies_by_threads.run),
     Pass("ping-pong", "computing warp groups with equal streams",
          "each has every other program instance; ordering barriers keep their use of rings apart", ping_pong.run),
     Pass("cluster", "rings that two CTAs fill are marked",

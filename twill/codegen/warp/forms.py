@@ -61,7 +61,6 @@ _STATEMENTS = {
     aref.WaitGroups: "wait {pending:int} pending<<: {ready:fragments}>>",
     aref.LoadGlobal: "{result:fragment} = load global {window:window}<< where {mask:fragment}>>"
                      "<< transposed{transposed:flag}>>",
-    aref.CopyGlobal: "copy global {window:window} -> {target:slot} full at {cursor:cursor}",
     aref.LoadShared: "{result:fragment} = load {source:slot}<< transposed{transposed:flag}>>",
     aref.Fill: "{result:fragment} = fill {value:expr}",
     aref.Range: "{result:fragment} = range from {start:int}",

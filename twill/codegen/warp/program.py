@@ -21,7 +21,7 @@ Grammar::
            | Fence | Multiply | Commit | WaitGroups                           MMAs
            | TensorMultiply | LoadAccumulator | StoreAccumulator              MMAs in tensor memory
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
-           | LoadShared | StoreShared | LoadGlobal | StoreGlobal | CopyGlobal memory, by all threads
+           | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
 
@@ -85,7 +85,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from twill.codegen.warp.copy_statements import COPIES, CopyGlobal
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.resources import (
     Aref,
@@ -171,8 +170,8 @@ from twill.tile.program import TileProgram
 
 __all__ = [
     "ANSWER_BYTES",
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "COPIES",
-    "Commit", "Compute", "Consumed", "Copy", "CopyGlobal", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
+    "Commit", "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
     "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
     "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",

@@ -58,8 +58,7 @@ class Aref:
     transport: how it is filled: "tma" (full completes by one arrive.expect_tx and the bytes of its loads),
     "registers" (each warp of the producer arrives after its stores), "instance" (the same by one thread, with which
     program instance is next; every group that takes instances alternately is a consumer), "mma" (one arrival when the
-    producer's TensorMultiplies are over; its buffers are in tensor memory), "copies" (each thread of the producer
-    arrives when its CopyGlobals have landed). full_count, empty_count:
+    producer's TensorMultiplies are over; its buffers are in tensor memory). full_count, empty_count:
     arrivals that complete a phase of the full and the empty barrier. Every warp of a consumer group arrives once at
     Consumed.
     shared: the CTAs of a cluster fill their slots together, each with its part for all; so a slot is empty when the

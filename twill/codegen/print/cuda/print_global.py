@@ -30,7 +30,7 @@ from twill.codegen.print.cuda.places import LaneIndex, indices, inside, owner
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
-from twill.codegen.warp.program import CopyGlobal, LoadGlobal, Operand, Reg, StoreGlobal, Window, WindowAxis
+from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window, WindowAxis
 
 _WIDEST = 16  # bytes of one access
 
@@ -108,26 +108,6 @@ def _store_layout(stmt: StoreGlobal, ctx: PrintContext) -> Layout:
         if not isinstance(layout, Uniform) or prod(extents) == 1:
             return layout
     return Uniform() if prod(extents) == 1 else Blocked(extents, 1)
-
-
-def print_copy_global(stmt: CopyGlobal, ctx: PrintContext) -> None:
-    """Each thread copies single elements past its registers; of masked ones no byte is read, so that they become 0."""
-    buffer = ctx.buffer(stmt.target)
-    with ctx.out.block():
-        access = _access(ctx.inside(), stmt.window, Blocked(buffer.shape, 1), None, False)
-        _prepare(access)
-        (place,) = indices(access.layout)
-        start = f"{ctx.slot(stmt.target)} + {ctx.part(stmt.target)}"
-        ctx.out.line(f"const u32 to = {start} + ({place.lane}) * {access.size};")
-        with ctx.out.unrolled(_loop(access, 1)):
-            conditions = _conditions(access, 0)
-            padding = inside(access.layout)
-            masked = [condition for condition in conditions if condition != padding]
-            bytes_ = f", {' && '.join(masked)} ? {access.size} : 0" if masked else ""
-            copied = (
-                f"copy_async<{access.size}>(to + {place.constant} * {access.size}, at + {_offset(access, 0)}{bytes_});"
-            )
-            ctx.out.line(f"if ({padding}) {copied}" if padding else copied)
 
 
 # ---------------------------------------------------------------- addresses and bounds

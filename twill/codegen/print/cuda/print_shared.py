@@ -262,22 +262,26 @@ def _single_elements(move: _Move) -> None:
 
 
 def _transposed_elements(move: _Move) -> None:
-    """A row of the slot is a column of the fragment. Bytes of a lane lie in one chunk of each row, and rows 8 apart are
-    swizzled alike, so that two addresses and constants reach all of them."""
+    """A row of the slot is a column of the fragment. A lane's bytes of 64 rows lie in a chunk of each, and rows 8 apart
+    are swizzled alike, so that two addresses and constants reach all of them."""
     layout, (row, byte), out = move.layout, move.origin, move.ctx.out
     assert isinstance(layout, Accumulator)
-    if move.store or move.size > 1 or layout.rows > 64 or move.columns < layout.columns or row % 8 or byte % _CHUNK:
+    odd = row % 8 or byte % _CHUNK or (layout.rows > 64 and (byte % move.buffer.panel or layout.warp_rows != WARP_ROWS))
+    if move.store or move.size > 1 or move.columns < layout.columns or odd:
         _single_elements(move)
         return
     for e in range(2):
         rows = f"lane_column{_plus(row + e)}"
         out.line(f"const u32 at{e} = swizzled{move.template}(tile, {rows}, lane_row{_plus(byte)});")
     kind = memory_type(move.element)
-    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += 2"):
+    count = layout.columns // 2
+    with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {count}; i += 2"):
         for e in range(2):
-            place = f"at{e} + i / 4 * {8 * move.buffer.panel} + (i >> 1 & 1) * 8"
+            block = f"swizzled_step{move.template}(at{e}, mb * {layout.block_step})" if layout.rows > 64 else f"at{e}"
+            place = f"{block} + i / 4 * {8 * move.buffer.panel} + (i >> 1 & 1) * 8"
             value = from_memory(move.element, f"read_shared<{kind}>({place})")
-            out.line(f"{move.name}[i{_plus(e)}] = {value};")
+            register = f"{count} * mb + i" if layout.rows > 64 else "i"
+            out.line(f"{move.name}[{register}{_plus(e)}] = {value};")
 
 
 def _single_access(move: _Move, places: list[str]) -> None:

@@ -6,7 +6,6 @@ from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import (
-    COPIES,
     Acquire,
     Advance,
     Arrive,
@@ -39,7 +38,7 @@ def _whole_group(ctx: PrintContext, what: str) -> None:
 def print_acquire(stmt: Acquire, ctx: PrintContext) -> None:
     """All threads wait if all of them will write the slot, else the one that fills it by TMA."""
     wait = f"mbar_wait({ctx.empty(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity ^ 1);"
-    if ctx.aref(stmt.cursor).transport in ("registers", COPIES):
+    if ctx.aref(stmt.cursor).transport == "registers":
         ctx.out.line(wait)
     else:
         one_thread(wait, ctx)
@@ -55,10 +54,8 @@ def print_expect(stmt: Expect, ctx: PrintContext) -> None:
 
 
 def print_publish(stmt: Publish, ctx: PrintContext) -> None:
-    """One arrival of each warp; or one when the products before it are over; or of each thread, when its copies are."""
-    if ctx.aref(stmt.cursor).transport == COPIES:
-        ctx.out.line(f"copy_async_arrive({ctx.full(stmt.cursor)});")
-    elif stmt.behind:
+    """One arrival of each warp; or one when the products before it are over."""
+    if stmt.behind:
         ctx.out.line(f"{_commit(stmt.cursor, ctx)}({ctx.full(stmt.cursor)});")
     else:
         _fence(stmt.cursor, "before", ctx)

@@ -69,7 +69,6 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.LoadShared: print_shared.print_load_shared,
     aref.StoreShared: print_shared.print_store_shared,
     aref.LoadGlobal: print_global.print_load_global,
-    aref.CopyGlobal: print_global.print_copy_global,
     aref.StoreGlobal: print_global.print_store_global,
 }
 

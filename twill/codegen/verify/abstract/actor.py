@@ -16,7 +16,7 @@ from twill.codegen.verify.abstract.registers import Fragments, Multiplies
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar
 from twill.codegen.verify.abstract.scheduling import CommonScalars, LaunchedCta
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.program import COPIES, Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
+from twill.codegen.warp.program import Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.elements import Elements
 
@@ -126,10 +126,6 @@ class Actor:
         self.line = 0
 
     # ------------------------------------------------------------ rings
-    def published(self, cursor: int) -> int:
-        """Arrivals of the group's Publish: one of each warp, of each thread that copies."""
-        return self.group.threads if self.ring_of[cursor].aref.transport == COPIES else self.arrivals
-
     def place(self, cursor: int) -> tuple[RingState, int, int, int]:
         """(ring, slot, phase, count) at a cursor."""
         ring, count = self.ring_of[cursor], self.cursors[cursor]
@@ -232,7 +228,7 @@ class Actor:
         clock = self.clock.of_elected() if elected else self.clock.released()
         if behind:
             clock = {**clock, ("mma", self.group.id): self.multiplies.wait(0)}
-        if not elected and at is None and not (full and ring.aref.transport == COPIES):  # arrivals wait for copies
+        if not elected and at is None:
             self.pending(ring, slot, clock, "Publish" if full else "Consumed")
         if not full and at is None and ring.full[slot].phase <= phase:
             self.report("phase", f"Consumed by {self.role} gives slot {slot} of ring `{ring.aref.name}` back before it "

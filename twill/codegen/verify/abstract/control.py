@@ -115,7 +115,7 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
             case Expect(cursor, size):
                 actor.signal(cursor, full=True, arrivals=1, expected=size)
             case Publish(cursor, behind):
-                actor.signal(cursor, full=True, arrivals=1 if behind else actor.published(cursor), behind=behind)
+                actor.signal(cursor, full=True, arrivals=1 if behind else actor.arrivals, behind=behind)
                 for other in machine.others if actor.ring_of[cursor].aref.pair else ():
                     actor.signal(cursor, full=True, arrivals=1, behind=behind, at=other)
             case Consumed(cursor, everywhere, behind):

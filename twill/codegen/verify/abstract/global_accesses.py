@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 
 from twill.codegen.verify.abstract.actor import Actor
-from twill.codegen.verify.abstract.memory import undefined
-from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
-from twill.codegen.warp.program import CopyGlobal, LoadGlobal, Operand, Reg, StoreGlobal, Window
+from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import Elements
@@ -30,15 +28,15 @@ def operand(actor: Actor, meant: Operand, shape: tuple[int, ...] = ()) -> Array:
     return np.expand_dims(value, tuple(axis for axis, source in enumerate(meant.axes) if source < 0))
 
 
-def _picked(actor: Actor, window: Window, elements: Elements, transposed: bool = False) -> Elements:
+def _picked(actor: Actor, window: Window, elements: Elements, stmt: LoadGlobal | StoreGlobal) -> Elements:
     """The elements of a window with the tiles that are part of its addresses and masks."""
     address, inside = elements
     shape = tuple(axis.extent for axis in window.axes if axis.extent > 1)
-    shape = shape[::-1] if transposed else shape
+    shape = shape[::-1] if stmt.transposed else shape
 
     def spread(tile: Reg) -> Array:
         made = np.broadcast_to(operand(actor, tile), shape)
-        return (made.T if transposed else made).reshape(address.shape)
+        return (made.T if stmt.transposed else made).reshape(address.shape)
 
     for index in window.indices:
         address = address + integer(index.scale, actor.scope) * spread(index.tile).astype(np.int64)
@@ -52,37 +50,10 @@ def load_global(actor: Actor, stmt: LoadGlobal) -> None:
     mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
     if mask is not None and stmt.transposed:
         mask = mask.T
-    found = actor.machine.tensors.window(stmt.window, actor.scope, mask)
-    elements = _picked(actor, stmt.window, found, stmt.transposed)
+    elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
     value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad, stmt.window.element)
     value = value.T if stmt.transposed else value
     actor.fragments.write(stmt.result, np.asarray(value).reshape(actor.fragments.shape(stmt.result)), actor.line)
-
-
-def copy_global(actor: Actor, stmt: CopyGlobal) -> None:
-    """A vector that lands when the full barrier of its slot completes, as late as it may."""
-    machine = actor.machine
-    ring, slot, phase, _ = actor.place(stmt.cursor)
-    barrier, buffer = ring.full[slot], machine.program.buffers[stmt.target.buffer]
-    what = f"the copy to `{buffer.name}`"
-    if barrier.phase != phase:
-        actor.report("phase", f"{what} by {actor.role} means phase {phase} of {barrier.name}, which is in phase "
-                              f"{barrier.phase}")  # fmt: skip
-    event: Event = ("tma", ring.number, slot)
-    region = machine.shared.region(stmt.target)
-    access = SlotAccess(actor.group.id, event, phase + 1, "copy", True, region, actor.line, what)
-    target = actor.touch(stmt.target, access, actor.clock.collective())
-    if target != slot:
-        actor.report("phase", f"{what} by {actor.role} goes to slot {target} and counts on that of slot {slot}")
-    elements = _picked(actor, stmt.window, machine.tensors.window(stmt.window, actor.scope, None))
-    view = machine.shared.view(stmt.target, target)
-    view[...] = undefined(view.shape, buffer.element)
-    value = machine.tensors.load(stmt.window.argument, elements, 0.0, stmt.window.element)
-
-    def land() -> None:
-        view[...] = np.asarray(value).reshape(view.shape)
-
-    barrier.load(0, land)
 
 
 def store_global(actor: Actor, stmt: StoreGlobal) -> None:
@@ -91,8 +62,7 @@ def store_global(actor: Actor, stmt: StoreGlobal) -> None:
     value = operand(actor, stmt.operand)
     if stmt.transposed:
         value, mask = value.T, None if mask is None else mask.T
-    found = actor.machine.tensors.window(stmt.window, actor.scope, mask)
-    elements = _picked(actor, stmt.window, found, stmt.transposed)
+    elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
     if value.size == elements[0].size:
         value = value.reshape(elements[0].shape)
     actor.machine.tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)

@@ -11,7 +11,6 @@ from twill.codegen.warp.layout import Accumulator, Layout, elements_of
 from twill.codegen.warp.program import (
     Compute,
     Copy,
-    CopyGlobal,
     Fill,
     Fragment,
     If,
@@ -110,8 +109,6 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
         case LoadGlobal(window=window, result=result, mask=mask):
             read |= {tile.fragment for tile in tiles_of(window)}
             return {result}, read | ({mask} if mask is not None else set())
-        case CopyGlobal(window=window):
-            return set(), read | {tile.fragment for tile in tiles_of(window)}
         case StoreShared(operand=operand) | StoreAccumulator(operand=operand):
             return set(), read | {operand}
         case StoreGlobal(window=window, operand=value, mask=mask):

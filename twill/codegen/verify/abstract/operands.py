@@ -39,7 +39,6 @@ from twill.codegen.warp.program import (
     Buffer,
     Compute,
     Copy,
-    CopyGlobal,
     Fragment,
     LoadAccumulator,
     LoadShared,
@@ -279,18 +278,6 @@ def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> It
         yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
 
 
-def _copy_global(stmt: CopyGlobal, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
-    buffer, extents = program.buffers[stmt.target.buffer], tuple(axis.extent for axis in stmt.window.axes)
-    if len(buffer.shape) != 1 or math.prod(extents) != _tile(stmt.target, program, False)[0]:
-        yield f"a copy of {extents} elements to `{buffer.name}`, {buffer.shape}"
-    if stmt.window.element != buffer.element:
-        yield f"{stmt.window.element} elements in `{buffer.name}`, which has {buffer.element}"
-    if BITS[buffer.element] not in (BITS["i32"], BITS["i64"]):
-        yield f"a copy by threads of elements of {BITS[buffer.element]} bits"
-    if stmt.window.pad not in (0, Number(0, buffer.element)):
-        yield f"a copy that fills `{buffer.name}` with {stmt.window.pad}, not 0"
-
-
 def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     source, result = fragments[stmt.source], fragments[stmt.result]
     if (source.element, columns_of(source.layout, stmt.columns)) != (result.element, result.layout):
@@ -302,5 +289,4 @@ _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]]
     StoreAccumulator: store_accumulator, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
     Scan: _scan, Rearrange: _rearrange, SumParts: _sum_parts, Copy: _copy,
-    CopyGlobal: _copy_global,
 }  # fmt: skip

@@ -89,8 +89,7 @@ Region = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class SlotAccess:
-    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma",
-    "copy" of threads' own copies, which are ordered like generic accesses and of which no other proxy knows, or
+    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma", or
     "tensor" of threads that access tensor memory.
 
     mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
@@ -114,8 +113,6 @@ class SlotAccess:
     def fenced(self, clock: Clock) -> bool:
         """Whether threads that made it have fenced it against asynchronous proxies, as far as `clock` knows: writes
         that are to be seen there, and reads that must be served before a copy overwrites what they read."""
-        if self.proxy == "copy":
-            return False
         return self.proxy != "generic" or clock.get(("fence", self.group), 0) >= self.time
 
 
@@ -153,7 +150,7 @@ class SlotAccesses:
                 continue
             if not earlier.over(clock):
                 yield "order", earlier
-            elif access.proxy not in ("generic", "copy") and not earlier.fenced(clock):
+            elif access.proxy != "generic" and not earlier.fenced(clock):
                 yield "proxy-fence", earlier
             if not (access.write and covers(access.region, earlier.region)):
                 retained.append(earlier)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, BulkStore, CtaState
-from twill.codegen.verify.abstract.global_accesses import copy_global, load_global, operand, store_global
+from twill.codegen.verify.abstract.global_accesses import load_global, operand, store_global
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
@@ -21,7 +21,6 @@ from twill.codegen.warp.program import (
     Commit,
     Compute,
     Copy,
-    CopyGlobal,
     Fence,
     FetchInstance,
     Fill,
@@ -369,7 +368,7 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
     Copy: _copy, Rearrange: _rearrange, LoadShared: _load_shared, StoreShared: _store_shared,
-    LoadGlobal: load_global, CopyGlobal: copy_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
+    LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
     Commit: _commit, TensorMultiply: tensor_multiply, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, WaitGroups: _wait_groups,
     TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,

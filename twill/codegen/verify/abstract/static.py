@@ -11,7 +11,6 @@ from twill.codegen.verify.abstract.mma_operands import TENSOR_ROWS
 from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
-    COPIES,
     INSTANCE_RING,
     Acquire,
     Advance,
@@ -19,7 +18,6 @@ from twill.codegen.warp.program import (
     Arrive,
     Buffer,
     Consumed,
-    CopyGlobal,
     Expect,
     FetchInstance,
     Get,
@@ -68,7 +66,6 @@ def arrivals(group: WarpGroup) -> int:
 def _rings(program: WarpProgram) -> Iterator[Violation]:
     for aref in program.arefs:
         full = 1 if aref.transport in ("tma", "mma") else arrivals(program.groups[aref.producer])
-        full = program.groups[aref.producer].threads if aref.transport == COPIES else full
         consumers = [program.groups[consumer] for consumer in aref.consumers]
         of = [
             1 if aref.transport == INSTANCE_RING else consumer.share[1] for consumer in consumers
@@ -129,9 +126,7 @@ def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
     cursors = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
     for stmt in group.stmts:
         match stmt:
-            case (
-                Acquire(cursor) | Expect(cursor) | Publish(cursor) | TmaLoad(cursor=cursor) | CopyGlobal(cursor=cursor)
-            ):
+            case Acquire(cursor) | Expect(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
                 wanted, meant = "producer", cursors.get(cursor)
                 right = meant is not None and meant.producer == group.id
             case Get(cursor) | Consumed(cursor):
@@ -162,10 +157,8 @@ def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
         yield _of(stmt, group, "side", f"{name} by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
     if isinstance(stmt, Publish) and stmt.behind != (aref.transport == "mma"):
         yield _of(stmt, group, "side", f"Publish by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
-    if isinstance(stmt, CopyGlobal) and aref.transport != COPIES:
-        yield _of(stmt, group, "side", f"a copy by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
-    if isinstance(stmt, TmaLoad | CopyGlobal) and stmt.target.buffer not in aref.buffers:
-        yield _of(stmt, group, "side", f"a copy by {group.role} that counts on ring `{aref.name}` goes elsewhere")
+    if isinstance(stmt, TmaLoad) and stmt.target.buffer not in aref.buffers:
+        yield _of(stmt, group, "side", f"a TMA load by {group.role} that counts on ring `{aref.name}` goes elsewhere")
 
 
 def _together(stmt: Stmt, group: WarpGroup, aref: Aref, others: int) -> Iterator[Violation]:

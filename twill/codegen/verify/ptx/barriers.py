@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +15,8 @@ LARGEST = (1 << 20) - 1  # count of an mbarrier
 @dataclass
 class MBarrier:
     """PTX ISA, "mbarrier". count: expected arrivals of a phase. pending: that are missing in this one. bytes: that are
-    missing. landings: of copies by threads whose arrivals this phase has. phase: completed ones. agent: among the
-    clocks, for copies that land on it; epoch n + 1 of it is over with phase n."""
+    missing. phase: completed ones. agent: among the clocks, for copies that land on it; epoch n + 1 of it is over with
+    phase n."""
 
     address: int
     count: int
@@ -30,7 +29,6 @@ class MBarrier:
     phase: int = 0
     arriving: Snapshot | None = None
     done: Snapshot | None = None
-    landings: list[Callable[[], None]] = field(default_factory=list)
 
     def arrive(self, count: int, snapshot: Snapshot) -> None:
         """So many arrivals of one who knows `snapshot`. Stopped: more than the phase has."""
@@ -61,9 +59,6 @@ class MBarrier:
     def _complete(self) -> None:
         if self.pending or self.bytes:
             return
-        for land in self.landings:
-            land()
-        self.landings = []
         self.done = self.arriving if self.done is None else self.done.join(self.arriving)
         self.arriving = None
         self.phase += 1

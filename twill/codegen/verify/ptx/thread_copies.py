@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 
-from twill.codegen.verify.ptx.accesses import address_of, noted, shared_place, space_of
+from twill.codegen.verify.ptx.accesses import address_of, noted, shared_place
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.copies import Thread, commit
 from twill.codegen.verify.ptx.program import Immediate, PtxInstruction
 from twill.codegen.verify.ptx.registers import Operands, unsupported
-from twill.codegen.verify.ptx.synchronize import barriers_of
 from twill.codegen.verify.ptx.threads import WARP, Gang
 
 
@@ -33,7 +29,7 @@ def _small(operands: Operands, instruction: PtxInstruction) -> Step:
         every, left = "wait_all" in modifiers, count.value
         return lambda g: _wait_small(g, left, every)
     if "mbarrier" in modifiers:
-        return _arrival(operands, instruction)
+        raise unsupported(instruction)
     target, source, count, *rest = instruction.operands
     if not isinstance(count, Immediate):
         raise unsupported(instruction)
@@ -56,37 +52,6 @@ def _small(operands: Operands, instruction: PtxInstruction) -> Step:
     return step
 
 
-def _arrival(operands: Operands, instruction: PtxInstruction) -> Step:
-    """`cp.async.mbarrier.arrive.noinc`: each thread's arrival comes when its copies so far have landed, which is here
-    when the phase has all of its arrivals."""
-    if "noinc" not in instruction.modifiers:
-        raise unsupported(instruction)
-    address, space = address_of(operands, instruction, instruction.operands[0]), space_of(instruction)
-
-    def step(g: Gang) -> None:
-        lanes, running, clocks = g.lanes(), g.running(), g.cta.world.clocks
-        snapshots = {warp: clocks.release(warp, g.lanes_of(warp, running)) for warp in g.warps_of(running)}
-        for lane, (cta, offset) in zip(lanes.tolist(), barriers_of(g, address(g), lanes, space), strict=True):
-            warp, mine = int(g.warps[lane]), g.cta.copies.small.get(g.first + lane)
-            barrier = cta.barriers.at(offset, warp)
-            if mine is not None:
-                found = [copy for group in (*mine.groups, mine.open) for copy in group]
-                mine.groups, mine.open = [], []
-                barrier.landings.append(partial(_land, g, found))
-            barrier.arrive(1, snapshots[warp])
-        g.cta.world.progress += 1
-
-    return step
-
-
-def _land(g: Gang, copies: list[Any]) -> None:
-    """Copies write what they bring."""
-    for cta, offset, start, bytes, size in copies:
-        cta.shared[offset : offset + size] = 0
-        if bytes:
-            cta.shared[offset : offset + bytes] = g.cta.world.memory.read_rows(np.array([start]), bytes)[0]
-
-
 def _wait_small(g: Gang, left: int, every: bool) -> None:
     for thread in (g.first + g.lanes()).tolist():
         mine = g.cta.copies.small.get(thread)
@@ -96,4 +61,7 @@ def _wait_small(g: Gang, left: int, every: bool) -> None:
             mine.groups.append(mine.open)
             mine.open = []
         while len(mine.groups) > (0 if every else left):
-            _land(g, mine.groups.pop(0))
+            for cta, offset, start, bytes, size in mine.groups.pop(0):
+                cta.shared[offset : offset + size] = 0
+                if bytes:
+                    cta.shared[offset : offset + bytes] = g.cta.world.memory.read_rows(np.array([start]), bytes)[0]
