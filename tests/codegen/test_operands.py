@@ -55,9 +55,9 @@ def weights(kernel_file: Callable[..., str], element: str, tile: tuple[int, int,
 
 
 def converted(kernel_file: Callable[..., str], element: str, tile: tuple[int, int, int]) -> Emission:
-    """The same, emitted with 64 columns of weights for each warp group."""
+    """The same, emitted with half of the columns of weights for each of two warp groups."""
     kernel = weights(kernel_file, element, tile)
-    return once(f"converted {element} {tile}", lambda: emitted(kernel, tile[1] // 64))
+    return once(f"converted {element} {tile}", lambda: emitted(kernel, 2))
 
 
 def steady(group: WarpGroup) -> list[object]:
@@ -65,18 +65,20 @@ def steady(group: WarpGroup) -> list[object]:
     return [stmt for loop in group.body if isinstance(loop, Pipeline) for stmt in walk(loop.steady)]
 
 
-@pytest.mark.parametrize("element", ["i8", "fp8e4nv"])
-def test_a_converted_right_operand_is_multiplied_from_registers(kernel_file: Callable[..., str], element: str) -> None:
-    """Each of two warp groups converts 64 columns and multiplies them while the other one does the other's part; no
-    converted tile goes through shared memory, and the result is transposed on its way out alone."""
-    emission = converted(kernel_file, element, (128, 128, 64))
+@pytest.mark.parametrize(("element", "columns"), [("i8", 128), ("fp8e4nv", 256)])
+def test_a_converted_right_operand_is_multiplied_from_registers(
+    kernel_file: Callable[..., str], element: str, columns: int
+) -> None:
+    """Each of two warp groups converts half of the columns and multiplies them while the other one does the other half;
+    no converted tile goes through shared memory, and the result is transposed on its way out alone."""
+    emission = converted(kernel_file, element, (128, columns, 64))
     computing = [group for group in emission.program.groups if not group.issuer]
     assert len(computing) == 2
     for group in computing:
         inside = steady(group)
         (product,) = (stmt for stmt in inside if isinstance(stmt, Multiply))
         assert isinstance(product.a, int)
-        assert group.fragment(product.accumulator).layout == Accumulator(64, 128)
+        assert group.fragment(product.accumulator).layout == Accumulator(columns // 2, 128)
         assert {type(stmt) for stmt in inside} & {StoreShared} == set()
         assert [stmt.transposed for stmt in group.stmts if isinstance(stmt, StoreShared)] == [True]
     assert not any(buffer.name.startswith("conversions") for buffer in emission.program.buffers)
