@@ -181,6 +181,8 @@ def test_accumulators_that_overlap_or_that_a_warp_cannot_reach_are_found_as_they
     two = tuple(replace(b, id=len(program.buffers), name="other") for b in program.buffers if b.tensor)
     overlapping = replace(program, buffers=(*program.buffers, *two))
     assert "`acc` and `other` overlap by 256 columns" in str(static_violations(overlapping))
+    before = tuple(replace(b, offset=-16) if b.tensor else b for b in program.buffers)
+    assert "begins in front of tensor memory" in str(static_violations(replace(program, buffers=before)))
     narrow = (replace(g, threads=64) if g.role == "epilogue" else g for g in program.groups)
     assert "its warps are not its four quarters" in str(static_violations(replace(program, groups=tuple(narrow))))
 

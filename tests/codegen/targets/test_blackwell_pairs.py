@@ -18,7 +18,7 @@ from twill.codegen.passes.cluster import FIRST
 from twill.codegen.verify.abstract.inputs import LARGE, launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp import program as aref
-from twill.codegen.warp.expression import Apply, Number
+from twill.codegen.warp.expression import Apply, Local, Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
@@ -28,11 +28,13 @@ pytestmark = pytest.mark.usefixtures("at_root")
 
 ALONG_K = Example("tests/pair_kernels.py", "bf16")
 ALONG_K_FP8 = Example("tests/pair_kernels.py", "e4m3")
+DIAGONAL = Example("tests/pair_kernels.py", "diagonal")
 HELD = Example("tests/pair_kernels.py", "held")
 
 # Pairs of which the second instance is missing, ragged edges, and so many steps that rings come round.
 SIZES: dict[Example, Mapping[str, int]] = {
     GELU: {"M": 272, "N": 144, "K": 592},
+    GEMM: {"M": 272, "N": 144, "K": 136},  # of its three pairs one does not multiply by one B
     WIDE: {"M": 16, "N": 16, "K": 336},
     ALONG_K: {"M": 144, "N": 104, "K": 528},
     ALONG_K_FP8: {"M": 8, "N": 272, "K": 656},
@@ -92,7 +94,7 @@ def rings(program: aref.WarpProgram, **changes: object) -> aref.WarpProgram:
 
 def meeting(program: aref.WarpProgram, **changes: bool) -> aref.WarpProgram:
     assert program.cluster is not None
-    return replace(program, cluster=replace(program.cluster, **changes))
+    return replace(program, cluster=replace(program.cluster, **changes))  # type: ignore[arg-type]
 
 
 FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], aref.WarpProgram], str]] = {
@@ -118,6 +120,18 @@ def test_an_arrival_behind_products_that_comes_when_its_cta_has_ended_is_found()
     program = blackwell.lowered(HELD, 2)
     assert broken(HELD, program) == set()
     assert "cluster" in broken(HELD, replace(program, groups=tuple(replace(g, finish=()) for g in program.groups)))
+
+
+def test_instances_that_do_not_multiply_by_one_tile_each_have_a_turn() -> None:
+    program = blackwell.lowered(GEMM, 2)
+    assert parse(text(program), program.program) == program
+    assert broken(GEMM, program) == set()
+
+    def first_turn(group: aref.WarpGroup) -> aref.WarpGroup:
+        assert group.loop is not None
+        return replace(group, loop=replace(group.loop, end=Local("instances", "u32")))
+
+    assert broken(GEMM, replace(program, groups=tuple(map(first_turn, program.groups)))) == {"values"}
 
 
 PRINTED = {
@@ -146,7 +160,7 @@ def test_pairs_are_asked_for_by_their_size_and_have_a_static_order(capsys: pytes
 
 @pytest.mark.parametrize(
     ("example", "what"),
-    [(GEMM, "`b` along axis 0: its address is another one for some of them"),
+    [(DIAGONAL, "along axis 0: its address is another one"),
      (LAYER_NORM, "there is no product that two CTAs could make together")],
 )  # fmt: skip
 def test_what_two_ctas_cannot_multiply_together_is_refused(example: Example, what: str) -> None:

@@ -34,12 +34,14 @@ HALVES = 16  # rows that two halves of a tile have at least, in eights: a patter
 class Sharing:
     """axis: along which the CTAs of a cluster have neighbours. same: for each load of a shared tile, what holds if
     both load the same one (None: always). halved: loads of which each CTA has a half, for products of both
-    (`twill.codegen.lower.pairs`), and along which axis of the tile; whole: those of which each has its own."""
+    (`twill.codegen.lower.pairs`), and along which axis of the tile; whole: those of which each has its own. together:
+    where that is so (None: always)."""
 
     axis: int
     same: Mapping[Place, Expr | None]
     halved: Mapping[Place, int] = field(default_factory=dict)
     whole: frozenset[Place] = frozenset()
+    together: Expr | None = None
 
     @property
     def pair(self) -> bool:

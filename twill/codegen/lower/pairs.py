@@ -9,12 +9,15 @@ half the room in shared memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 from twill import exc
 from twill.codegen.lower.multicast import CTAS, Sharing, Unlike, agreement, asked_for, depends, loops
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_use import TensorUse, use_of
+from twill.codegen.warp.expression import Apply, Expr, ProgramId
+from twill.codegen.warp.parameters import nodes
 
 COLUMNS = 16  # of a half, at least and in steps: rows of a swizzle's pattern, columns of its narrowest panel
 
@@ -41,11 +44,14 @@ def pairing(plan: LoweringPlan) -> Sharing:
         if any(reader not in products for reader in plan.readers(place)):
             refuse(plan, f"{named(plan, place)} is not only multiplied", plan.tasks[place].node.line)
     reasons: list[str] = []
+    found: list[Sharing] = []
     for axis in asked_for(plan):
         unlike = list(differences(plan, products, halved, axis))
         if not unlike:
-            return Sharing(axis, {}, halved, frozenset(whole))
+            found.append(Sharing(axis, {}, halved, frozenset(whole), condition(plan, halved, axis)))
         reasons += unlike
+    if found:
+        return min(found, key=lambda one: one.together is not None)
     refuse(plan, f"neighbouring program instances do not multiply by one tile ({'; '.join(dict.fromkeys(reasons))})", 0)
     raise AssertionError
 
@@ -63,13 +69,25 @@ def differences(plan: LoweringPlan, products: list[Task], halved: dict[Place, in
     """Why neighbours along an axis do not multiply by the same tiles."""
     for place in halved:
         agreed = agreement(plan, plan.tasks[place], axis)
-        if agreed is not None:
-            why = agreed.why if isinstance(agreed, Unlike) else "its address is another one for some of them"
-            yield f"{named(plan, place)} along axis {axis}: {why}"
+        if isinstance(agreed, Unlike):
+            yield f"{named(plan, place)} along axis {axis}: {agreed.why}"
+        elif any(isinstance(node, ProgramId) and node.axis != axis for node in nodes(agreed)):
+            yield f"{named(plan, place)} along axis {axis}: its address is another one for some of them"
     for task in products:
         bounds = [value for bound in loops(plan, task.region) for value in bound]
         if any(depends(plan, value, axis) for value in bounds):
             yield f"`{task.node.name}` along axis {axis}: the bounds of its loop are others"
+
+
+def condition(plan: LoweringPlan, halved: dict[Place, int], axis: int) -> Expr | None:
+    """What holds where neighbours multiply by the same tiles; None if they always do."""
+    found: dict[Expr, None] = {}
+    for place in halved:
+        agreed = agreement(plan, plan.tasks[place], axis)
+        if agreed is not None and not isinstance(agreed, Unlike):
+            found[agreed] = None
+    every = list(found)
+    return reduce(lambda one, other: Apply("and", (one, other), "i1"), every) if every else None
 
 
 def named(plan: LoweringPlan, place: Place) -> str:

@@ -48,7 +48,9 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
     dynamic = rings.sharing is None and is_dynamic(plan, asked)
-    cluster_of, order = (Cluster(rings.sharing.axis, CTAS), None) if rings.sharing else (None, longest_first(plan))
+    found = rings.sharing
+    cluster_of = None if found is None else Cluster(found.axis, CTAS, together=found.together)
+    order = longest_first(plan) if cluster_of is None else None
     raster_group = raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
     in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)
     scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from twill.codegen.lower.longest_first import AXES, LongestFirst
+from twill.codegen.lower.longest_first import AXES, LongestFirst, at
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms
 from twill.codegen.warp.program import (
     INSTANCE,
@@ -61,6 +61,8 @@ def tile_scheduler(
     sizes = [_grid(axis) if cluster is None or axis != cluster.axis else Local("pairs", "u32") for axis in range(AXES)]
     setup = [*(_cluster(cluster) if cluster is not None else ())]
     setup.append(Define(("instances",), (_times(_times(sizes[0], sizes[1]), sizes[2]),)))
+    first: Term
+    end: Term
     first, end, step = (
         (CtaNumber("cta"), "instances", CtaNumber("ctas")) if cluster is None else ("cluster", "instances", "clusters")
     )
@@ -73,6 +75,8 @@ def tile_scheduler(
         found, indices = _rasterized(sizes, raster_group)
     else:
         found, indices = [], _row_after_row(sizes)
+    if cluster is not None and cluster.together is not None:
+        found, indices, end = _in_turns(found, indices)
     for axis, index in enumerate(indices):
         found += (
             _own_of_pair(cluster, index)
@@ -109,15 +113,62 @@ def _cluster(cluster: Cluster) -> list[Stmt]:
     ]
 
 
+def _in_turns(found: Sequence[Stmt], indices: Sequence[Expr]) -> tuple[list[Stmt], tuple[Expr, Expr, Expr], Expr]:
+    """All pairs once for the first of their instances, or both, then once more for the second ones of those that are
+    not together. The end of all turns."""
+    place = _rest(INSTANCE, "instances")
+    turn = Define(("turn", "in_order"), (_over(INSTANCE, "instances"), place), note="which instance of a pair")
+    moved = [
+        replace(stmt, values=tuple(renamed(value, INSTANCE, "in_order") for value in stmt.values))
+        for stmt in found
+        if isinstance(stmt, Define)
+    ]
+    assert len(moved) == len(found)
+    x, y, z = (renamed(index, INSTANCE, "in_order") for index in indices)
+    return [turn, *moved], (x, y, z), _times(2, "instances")
+
+
+def renamed(expr: Expr, name: str, other: str) -> Expr:
+    """The expression with another scalar in place of one."""
+    if isinstance(expr, Local) and expr.name == name:
+        return replace(expr, name=other)
+    if isinstance(expr, Apply):
+        return replace(expr, operands=tuple(renamed(operand, name, other) for operand in expr.operands))
+    return expr
+
+
 def _own_of_pair(cluster: Cluster, pair: Expr) -> list[Stmt]:
     """A CTA's own instance of a pair; the last one twice where its neighbour is missing."""
     axis, last = cluster.axis, _minus(_grid(cluster.axis), 1)
     mine, other = _plus("pair", "cta"), _minus(_plus("pair", cluster.ctas - 1), "cta")
+    if cluster.together is not None:
+        return _turn_of_pair(cluster, pair, mine, other, last)
     return [
         Define(("pair",), (_times(cluster.ctas, pair),), note="the index of its first instance"),
         SetProgramId(axis, _least(mine, last)),
         Define((PRESENT,), (_below(mine, _grid(axis)),)),
         Define((NEIGHBOUR,), (Apply("cast", (_least(other, last),), "i32"),)),
+    ]
+
+
+def _turn_of_pair(cluster: Cluster, pair: Expr, mine: Expr, other: Expr, last: Expr) -> list[Stmt]:
+    """A CTA's own instance of a pair that is together; else the one whose turn it is."""
+    assert cluster.together is not None
+    axis, both = cluster.axis, Local("both", "i1")
+    theirs = renamed(cluster.together, NEIGHBOUR, "others")
+    alike = at(theirs, axis, Local("own"))
+    turns = _least(_plus("pair", "turn"), last)
+    alone = Apply("and", (_equal("cta", "turn"), _below(_plus("pair", "turn"), _grid(axis))), "i1")
+    there = Apply("select", (both, _below(mine, _grid(axis)), alone), "i1")
+    rest = _least(_minus(_plus("pair", 1), "turn"), last)
+    signed = (Apply("cast", (_least(one, last),), "i32") for one in (mine, other))
+    return [
+        Define(("pair",), (_times(cluster.ctas, pair),), note="the index of its first instance"),
+        Define(("own", "others"), tuple(signed)),
+        Define(("both",), (alike,)),
+        SetProgramId(axis, _select(both, _least(mine, last), turns)),
+        Define((PRESENT,), (there,)),
+        Define((NEIGHBOUR,), (Apply("cast", (_select(both, _least(other, last), rest),), "i32"),)),
     ]
 
 
@@ -245,6 +296,10 @@ def _most(left: Term, right: Term) -> Expr:
 
 def _select(condition: Expr, left: Term, right: Term) -> Expr:
     return Apply("select", (condition, _of(left), _of(right)), "u32")
+
+
+def _equal(left: Term, right: Term) -> Expr:
+    return Apply("compare", (_of(left), _of(right)), "i1", (("predicate", "eq"), ("signed", 0)))
 
 
 def _below(left: Term, right: Term) -> Expr:

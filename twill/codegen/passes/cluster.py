@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from twill import exc
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.expression import Apply, Local, Number
+from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import (
     PRESENT,
     RANK,
@@ -32,6 +32,7 @@ from twill.codegen.warp.program import (
 )
 
 _EQUAL = (("predicate", "eq"), ("signed", 0))
+TOGETHER = "together"  # a scalar: whether the neighbours are one pair
 FIRST = Apply("compare", (Local(RANK, "u32"), Number(0, "u32")), "i1", _EQUAL)
 """Whether a CTA is the first of its cluster."""
 
@@ -108,4 +109,13 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
             "K is split, and CTAs of a cluster may repeat an instance", file=program.program.file,
             hint="--split or --cluster, not both",
         )  # fmt: skip
-    return replace(program, groups=tuple(clustered(program.groups, program.arefs)))
+    groups = clustered(program.groups, program.arefs)
+    if program.cluster.together is not None:
+        groups = [replace(group, body=in_its_turn(group.body, program.cluster.together)) for group in groups]
+    return replace(program, groups=tuple(groups))
+
+
+def in_its_turn(body: tuple[Stmt, ...], together: Expr) -> tuple[Stmt, ...]:
+    """The body of a group, but not in the second turn of a pair whose instances were together in the first."""
+    turn = Apply("select", (Local(TOGETHER, "i1"), Local("turn", "u32"), Number(0, "u32")), "u32")
+    return Let(TOGETHER, together), If(Apply("compare", (turn, Number(0, "u32")), "i1", _EQUAL), body)

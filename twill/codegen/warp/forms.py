@@ -18,7 +18,7 @@ from twill.codegen.warp.tokens import Mismatch, Reader, remark
 
 _DECLARED = {
     aref.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
-                  "meet first {meets_first:bool}, last {meets_last:bool}",
+                  "meet first {meets_first:bool}, last {meets_last:bool}<<, together where {together:expr}>>",
     aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
                     "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>",
     aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "

@@ -85,6 +85,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.resources import (
     Aref,
@@ -242,12 +243,14 @@ LEAST_TENSOR_COLUMNS = 32  # that can be allocated (PTX ISA, "tcgen05.alloc")
 class Cluster:
     """CTAs that share tiles. axis: of the launch grid, along which their program instances are neighbours. meets_first,
     meets_last: all threads of all CTAs wait for one another before any of them touches another CTA, and before any CTA
-    ends."""
+    ends. together: which neighbours can be the two instances of a pair (None: all); of others each has a turn of its
+    own, in which both CTAs do the same and one of them stores."""
 
     axis: int
     ctas: int = 2
     meets_first: bool = True
     meets_last: bool = True
+    together: Expr | None = None
 
 
 @dataclass(frozen=True)

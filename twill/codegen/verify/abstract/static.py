@@ -197,6 +197,9 @@ def _overlaps(spans: list[tuple[int, int, str]], unit: str) -> Iterator[Violatio
 def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
     """Accumulators lie beside one another, and within what there is."""
     held = [buffer for buffer in program.buffers if buffer.tensor]
+    for buffer in held:
+        if buffer.offset < 0:
+            yield Violation("shared", f"`{buffer.name}` begins in front of tensor memory, at column {buffer.offset}")
     alone = [buffer for buffer in held if not any(_lies_over(buffer, other) for other in held)]
     spans = sorted((b.offset, b.offset + (b.slots - 1) * b.stride + b.width, b.name) for b in alone)
     yield from _overlaps(spans, "columns")
