@@ -28,6 +28,8 @@ LONGEST = (
     "codegen/test_printer_survey.py",
     "certify/test_certify.py",
     "codegen/targets/test_blackwell.py",
+    "codegen/targets/test_blackwell_pairs.py",
+    "codegen/targets/test_blackwell_scheduler.py",
     "server/test_openapi.py",
     "server/test_browser.py",
     "solve/test_pipeline.py",
