@@ -4,8 +4,8 @@
     python -m benchmarks.memory run FOLDER       on a GPU: checks and times them, at 8192 x 4096 and 4096 x 32000
 
 `run` takes the contestants of a row in turns (a window of launches each), after each result was compared with float64.
-Other kernels of a row (`NAME.suffix` in FOLDER) compete as well. Triton runs the same kernel with 4, 8 and 16 warps,
-and where the emitted kernel goes through a row by tiles also the kernel that takes the row at once; the fastest counts.
+Where a kernel goes through a row by tiles, so does the one that takes the row at once (`NAME.whole` in FOLDER), as do
+other kernels of a row (`NAME.suffix`). Triton runs both with 4, 8 and 16 warps. The fastest of either counts.
 Bytes are those that the operation has to move, each tensor once.
 """
 
@@ -52,6 +52,12 @@ class Row:
         return f"{self.operation}-{self.rows}x{self.columns}"
 
     @property
+    def forms(self) -> list[tuple[str, str, dict[str, int]]]:
+        """(suffix of the folder, kernel, constants) of each way to go through a row."""
+        whole = {"BLOCK": 1 << (self.columns - 1).bit_length()}
+        return [("", self.kernel, self.constants), *([(".whole", self.whole, whole)] if self.whole else [])]
+
+    @property
     def grid(self) -> tuple[int, ...]:
         """Of the launch."""
         return (self.rows, -(-self.columns // self.constants["BLOCK"])) if self.operation == "swiglu" else (self.rows,)
@@ -76,6 +82,8 @@ def table() -> list[Row]:
                 found.append(Row(operation, operation, arguments, {"HEADS": n // (2 * HALF), "HALF": HALF}, m, n))
             continue
         found.append(Row(operation, operation, arguments, {"BLOCK": 4096}, 8192, 4096))
+        if operation in ("softmax", "rms_norm", "layer_norm"):
+            found += [Row(operation, operation, arguments, {"BLOCK": n}, 4096, n) for n in (8192, 16384)]
         looped = operation in ("softmax", "rms_norm", "layer_norm")
         long = f"{operation}_loop" if looped else operation
         found.append(Row(operation, long, arguments, {"BLOCK": 4096}, 4096, 32000, operation if looped else ""))
@@ -91,12 +99,13 @@ def build(folder: Path, only: str, machine: str) -> int:
 
     failed = 0
     for row in (one for one in table() if only in one.name):
-        sig = [f"--sig={name}={TYPES[name]}" for name in row.arguments]
-        const = [f"--const={name}={value}" for name, value in row.constants.items()]
-        out = ["--machine", machine, "--out", str(folder / row.name)]
-        code = twill(["emit", f"{FILE}::{row.kernel}", *out, *sig, *const])
-        print(f"{row.name}: {'emitted' if code == 0 else f'exit code {code}'}", flush=True)
-        failed += code != 0
+        for suffix, kernel, constants in row.forms:
+            sig = [f"--sig={name}={TYPES[name]}" for name in row.arguments]
+            const = [f"--const={name}={value}" for name, value in constants.items()]
+            out = ["--machine", machine, "--out", str(folder / f"{row.name}{suffix}")]
+            code = twill(["emit", f"{FILE}::{kernel}", *out, *sig, *const])
+            print(f"{row.name}{suffix}: {'emitted' if code == 0 else f'exit code {code}'}", flush=True)
+            failed += code != 0
     return failed
 
 
@@ -208,17 +217,16 @@ def measure(row: Row, folder: Path, peak: float) -> bool:
     work = make(row)
     given = {name: work.values[name] for name in row.arguments}
     contestants: dict[str, Callable[[], Any]] = {"torch": work.peer}
-    forms = [(row.kernel, row.constants)]
-    forms += [(row.whole, {"BLOCK": 1 << (row.columns - 1).bit_length()})] if row.whole else []
-    for form, constants in forms:
+    for _, form, constants in row.forms:
         function = getattr(memory_kernels, form)
         for warps in (4, 8, 16):
             how = f"triton {form} {warps}w"
             contestants[how] = lambda f=function, c=constants, w=warps: f[row.grid](**given, **c, num_warps=w)
     for path in sorted(folder.glob(f"{row.name}*")):
         kernel = EmittedKernel.load(path)
-        name = f"twill{path.suffix}"
-        contestants[name] = lambda k=kernel: k[row.grid](**given, **row.constants)
+        name = f"twill{path.name.removeprefix(row.name)}"
+        constants = {one.name: one.value for one in kernel.manifest.arguments if one.kind == "constant"}
+        contestants[name] = lambda k=kernel, c=constants: k[row.grid](**given, **c)
     far = {name: distance(work, launch) for name, launch in contestants.items() if name != "torch"}
     theirs = far[f"triton {row.kernel} 4w"]
     ours = {name: error for name, error in far.items() if name.startswith("twill")}
@@ -232,15 +240,15 @@ def measure(row: Row, folder: Path, peak: float) -> bool:
     times = {name: statistics.median(every) for name, every in taken.items()}
     best = min((time, name) for name, time in times.items() if name.startswith("triton"))
     same = min(time for name, time in times.items() if name.startswith(f"triton {row.kernel} "))
-    mine = times.get("twill", float("nan"))
-    worst = max(far.get("twill", (0.0,)))
-    others = "".join(f", {name} {times[name] * 1e6:.1f} us" for name in ours if name != "twill")
+    mine, which = min(((times[name], name) for name in ours), default=(float("nan"), "twill"))
+    worst = max(far.get(which, (0.0,)))
+    others = "".join(f", {name} {times[name] * 1e6:.1f} us" for name in ours if name != which)
 
     def shown(time: float) -> str:
         return f"{time * 1e6:7.1f} us {work.bytes / time / 1e12:5.2f} TB/s {work.bytes / time / peak:4.0%}"
 
     print(
-        f"{'PASS' if right else 'FAIL'} {row.name:25} twill {shown(mine)} | {best[1]:26} {shown(best[0])} | torch "
+        f"{'PASS' if right else 'FAIL'} {row.name:25} {which:12} {shown(mine)} | {best[1]:26} {shown(best[0])} | torch "
         f"{shown(times['torch'])} | of Triton {best[0] / mine:.2f} (same form {same / mine:.2f}), of the best "
         f"{min(best[0], times['torch']) / mine:.2f}, error {worst:.1e} beside "
         f"{max(theirs):.1e}{others}",

@@ -69,6 +69,11 @@ def imported(operation: Operation, chosen: Any) -> Sides:
     return Sides(plain, wrapped, made)
 
 
+def named(only: str) -> list[Operation]:
+    """The operations whose names have one of these words in them, which commas separate."""
+    return [one for one in OPERATIONS if any(word in one.name for word in only.split(","))]
+
+
 @contextmanager
 def held(count: int, bench: bool) -> Iterator[None]:
     """Autotuners choose among `count` of their configurations; without `bench`, they run each and take the first."""
@@ -145,7 +150,7 @@ def prepare(folder: Path, only: str, machine: str, seconds: float, count: int) -
     chosen = settings("solve", store=str(store), machine=machine, solve_seconds=seconds)
     failed = 0
     with no_gpu(), held(count, bench=False):
-        for operation in (one for one in OPERATIONS if only in one.name):
+        for operation in named(only):
             module = imported(operation, chosen)
             begun = time.monotonic()
             try:
@@ -187,7 +192,7 @@ def run(folder: Path, only: str) -> int:
     import torch
 
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
-    waiting = [Contestant(folder, one.name) for one in OPERATIONS if only in one.name]
+    waiting = [Contestant(folder, one.name) for one in named(only)]
     for one in waiting:
         one.wait()
     outputs = []
@@ -360,7 +365,7 @@ def main() -> int:
     one = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     one.add_argument("command", choices=("prepare", "fill", "filling", "run", "case"))
     one.add_argument("folder", type=Path)
-    one.add_argument("--only", default="", help="operations whose names have this in them")
+    one.add_argument("--only", default="", help="operations whose names have one of these words in them (a,b)")
     one.add_argument("--machine", default="h200")
     one.add_argument("--seconds", type=float, default=20.0, help="for each solve, for prepare")
     one.add_argument("--configurations", type=int, default=1, help="of each autotuner, for prepare (default 1)")

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.operations import PACKAGES, SAID, STORE, held, imported, inputs_of, step, without_backward
+from benchmarks.operations import PACKAGES, SAID, STORE, held, imported, inputs_of, named, step, without_backward
 from benchmarks.operations_table import OPERATIONS, Maker
 
 
@@ -21,7 +21,7 @@ def fill(folder: Path, only: str, machine: str, seconds: float, count: int) -> i
     said = {"compiler": compiler(triton.__version__), "machine": machine, "configurations": count}
     (folder / SAID).write_text(json.dumps(said), encoding="utf-8")
     until = time.time() + seconds
-    names = [one.name for one in OPERATIONS if only in one.name]
+    names = [one.name for one in named(only)]
     more = ["--fill", str(until), "--machine", machine]
     command = [sys.executable, "-m", "benchmarks.operations", "filling", str(folder), *more, "--only"]
     started = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in names]

@@ -3,12 +3,13 @@
     python -m benchmarks.repeated fill STORE [--seconds S]          solve what the program launches
     python -m benchmarks.repeated runs [STORE] [--runs N] [--nudge] trainings in one process, without Twill or with it
     python -m benchmarks.repeated shadow STORE [--steps N]          every emitted launch compared (benchmarks.shadow)
-    python -m benchmarks.repeated report PLAIN NUDGED UNDER         what three outputs of `runs` say
+    python -m benchmarks.repeated report OUTPUT OUTPUT ...          what outputs of `runs` say, the first one without
 
 The Llama of `benchmarks.training_model`, on four batches that come again and again, at a learning rate (3e-4) at which
 it learns them by heart: a program in which small differences grow. `runs` prints the losses of each training, a line of
 JSON each; all begin with the same weights. With --nudge, one weight of each training (another in each) is the next
-number of its type: what the smallest difference there is becomes. Emitted kernels are launched wherever there are any.
+number of its type: what the smallest difference there is becomes. Emitted kernels are launched wherever there are any;
+TWILL_STRICT_MATH=1: those that round where the kernels say.
 """
 
 from __future__ import annotations

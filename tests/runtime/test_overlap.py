@@ -15,7 +15,7 @@ from tests.manifests import CODE, KERNEL, SIZES
 from tests.runtime.test_kernel import descriptor, vector
 from twill import exc
 from twill.runtime.kernel import EmittedKernel
-from twill.runtime.overlap import OverlapPair, meet, overlapping, pairs_of, span
+from twill.runtime.overlap import OverlapPair, PairsOfLaunch, meet, overlapping, pairs_of, span
 from twill.runtime.tensor import TensorView
 
 
@@ -57,11 +57,11 @@ def test_an_overlap_is_refused_with_both_names() -> None:
 
 def test_a_pair_may_be_one_tensor_where_numbers_say_that_the_kernel_goes_through_both_alike() -> None:
     tensors = {"y": ROWS, "x": ROWS, "z": replace(ROWS, pointer=ROWS.pointer + 4)}
-    pair = ("y", "x", "sy", "sx", "ty", "tx")
-    assert overlapping([pair], tensors, {"sy": 32, "sx": 32, "ty": 1, "tx": 1}) is None
-    for numbers in ({"sy": 32, "sx": 64, "ty": 1, "tx": 1}, {"sy": 32, "sx": 32, "ty": 1, "tx": 2}):
+    pair = ("y", "x", "sy==sx", "sx>=n", "n>=8")
+    assert overlapping([pair], tensors, {"sy": 32, "sx": 32, "n": 32}) is None
+    for numbers in ({"sy": 32, "sx": 64, "n": 32}, {"sy": 31, "sx": 31, "n": 32}, {"sy": 32, "sx": 32, "n": 7}):
         assert overlapping([pair], tensors, numbers) is not None
-    assert overlapping([("y", "z", "sy", "sx")], tensors, {"sy": 32, "sx": 32}) is not None  # one element further
+    assert overlapping([("y", "z", "sy==sx")], tensors, {"sy": 32, "sx": 32}) is not None  # one element further
 
 
 def test_a_launch_at_other_addresses_is_looked_at_as_it_is_there() -> None:
@@ -77,11 +77,25 @@ def test_a_launch_at_other_addresses_is_looked_at_as_it_is_there() -> None:
 
 
 def test_at_other_addresses_a_pair_may_be_one_tensor_too() -> None:
-    (pair,) = pairs_of([("y", "x", "sy", "sx")], ["x", "sx", "y", "sy"])
+    (pair,) = pairs_of([("y", "x", "sy==sx", "sy>=8")], ["x", "sx", "y", "sy"])
     positioned = pair.positioned([1, 2, 3, 4])
     one = torch.zeros(64)
     assert pair.right((one, 8, one, 8)) and positioned.right(("grid", one, 8, one, 8))
-    assert pair.right((one, 8, one, 9)) is False and pair.right((one, 8, one[1:], 8)) is False
+    assert pair.right((one, 8, one, 9)) is False and pair.right((one, 7, one, 7)) is False
+    assert pair.right((one, 8, one[1:], 8)) is False
+
+
+def test_what_was_right_once_is_not_looked_at_again_and_every_difference_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = PairsOfLaunch(pairs_of([("y", "x", "sy==sx")], ["x", "sx", "y", "sy"]))
+    whole, other = torch.zeros(64, 64), torch.zeros(64, 64)
+    assert pairs.right((whole[:32], 8, whole[32:], 9)) and pairs.right((whole, 8, other, 9))
+    assert pairs.right((whole[:32], 8, whole[16:48], 9)) is False  # never remembered
+    assert pairs.right((whole, 8, whole, 8)) and pairs.right((whole, 8, whole, 9)) is False
+    assert pairs.right((whole[:33], 8, whole[32:], 9)) is False  # of another size
+    assert pairs.right((whole[:, :32], 8, whole[:, 32:], 9))
+    monkeypatch.setattr(OverlapPair, "right", lambda *_: pytest.fail("it was looked at again"))
+    assert pairs.right((whole[:32], 8, whole[32:], 9)) and pairs.right((whole[:, :32], 8, whole[:, 32:], 9))
+    assert pairs.right((object(), 8, whole, 9)) is None
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ program instances are independent, and within a loop where each iteration stores
 no other iteration loads any of it.
 
 Whether a loop stores what it has loaded may depend on numbers of the call: a kernel that goes through X and dX with a
-row stride for each does so where dX is X and both strides are equal.
+row stride for each does so where dX is X, both strides are equal, and rows do not overlap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from twill.tile.program import Access, Loop, Op, TileProgram
 WRITES = ("tile_store", "tile_reduce")
 MOST_ALIKE = 3  # numbers of either argument that are compared with one another
 
-Alike = tuple[tuple[int, int], ...]
+Alike = tuple[str, ...]
+"""Conditions on numbers of a call, each of two names, or of a name and a number: `sy==sx`, `sy>=n`, `sy>=64`."""
 
 
 @dataclass(frozen=True)
@@ -37,28 +38,24 @@ class _Accesses:
 
 def must_be_apart(program: TileProgram) -> tuple[tuple[str, ...], ...]:
     """(written argument, loaded argument), for each pair that a launch must find in different memory; and behind them,
-    where the two may be one tensor if certain numbers are equal two by two, the names of these arguments."""
+    where the two may be one tensor if certain numbers are as they should be, these conditions (`Alike`)."""
     every = list(_accesses(program))
     constants = {
         op.results[0]: number
         for op in program.ops()
         if op.kind == "constant" and op.results and isinstance(number := op.attribute("value"), int)
     }
-    names = {argument.value: argument.name for argument in program.arguments}
-    found: dict[tuple[str, str], set[tuple[int, int]] | None] = {}
+    names = {a.value: a.name for a in program.arguments if "." not in a.name}  # not of what a descriptor holds
+    found: dict[tuple[str, str], dict[str, None] | None] = {}
     for store in (one for one in every if one.op.kind in WRITES):
         for load in (one for one in every if one.op.kind == "tile_load"):
             pair = (store.access.base, load.access.base)
             if load.access.base == store.access.base or not _in_the_way(store, load):
                 continue
             alike = _alike(store, load, names, constants)
-            known = found.setdefault(pair, set())
-            found[pair] = None if alike is None or known is None else known | set(alike)
-    return tuple(
-        (*pair, *(names[number] for two in sorted(alike or ()) for number in two))
-        for pair, alike in found.items()
-        if alike != set()
-    )
+            known = found.setdefault(pair, {})
+            found[pair] = None if alike is None or known is None else {**known, **dict.fromkeys(alike)}
+    return tuple((*pair, *(alike or ())) for pair, alike in found.items() if alike != {})
 
 
 def _accesses(program: TileProgram) -> Iterator[_Accesses]:
@@ -81,7 +78,7 @@ def _in_the_way(store: _Accesses, load: _Accesses) -> bool:
 
 
 def _alike(store: _Accesses, load: _Accesses, names: Mapping[int, str], constants: Mapping[int, int]) -> Alike | None:
-    """The numbers that have to be equal, two by two, if both arguments may be one tensor; None if they must not."""
+    """What has to hold if both arguments may be one tensor; None if they must not be."""
     if load.order > store.order or store.access.indices or load.access.indices:
         return None
     if store.access.element != load.access.element or len(store.loops) != 1 or len(load.loops) != 1:
@@ -91,7 +88,33 @@ def _alike(store: _Accesses, load: _Accesses, names: Mapping[int, str], constant
         return None
     loop, same = store.loops[0], replace(load.access, base=store.access.base)
     counter = LoopCounter(loop.induction, constants.get(loop.step))
-    return alike if first_meeting(same, same, counter) is None else None
+    if first_meeting(same, same, counter) is None:
+        return alike
+    moves = _moves(same, counter, names)
+    return None if moves is None else (*alike, moves)
+
+
+def _moves(access: Access, counter: LoopCounter, names: Mapping[int, str]) -> str | None:
+    """The condition under which a tile that every iteration begins further on shares nothing with those of others: the
+    argument that it moves by is no less than the elements from the tile's first to behind its last."""
+    symbols = {s for p in _said(access)[1:] if p is not None for s in p.symbols()}
+    strides = [axis.stride.constant for axis in access.axes if axis.stride.is_constant]
+    if counter.induction in symbols or counter.step is None or counter.step < 1 or len(strides) < len(access.axes):
+        return None
+    try:
+        growth = access.constant.coefficient_of(counter.induction)
+    except ValueError:
+        return None
+    moved = [number for number in names if growth == Polynomial.symbol(number)]
+    if not moved:
+        return None
+    bound: str | int = 1 + sum(
+        (axis.extent - 1) * abs(stride) for axis, stride in zip(access.axes, strides, strict=True)
+    )
+    if len(access.axes) == 1 and strides == [1] and not access.axes[0].offset and access.axes[0].lower is None:
+        upper = access.axes[0].upper
+        bound = next((names[number] for number in names if upper == Polynomial.symbol(number)), bound)
+    return f"{names[moved[0]]}>={bound}"
 
 
 def _renaming(store: Access, load: Access, names: Mapping[int, str]) -> Alike | None:
@@ -106,7 +129,7 @@ def _renaming(store: Access, load: Access, names: Mapping[int, str]) -> Alike | 
     for order in permutations(other):
         becomes = dict(zip(mine, order, strict=True))
         if tuple(None if p is None else _renamed(p, becomes) for p in ours) == theirs:
-            return tuple(becomes.items())
+            return tuple(f"{names[one]}=={names[two]}" for one, two in sorted(becomes.items()))
     return None
 
 

@@ -133,6 +133,8 @@ class _Builder:
 
     def make(self, node: Node, block: int) -> None:
         node = narrowed(node, self.columns.get(node.id), self.parts(node))
+        if node.transport is not None and self.cooperation.width > 1:
+            node = node.model_copy(update={"transport": "plain"})
         parts = 1 if node.mma is not None and node.id in self.columns else self.parts(node)
         price = price_node(node, self.machine, parts, self.operand_a_place(node) == "shared")
         place = self.place_of(node)
@@ -144,7 +146,7 @@ class _Builder:
         value = None
         if node.result is not None:
             value = self.value(node.name, node.line, block, i, place, node.result)
-        elif node.kind in ("store", "reduce_store"):
+        elif node.kind in ("store", "reduce_store") and self.cooperation.width == 1:
             self.staging(node, block, i)
         self.made[node.id, block] = _Made(i, value)
         if node.kind == "elementwise" and place == "shared":
@@ -207,7 +209,7 @@ class _Builder:
     def place_of(self, node: Node) -> Space:
         """Where the node's result is made."""
         if node.kind == "load":
-            return "shared"
+            return "shared" if self.cooperation.width == 1 else "register"  # whose threads load it themselves
         if node.kind == "mma" or node.id in self.in_place:
             return self.accumulator
         wanted = {self.wanted(e) for e in self.region.edges if e.kind == "value" and e.src == node.id}
@@ -237,8 +239,9 @@ class _Builder:
         return tile_bytes(tile, self.share(tile.dims))
 
     def registers_of(self, tile: Tile) -> int:
-        """Registers per thread of a 128-thread warp group that one row block's part takes."""
-        return tile_registers(tile, self.share(tile.dims), self.region, self.accumulator)
+        """Registers per thread that one row block's part takes, of a warp group's 128 threads times the width."""
+        registers = tile_registers(tile, self.share(tile.dims), self.region, self.accumulator)
+        return -(-registers // self.cooperation.width)
 
     def value(self, name: str, line: int, block: int, producer: int, place: Space, tile: Tile) -> int:
         """A new value; `line`, `block` as its producer's."""

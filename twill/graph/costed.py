@@ -126,8 +126,8 @@ class Cooperation(Document):
     """How row blocks arise: `dim` split into `split` parts and/or `fuse` instances fused.
 
     operand_a: where an operand A that was computed in the loop is put for the tensor core. columns: products that join
-    row blocks are made in parts of their columns, one a row block (`twill.graph.by_columns`); left out of the text
-    where it is false.
+    row blocks are made in parts of their columns, one a row block (`twill.graph.by_columns`). width: warp groups' worth
+    of threads that have one row block between them, in a loop without products; registers are those of each thread.
     """
 
     dim: str  # "" if neither
@@ -135,12 +135,15 @@ class Cooperation(Document):
     fuse: int
     operand_a: Space = "register"
     columns: bool = False
+    width: int = 1
 
     @model_serializer(mode="wrap")
     def serialized(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves `columns` out where it is off, so that documents and digests from before it stay as they were."""
+        """Leaves `columns` and `width` out where they are as usual, so that documents and digests from before them stay
+        as they were."""
         found: dict[str, Any] = serialize(self)
-        return found if self.columns else {name: value for name, value in found.items() if name != "columns"}
+        usual = {"columns": False, "width": 1}
+        return {name: value for name, value in found.items() if name not in usual or value != usual[name]}
 
     @property
     def blocks(self) -> int:

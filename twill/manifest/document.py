@@ -133,8 +133,8 @@ class Manifest:
     (by atomic additions and their like). schedule: the schedule's key. cubin, digest: SHA-256, hexadecimal.
     ctas: that share an SM. workspace: bytes of zeros that a launch has for itself, and leaves as zeros. cluster: CTAs
     of a cluster, which work on program instances that are neighbours along `cluster_axis` of the launch grid. apart:
-    (written, loaded) arguments that must not share memory; names of numbers behind them: unless both are one tensor,
-    and the numbers are equal two by two. changes: every change of numbers. strict: emitted with --strict-math.
+    (written, loaded) arguments that must not share memory; conditions behind them: unless both are one tensor, and
+    numbers are so (`dx==x`, `dx>=n`). changes: every change of numbers. strict: emitted with --strict-math.
     fp_fusion: Triton's option `enable_fp_fusion`. tiles: the loop over tiles that the Triton kernel has around its
     work. persistent: whether CTAs go on with further program instances; else each has one. split: how instances are
     split into parts, if they are. numbers: parameters that are computed from the arguments and the launch grid.

@@ -171,6 +171,10 @@ class TimedComparison:
             if time is None:
                 waiting.append((side, interval))
                 continue
+            if not 0 < time < float("inf"):  # a clock that jumps
+                self.missed(side)
+                interval.forget()
+                continue
             self.times[side].append(time)
             interval.forget()
         self.pending = waiting

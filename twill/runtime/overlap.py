@@ -2,8 +2,8 @@
 
 A tensor's elements lie between its first and its last byte; two that lie in alternating columns of the same rows
 (slices of one matrix) share none. Some pairs may be one tensor, from the first element on, where numbers say that the
-kernel goes through both alike: then each element is stored by whom it was loaded, afterwards
-(`twill.codegen.aliasing`).
+kernel goes through both alike (`sy==sx`, `sy>=n`, `sy>=64`): then each element is stored by whom it was loaded,
+afterwards (`twill.codegen.aliasing`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,44 @@ from twill.runtime.tensor import ELEMENT_BYTES, TensorView, is_torch, torch_view
 
 
 @dataclass(frozen=True)
+class NumberCondition:
+    """Of two numbers of a call, by position, or of one and `limit`: equal, or no less."""
+
+    equal: bool
+    left: int
+    right: int
+    limit: int = 0
+
+    def positioned(self, positions: Sequence[int]) -> NumberCondition:
+        """The same for values of which the first is at `positions[0]`, and so on."""
+        return replace(self, left=positions[self.left], right=positions[self.right] if self.right >= 0 else -1)
+
+    def holds(self, values: Sequence[Any]) -> bool:
+        """Whether it is so."""
+        left, right = values[self.left], values[self.right] if self.right >= 0 else self.limit
+        return bool(left == right if self.equal else left >= right)
+
+
+def read_condition(text: str, names: Sequence[str]) -> NumberCondition:
+    """What `twill.codegen.aliasing` wrote. names: of the values, in order."""
+    operator = "==" if "==" in text else ">="
+    left, right = text.split(operator)
+    if right.isdecimal():
+        return NumberCondition(operator == "==", names.index(left), -1, int(right))
+    return NumberCondition(operator == "==", names.index(left), names.index(right))
+
+
+@dataclass(frozen=True)
 class OverlapPair:
-    """Two tensors of a call, by position. alike: numbers, by position, that are equal two by two where they may be one
-    tensor; () if they must not."""
+    """Two tensors of a call, by position. alike: what has to hold where they may be one tensor; () if they must not."""
 
     positions: tuple[int, int]
-    alike: tuple[tuple[int, int], ...] = ()
+    alike: tuple[NumberCondition, ...] = ()
 
     def positioned(self, positions: Sequence[int]) -> OverlapPair:
         """The same for values of which the first is at `positions[0]`, and so on."""
         first, second = self.positions
-        alike = tuple((positions[a], positions[b]) for a, b in self.alike)
+        alike = tuple(one.positioned(positions) for one in self.alike)
         return replace(self, positions=(positions[first], positions[second]), alike=alike)
 
     def right(self, values: Sequence[Any]) -> bool | None:
@@ -36,12 +63,48 @@ class OverlapPair:
         if not (is_torch(first) and is_torch(second)):
             return None
         if first.data_ptr() == second.data_ptr() and self.alike:
-            return all(values[a] == values[b] for a, b in self.alike)
+            return all(one.holds(values) for one in self.alike)
         here, there = first.untyped_storage(), second.untyped_storage()
         begin, other = here.data_ptr(), there.data_ptr()
         if begin + here.nbytes() <= other or other + there.nbytes() <= begin:
             return True
         return not meet(torch_view(first), torch_view(second))
+
+
+MOST_SEEN = 512  # that are remembered
+
+
+class PairsOfLaunch:
+    """The pairs of a prepared launch. What was found right once, tensors of the same addresses, sizes and strides, is
+    not looked at again."""
+
+    def __init__(self, pairs: Sequence[OverlapPair]) -> None:
+        self.pairs = tuple(pairs)
+        self.tensors = sorted({position for pair in pairs for position in pair.positions})
+        conditions = [one for pair in pairs for one in pair.alike]
+        self.numbers = sorted({place for one in conditions for place in (one.left, one.right) if place >= 0})
+        self.seen: set[Any] = set()
+
+    def right(self, values: Sequence[Any]) -> bool | None:
+        """Whether a launch may have these values; None if that is not known, of tensors that are not PyTorch's."""
+        bases = [_base(values[position]) for position in self.tensors]
+        try:
+            key = (
+                *[(base.data_ptr(), base.shape, base.stride()) for base in bases],
+                *[values[position] for position in self.numbers],
+            )
+        except AttributeError:  # none of PyTorch's
+            return None
+        if key in self.seen:
+            return True
+        for pair in self.pairs:
+            right = pair.right(values)
+            if not right:
+                return right
+        if len(self.seen) >= MOST_SEEN:
+            self.seen.clear()
+        self.seen.add(key)
+        return True
 
 
 def overlapping(
@@ -50,7 +113,7 @@ def overlapping(
     """What is wrong with tensors and numbers of a call, if anything is. apart: as of a manifest."""
     for written, loaded, *alike in apart:
         same = tensors[written].pointer == tensors[loaded].pointer and bool(alike)
-        if same and all(numbers[a] == numbers[b] for a, b in _twos(alike)):
+        if same and all(read_condition(one, list(numbers)).holds(list(numbers.values())) for one in alike):
             continue
         if meet(tensors[written], tensors[loaded]):
             return exc.OverlappingTensors(written, loaded)
@@ -62,14 +125,10 @@ def pairs_of(apart: Sequence[tuple[str, ...]], names: Sequence[str]) -> tuple[Ov
     return tuple(
         OverlapPair(
             (names.index(written), names.index(loaded)),
-            tuple((names.index(a), names.index(b)) for a, b in _twos(alike)),
+            tuple(read_condition(one, names) for one in alike),
         )
         for written, loaded, *alike in apart
     )
-
-
-def _twos(names: Sequence[str]) -> list[tuple[str, str]]:
-    return list(zip(names[::2], names[1::2], strict=True))
 
 
 def span(tensor: TensorView) -> int:

@@ -23,7 +23,7 @@ from twill.runtime.driver import bindings, on_device
 from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, pack
 from twill.runtime.module import Kernel, LaunchParameter, ParameterKind, prepare
 from twill.runtime.native import NativeLaunch, error_name, native_config
-from twill.runtime.overlap import OverlapPair, overlapping, pairs_of
+from twill.runtime.overlap import OverlapPair, PairsOfLaunch, overlapping, pairs_of
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
@@ -77,6 +77,7 @@ class LaunchPlan:
         self.config = native_config(self.shape, self.stream)
         self.native = NativeLaunch(self.config, self.handle, self.packed.address)
         self.empty = 0 in self.shape.grid
+        self.apart = PairsOfLaunch(self.pairs)
 
     def positioned(self, positions: Sequence[int]) -> LaunchPlan:
         """The same for values of a matched call, of which the first is at `positions[0]`, and so on."""
@@ -88,8 +89,8 @@ class LaunchPlan:
     def start(self, values: Sequence[Any], stream: int) -> bool | None:
         """Launch with what is free in `values`. Nothing is launched if something takes a careful look: False; or if
         tensors overlap: None."""
-        for pair in self.pairs:
-            right = pair.right(values)
+        if self.pairs:
+            right = self.apart.right(values)
             if not right:
                 return False if right is None else None
         with self.lock:

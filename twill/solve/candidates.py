@@ -28,14 +28,26 @@ from twill.zlp.largest import largest_ii
 PAIR = 2  # row blocks: with fewer, warp groups have nothing to overlap with one another
 EXPLAINED = 2  # cooperations whose infeasibility is explained in an error
 SECONDS_TO_EXPLAIN = 20.0
+THREADS, MOST_WIDTH = 128, 8  # of a warp group; warp groups' worth of threads in a CTA
+
+
+class TooNarrow(Exception):
+    """There is no schedule, and there may be one with more threads to a row block."""
+
+
+def most_width(region: Region) -> int:
+    """Warp groups' worth of threads that may have one row block between them: those of products are of 128 threads."""
+    return 1 if any(node.mma for node in region.nodes) else MOST_WIDTH
 
 
 @dataclass
 class CandidateSearch:
-    """The cooperations of one region, each with its search."""
+    """The cooperations of one region, each with its search. width: of each, where 128 threads have no room for a row
+    block."""
 
     job: SolveJob
     region: Region
+    width: int = 1
     searches: list[Searching] = field(default_factory=list)
 
     def winner(self) -> tuple[Solved, list[CooperationCandidate]]:
@@ -93,6 +105,8 @@ class CandidateSearch:
         if self.job.options.columns:
             every = in_columns(every, self.job.graph, self.region, self.job.machine)
         wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
+        if self.width > 1:
+            wanted = [c.model_copy(update={"width": self.width}) for c in wanted]
         return [self.job.costed(self.region, c) for c in wanted]
 
     def _possible(self) -> str:
@@ -165,6 +179,8 @@ class CandidateSearch:
                 f"{job.budget} ended with no schedule; proven lower bound on I: {bound}",
                 lower_bound=bound,
             )
+        if self.width < most_width(self.region) and job.options.strategy == "joint" and not job.pins:
+            raise TooNarrow
         asked = f" with I = {job.options.ii}" if job.options.ii is not None else ""
         raise Infeasible(
             f"{job.graph.kernel} has no schedule on {job.machine.name}{asked}: "
@@ -190,7 +206,7 @@ class CandidateSearch:
 
 def _spelled(c: Cooperation) -> str:
     if not c.dim:
-        return "one row block"
+        return "one row block" + (f" of {c.width * THREADS} threads" if c.width > 1 else "")
     return f"{c.blocks} row blocks along {c.dim}" + (f" ({c.fuse} instances fused)" if c.fuse > 1 else "")
 
 

@@ -22,7 +22,7 @@ from twill.smt.alternatives import alternatives
 from twill.smt.limits import OutOfBudget
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble
-from twill.solve.candidates import CandidateSearch
+from twill.solve.candidates import CandidateSearch, TooNarrow
 from twill.solve.job import Report as Report
 from twill.solve.job import SolveJob
 from twill.solve.regions import main_region as main_region
@@ -43,8 +43,18 @@ def solve(
     """
     job = SolveJob(graph, machine, options or SolveOptions(), progress)
     _refuse_unfollowed(job.options)
-    best, candidates = CandidateSearch(job, main_region(graph)).winner()
+    best, candidates = _winner(job)
     return _schedule(job, best, candidates)
+
+
+def _winner(job: SolveJob) -> tuple[Solved, list[CooperationCandidate]]:
+    """The best cooperation of the main loop: of the least width that has one."""
+    search = CandidateSearch(job, main_region(job.graph))
+    while True:
+        try:
+            return search.winner()
+        except TooNarrow:
+            search = CandidateSearch(job, main_region(job.graph), 2 * search.width)
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ def solve_top(
     job = SolveJob(graph, machine, options or SolveOptions(), progress)
     if job.options.strategy != "joint":
         raise StrategyOption("--top", job.options.strategy)
-    best, candidates = CandidateSearch(job, main_region(graph)).winner()
+    best, candidates = _winner(job)
     schedules = [_schedule(job, best, candidates)]
     others = alternatives(job.problem(best.graph), best.assignment, job.limits)
     try:

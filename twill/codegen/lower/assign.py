@@ -24,6 +24,7 @@ from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_memory import refuse_not_emitted, with_readers
 from twill.codegen.lower.tiles import TileLayouts
+from twill.codegen.warp.layout import THREADS
 from twill.graph.build import Wired
 from twill.graph.links import linked_loops
 from twill.machine.description import Machine
@@ -43,7 +44,7 @@ def assign(
     Refused is ping-pong where loops do more than multiply tiles that load groups bring, and where there is no room for
     a second computing warp group. Raises ScheduleMismatch, UnsupportedInKernel.
     """
-    schedule = direct_schedule(schedule, machine) if candidate.direct else schedule
+    schedule = direct_schedule(schedule, machine, candidate.threads) if candidate.direct else schedule
     groups, group_of = warp_groups(schedule)
     groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
     tensor = tiles.target.has_tensor_memory and tiles.multiplies
@@ -152,7 +153,7 @@ def in_step_groups(plan: LoweringPlan) -> LoweringPlan:
 
 def with_budgets(plan: LoweringPlan) -> LoweringPlan:
     """Groups with the registers that a launch gives them. Raises UnsupportedInKernel."""
-    if plan.candidate.ctas > 1:
+    if plan.candidate.ctas > 1 or plan.candidate.threads > THREADS:
         return replace(plan, groups=as_compiled(plan.groups))
     file = plan.wired.program.file
     issuers = EVERY if plan.tiles.target.has_tensor_memory else 1  # who issues MMAs has their descriptors

@@ -22,9 +22,10 @@ from itertools import permutations, product
 from typing import TypeVar
 
 from twill import exc
-from twill.codegen.lower.direct import direct_schedule, has_products, is_straight, load_cycles
+from twill.codegen.lower.direct import direct_schedules, has_products, is_straight, load_cycles
 from twill.codegen.lower.groups import COPIES, warp_groups
 from twill.codegen.lower.occupancy import most_ctas
+from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
 from twill.schedule.document import LoopSchedule, Schedule
 from twill.tile.program import Loop, TileProgram
@@ -59,7 +60,7 @@ class LoweringCandidate:
     from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined. room,
     shared: registers of each computing thread, and bytes of shared memory, that the schedule keeps free of tiles;
     solution: which of the schedules of the kernel that is. direct: one warp group does everything, and tiles go
-    straight to its registers (`twill.codegen.lower.direct`). exchange: of warp groups in some loops."""
+    straight to its registers (`twill.codegen.lower.direct`); threads: of it. exchange: of warp groups in some loops."""
 
     cost: Cost
     ctas: int = 1
@@ -71,10 +72,12 @@ class LoweringCandidate:
     shared: int = 0
     solution: int = 0
     exchange: Exchange = ()
+    threads: int = THREADS
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
-        words += ["ping-pong"] * self.ping_pong + ["one warp group, loads straight to registers"] * self.direct
+        of = f" of {self.threads} threads" if self.threads != THREADS else ""
+        words += ["ping-pong"] * self.ping_pong + [f"one warp group{of}, loads straight to registers"] * self.direct
         words += [f"{self.room} registers of a thread kept free"] * bool(self.room)
         words += [f"{self.shared} bytes of shared memory kept free"] * bool(self.shared)
         words += ["warp groups exchanged between loops"] * bool(self.exchange)
@@ -140,21 +143,21 @@ def candidates(
         )
     ]
     if not has_products(schedule):
-        one = direct_schedule(schedule, machine)
-        loads = load_cycles(one, machine)
         straight = [
             LoweringCandidate(
-                predicted(one, ctas, False, loads),
+                predicted(one, ctas, False, load_cycles(one, machine)),
                 ctas,
                 switches=switches,
                 room=room,
                 direct=True,
                 shared=shared,
                 solution=solution,
+                threads=threads,
             )
+            for threads, one in direct_schedules(schedule, machine)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
-        found = straight if is_straight(schedule) else straight + found
+        found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
     return tuple(sorted(found, key=lambda candidate: candidate.cost))
 
 

@@ -59,8 +59,8 @@ def fits(layout: Layout, wanted: Layout) -> bool:
             return True
         case Along(_, axis), Along(_, other):
             return axis == other and shape_of(layout) == shape_of(wanted)
-        case Blocked(shape, run), Blocked(other, own):
-            return run == own and prod(shape) == prod(other)
+        case Blocked(shape, run, threads), Blocked(other, own, others):
+            return (run, threads) == (own, others) and prod(shape) == prod(other)
     return layout == wanted
 
 

@@ -17,6 +17,7 @@ from twill.schedule.document import INSTANCES, LoopSchedule, Schedule, Scheduled
 WORD = 4  # bytes of a register
 LOADS = ("tma load", "copy load", "plain load")
 COMPUTE, PLAIN = "compute", "plain_load"
+WIDTHS = (THREADS, 2 * THREADS, 4 * THREADS, 8 * THREADS)  # threads of a warp group: up to those of a CTA
 
 
 def has_products(schedule: Schedule) -> bool:
@@ -29,11 +30,11 @@ def is_straight(schedule: Schedule) -> bool:
     return all(loop.trip == INSTANCES for loop in schedule.loops)
 
 
-def direct_schedule(schedule: Schedule, machine: Machine) -> Schedule:
-    """The same kernel in one warp group, whose registers are those of the tiles that live at once."""
-    context = machine.context(COMPUTE)
-    most = max((_registers(loop) for loop in schedule.loops), default=0)
-    group = ScheduledWarpGroup(id=0, role="rows", context=COMPUTE, registers=most, threads=context.threads)
+def direct_schedule(schedule: Schedule, machine: Machine, threads: int = THREADS) -> Schedule:
+    """The same kernel in one warp group of so many threads, whose registers are those of the tiles that live at
+    once."""
+    most = max((_registers(loop, threads) for loop in schedule.loops), default=0)
+    group = ScheduledWarpGroup(id=0, role="rows", context=COMPUTE, registers=most, threads=threads)
     loops, ops = [], []
     for loop in schedule.loops:
         made, starts = _in_order(loop)
@@ -42,6 +43,24 @@ def direct_schedule(schedule: Schedule, machine: Machine) -> Schedule:
     main = max(loops, key=lambda loop: loop.ii)
     said = {"ops": tuple(ops), "loops": tuple(loops), "warp_groups": (group,), "buffers": ()}
     return schedule.model_copy(update={**said, "ii": main.ii, "length": main.length})
+
+
+def direct_schedules(schedule: Schedule, machine: Machine) -> list[tuple[int, Schedule]]:
+    """The same in each number of threads that may have a program instance between them. First those that have room for
+    two of its largest tile, the one that is loaded and what is made of it; the fewest threads first. (16-bit tiles are
+    counted as if each element had a register, so the compiler may find room in fewer.)"""
+    if schedule.cooperation.width == 1:
+        return [(THREADS, direct_schedule(schedule, machine))]
+    most, spare = machine.context(COMPUTE).max_registers, machine.emitting.spare_registers.whole
+    made = [(threads, direct_schedule(schedule, machine, threads)) for threads in WIDTHS]
+    return sorted(made, key=lambda one: 2 * _largest(schedule, one[0]) + spare > most)
+
+
+def _largest(schedule: Schedule, threads: int) -> int:
+    """Registers of each of so many threads for the largest tile."""
+    costed = THREADS * schedule.cooperation.width
+    sizes = [value.registers for loop in schedule.loops for value in loop.graph.values]
+    return -(-max(sizes, default=0) * costed // threads)
 
 
 def load_cycles(schedule: Schedule, machine: Machine) -> int:
@@ -87,15 +106,20 @@ def _at(op: ScheduledOp, start: int, interval: int) -> ScheduledOp:
     return op.model_copy(update={**when, "warp_group": 0})
 
 
-def _registers(loop: LoopSchedule) -> int:
-    """Registers of a thread for the tiles that live at once. A tile that is read for the last time makes room for what
-    is made of it; tiles that are loaded ahead, or read an iteration later, live all the time."""
+def _registers(loop: LoopSchedule, threads: int) -> int:
+    """Registers of each of so many threads for the tiles that live at once. A tile that is read for the last time makes
+    room for what is made of it; tiles that are loaded ahead, or read an iteration later, live all the time."""
     graph, ahead = loop.graph, {i.id for i in _ahead(loop)}
-    always = sum(i.registers for i in graph.invariants) + sum(s.registers for s in graph.storages)
+    costed = THREADS * graph.cooperation.width
+
+    def each(registers: int) -> int:
+        return -(-registers * costed // threads)
+
+    always = sum(each(i.registers) for i in graph.invariants) + sum(each(s.registers) for s in graph.storages)
     most = 0
     spans: list[tuple[int, int, int]] = []
     for value in graph.values:
-        size = value.registers or -(-value.bytes // (THREADS * WORD))
+        size = each(value.registers) or -(-value.bytes // (threads * WORD))
         if value.producer in ahead or any(read.distance for read in value.reads):
             always += size
         spans.append((value.producer, max((r.reader for r in value.reads), default=value.producer), size))

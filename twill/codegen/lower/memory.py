@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from twill import exc
+from twill.codegen.warp.layout import THREADS
 from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMapSpec, WarpProgram
 from twill.codegen.warp.resources import COLUMN_BITS
 from twill.graph.work import BITS
@@ -22,19 +23,21 @@ def element_bytes(element: str) -> int:
 
 @dataclass
 class SharedMemoryPlan:
-    """Hands out numbers; `place` lays the buffers out at the end."""
+    """Hands out numbers; `place` lays the buffers out at the end. threads: of a warp group."""
 
     file: str
     buffers: list[Buffer] = field(default_factory=list)
     arefs: list[Aref] = field(default_factory=list)
     maps: list[TensorMapSpec] = field(default_factory=list)
     barriers: list[NamedBarrier] = field(default_factory=list)
+    threads: int = THREADS
 
     @staticmethod
     def of(program: WarpProgram) -> SharedMemoryPlan:
         """That of a program, to which more is added."""
         held = ([*program.buffers], [*program.arefs], [*program.maps], [*program.barriers])
-        return SharedMemoryPlan(program.program.file, *held)
+        alone = program.groups[0].threads if len(program.groups) == 1 else THREADS
+        return SharedMemoryPlan(program.program.file, *held, threads=alone)
 
     def buffer(self, name: str, shape: tuple[int, ...], element: str, slots: int) -> Buffer:
         """A new ring of tiles."""
@@ -87,7 +90,7 @@ class SharedMemoryPlan:
         for known in self.barriers:
             if known.name == name:
                 return known
-        made = NamedBarrier(len(self.barriers), name, groups, 128 * len(groups))
+        made = NamedBarrier(len(self.barriers), name, groups, self.threads * len(groups))
         self.barriers.append(made)
         return made
 

@@ -29,10 +29,10 @@ def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0)
     """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters. reserved: bytes that
     are used otherwise."""
     file = plan.wired.program.file
-    rings = _Rings(plan, SharedMemoryPlan(file), sharing, reserved)
+    rings = _Rings(plan, SharedMemoryPlan(file, threads=plan.tiles.target.threads), sharing, reserved)
     rings.make()
     if not rings.fit():
-        rings = _Rings(plan, SharedMemoryPlan(file), sharing, reserved, joining=True)
+        rings = _Rings(plan, SharedMemoryPlan(file, threads=plan.tiles.target.threads), sharing, reserved, joining=True)
         rings.make()
     panels = rings.deepen()
     memory = rings.memory

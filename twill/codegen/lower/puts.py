@@ -115,7 +115,9 @@ class Puts:
         shape = ring.buffer.shape
         each = largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
         piece = (each, *shape[1:])
-        fragment = self.registers.new(step.op.name or "loaded", ring.buffer.element, runs(piece))
+        fragment = self.registers.new(
+            step.op.name or "loaded", ring.buffer.element, runs(piece, self.plan.tiles.target.threads)
+        )
         for first in range(0, shape[0], each):
             rows = (first, first + each) if each < shape[0] else None
             yield from self.rows_by_threads(part, fragment, (first, each), step, at)

@@ -40,7 +40,7 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     UnsupportedBySchedule."""
     plan = rings.plan
     program = plan.wired.program
-    memory = SharedMemoryPlan(program.file, [*rings.buffers], [*rings.arefs])
+    memory = SharedMemoryPlan(program.file, [*rings.buffers], [*rings.arefs], threads=plan.tiles.target.threads)
     fragments, cursors = count(), count()
     groups = [select_group(rings, memory, one, fragments, cursors) for one in streams]
     more = memory.buffers[len(rings.buffers) :] if memory.used() > plan.capacity else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twill import exc
 from twill.codegen.lower.assign import assign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
@@ -12,7 +14,7 @@ from twill.codegen.lower.pairs import pairing
 from twill.codegen.lower.place import place
 from twill.codegen.lower.select import Lowered, select
 from twill.codegen.lower.tiles import TileLayouts
-from twill.codegen.targets.base import target_of
+from twill.codegen.targets.base import LANES, target_of
 from twill.graph.build import Wired
 from twill.graph.by_columns import by_columns
 from twill.machine.description import Machine
@@ -31,6 +33,8 @@ def streams(
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)
     target = target_of(machine)
+    if candidate.threads != target.threads:  # one warp group without products
+        target = replace(target, warps=candidate.threads // LANES, mma=None)
     tiles = TileLayouts(wired, target, dim, schedule.cooperation.blocks, columns_of(wired, schedule))
     plan = assign(wired, tiles, schedule, machine, candidate)
     if isinstance(plan, CandidateRefusal):

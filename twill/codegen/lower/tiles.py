@@ -160,7 +160,7 @@ class TileLayouts:
             return self.of_vector(cell, core[0])
         if len(core) == 2 and self.is_of_mma(core):
             return Accumulator(*core, self.target.warp_rows)
-        return runs(core)
+        return runs(core, self.target.threads)
 
     def is_of_mma(self, core: tuple[int, ...]) -> bool:
         """Whether a matrix lies as the results of products do."""
@@ -172,11 +172,11 @@ class TileLayouts:
         root = self.find(cell)
         side, matrix = self.side.get(root), self.beside.get(root, ())
         if side is None:
-            return runs((extent,))
+            return runs((extent,), self.target.threads)
         if self.products and (self.is_of_mma(matrix) if matrix else self.target.has_vector(extent, side)):
             return vector(extent, side, self.target)
-        blocked = runs(matrix)
-        return Slice(blocked, side) if matrix and has_slices(blocked) else runs((extent,))
+        blocked = runs(matrix, self.target.threads)
+        return Slice(blocked, side) if matrix and has_slices(blocked) else runs((extent,), self.target.threads)
 
     def refuse(self, cell: int, what: str, hint: str) -> None:
         """Raises UnsupportedInKernel at the cell's line."""

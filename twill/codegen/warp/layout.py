@@ -1,4 +1,4 @@
-"""How a tile in registers is spread over the threads of a warp group's four warps.
+"""How a tile in registers is spread over the threads of a warp group: 128, or more where one has no products.
 
 - Accumulator(rows, columns): the result of an MMA of a warp group (PTX ISA, "Register Fragments and Shared Memory
   Matrix Layouts"), one for each 64 of its rows. With thread t of the warp group, warp w = t / 32, lane l = t % 32,
@@ -17,9 +17,9 @@
   row) or axis 0 (a value for each column) is taken away; equal in all threads that share the row or column.
   A row vector has registers (m, (i >> 1) & 1), a column vector (i >> 2, i & 1). A row vector in parts is not equal in
   the four threads of a row: its number is their sum.
-- Blocked(shape, run): a tile without a matrix around it. Elements in row-major order are dealt in runs of
-  `run` to threads 0 ... 127, round and round: register c * run + e of thread t holds element
-  (c * 128 + t) * run + e. Elements past the end are padding (never stored, neutral in reductions).
+- Blocked(shape, run, threads): a tile without a matrix around it. Elements in row-major order are dealt in runs of
+  `run` to threads 0 ... threads - 1, round and round: register c * run + e of thread t holds element
+  (c * threads + t) * run + e. Elements past the end are padding (never stored, neutral in reductions).
 - Slice(parent, axis): the vector that is left of a Blocked matrix when its axis 1 (a value for each row) or axis 0 (one
   for each column) is taken away; equal in all threads that share the row or column. Either a round of runs is whole
   rows (thread t then has columns t * run % C ... and one row a round), or a row is whole rounds (thread t then has
@@ -73,6 +73,12 @@ class Blocked:
 
     shape: tuple[int, ...]
     run: int
+    threads: int = THREADS
+
+    @property
+    def step(self) -> int:
+        """Elements of a round."""
+        return self.run * self.threads
 
 
 @dataclass(frozen=True)
@@ -93,17 +99,17 @@ class Slice:
     @property
     def is_long(self) -> bool:
         """Whether a row of the parent is whole rounds of runs, rather than a round whole rows."""
-        return self.parent.shape[1] >= self.parent.run * THREADS
+        return self.parent.shape[1] >= self.parent.step
 
     @property
     def step(self) -> int:
         """Elements of a round."""
-        return self.parent.run * THREADS
+        return self.parent.step
 
     @property
     def sharing(self) -> int:
         """Neighbouring threads that have parts of one row."""
-        return min(THREADS, self.parent.shape[1] // self.parent.run)
+        return min(self.parent.threads, self.parent.shape[1] // self.parent.run)
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ def has_slices(layout: Layout) -> bool:
     rounds."""
     if not isinstance(layout, Blocked) or len(layout.shape) != 2:
         return False
-    columns, step = layout.shape[1], layout.run * THREADS
+    columns, step = layout.shape[1], layout.step
     return columns % layout.run == 0 and (columns % step == 0 or step % columns == 0)
 
 
@@ -143,8 +149,8 @@ def as_matrix(layout: Blocked, axis: int) -> Blocked | None:
     """The same tile as a matrix with `axis` of it for one of its two; None if that axis is neither the first nor the
     last."""
     if axis == len(layout.shape) - 1:
-        return Blocked((math.prod(layout.shape[:-1]), layout.shape[-1]), layout.run)
-    return Blocked((layout.shape[0], math.prod(layout.shape[1:])), layout.run) if axis == 0 else None
+        return replace(layout, shape=(math.prod(layout.shape[:-1]), layout.shape[-1]))
+    return replace(layout, shape=(layout.shape[0], math.prod(layout.shape[1:]))) if axis == 0 else None
 
 
 def crosses_warps(operand: Layout, result: Layout, axis: int) -> bool:
@@ -164,12 +170,13 @@ def crosses_warps(operand: Layout, result: Layout, axis: int) -> bool:
     return True
 
 
-def runs(shape: tuple[int, ...]) -> Blocked:
-    """A tile dealt in the longest runs, up to 8 elements, that give every thread as many and end with the rows."""
+def runs(shape: tuple[int, ...], threads: int = THREADS) -> Blocked:
+    """A tile dealt to so many threads in the longest runs, up to 8 elements, that give each as many and end with the
+    rows."""
     run = 8
-    while run > 1 and (math.prod(shape) % (run * THREADS) or shape[-1] % run):
+    while run > 1 and (math.prod(shape) % (run * threads) or shape[-1] % run):
         run //= 2
-    return Blocked(shape, run)
+    return Blocked(shape, run, threads)
 
 
 def shape_of(layout: Layout) -> tuple[int, ...]:
@@ -197,11 +204,11 @@ def elements_of(layout: Layout) -> int:
         case Along(parent):
             return parent.columns // 4
         case Blocked(shape, run):
-            return -(-math.prod(shape) // (run * THREADS)) * run
+            return -(-math.prod(shape) // layout.step) * run
         case Slice(parent, 1):
             return parent.shape[0] if layout.is_long else -(-math.prod(parent.shape) // layout.step)
         case Slice(parent):
-            return parent.shape[1] // THREADS if layout.is_long else parent.run
+            return parent.shape[1] // parent.threads if layout.is_long else parent.run
         case AlongBlocked(parent, axis):
             return elements_of(parent) // (parent.run if axis == 1 else 1)
         case Uniform():

@@ -173,13 +173,17 @@ def _write_layout(made: layout.Layout, names: ScalarNames) -> str:
             return f"{layout.text(made)} {_matrix(made)}"
         case layout.Along(parent):
             return f"{layout.text(made)} of {_matrix(parent)}"
-        case layout.Blocked(shape, run):
-            return f"blocked {_by(shape)} by {run}"
+        case layout.Blocked():
+            return f"blocked {_dealt(made)}"
         case layout.Slice(parent):
-            return f"{layout.text(made)} of {_by(parent.shape)} by {parent.run}"
-        case layout.AlongBlocked(layout.Blocked(shape, run)):
-            return f"{layout.text(made)} {_by(shape)} by {run}"
+            return f"{layout.text(made)} of {_dealt(parent)}"
+        case layout.AlongBlocked(parent):
+            return f"{layout.text(made)} {_dealt(parent)}"
     return layout.text(made)
+
+
+def _dealt(made: layout.Blocked) -> str:
+    return f"{_by(made.shape)} by {made.run}" + (f" to {made.threads}" if made.threads != layout.THREADS else "")
 
 
 def _matrix(made: layout.Accumulator) -> str:
@@ -212,7 +216,8 @@ def _read_layout(r: Reader, names: ScalarNames) -> layout.Layout:
 def _read_blocked(r: Reader) -> layout.Blocked:
     shape = _read_shape(r)
     r.expect("by")
-    return layout.Blocked(shape, read_int(r))
+    run = read_int(r)
+    return layout.Blocked(shape, run, read_int(r) if r.accept("to") else layout.THREADS)
 
 
 def _read_accumulator(r: Reader) -> layout.Accumulator:

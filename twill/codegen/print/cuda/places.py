@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.warp.layout import (
-    THREADS,
     Accumulator,
     Along,
     AlongBlocked,
@@ -50,21 +49,21 @@ def indices(layout: Layout, i: str = "i") -> tuple[LaneIndex, ...]:
             return (LaneIndex("lane_row", f"{i} / 2 * {parent.block_step} + ({i} & 1) * 8"),)
         case Along():
             return (LaneIndex("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
-        case Blocked(shape, run):
-            return _blocked(shape, run, i)
+        case Blocked():
+            return _blocked(layout, i)
         case Slice():
             return (_sliced(layout, i),)
-        case AlongBlocked(Blocked(shape, run), 1):
-            return (_blocked(shape, run, f"({i} * {run})")[0],)
-        case AlongBlocked(Blocked(shape, run)):
-            return (_blocked(shape, run, i)[1],)
+        case AlongBlocked(parent, 1):
+            return (_blocked(parent, f"({i} * {parent.run})")[0],)
+        case AlongBlocked(parent):
+            return (_blocked(parent, i)[1],)
         case Uniform():
             return ()
 
 
-def _blocked(shape: tuple[int, ...], run: int, i: str) -> tuple[LaneIndex, ...]:
+def _blocked(layout: Blocked, i: str) -> tuple[LaneIndex, ...]:
     """Of a row-major tile: split into lane and constant where the rows divide evenly, by division elsewhere."""
-    step = THREADS * run
+    shape, run, step = layout.shape, layout.run, layout.step
     flat = f"({i} / {run} * {step} + {i} % {run})"
     if len(shape) == 1:
         return (LaneIndex(f"thread * {run}", flat),)
@@ -127,7 +126,7 @@ def inside(layout: Layout, i: str = "i") -> str:
         return f"warp * 16 < {rows}"
     if not isinstance(layout, Blocked):
         return ""
-    total, step = math.prod(layout.shape), THREADS * layout.run
+    total, step = math.prod(layout.shape), layout.step
     if total % step == 0:
         return ""
     return f"{i} / {layout.run} * {step} + thread * {layout.run} + {i} % {layout.run} < {total}"
@@ -155,8 +154,8 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
             return f"({i} / {run})"
         case Blocked(), AlongBlocked(parent, 0) if axes == (-1, 0) and parent == result:
             return i
-        case Blocked(shape, run), Blocked(other, own) if axes in ((), tuple(range(len(shape)))):
-            if run == own and math.prod(shape) == math.prod(other):
+        case Blocked(shape, run, threads), Blocked(other, own, others) if axes in ((), tuple(range(len(shape)))):
+            if (run, threads) == (own, others) and math.prod(shape) == math.prod(other):
                 return i
         case Blocked(_, run), Slice(parent, axis) if parent == result and axes == ((0, -1) if axis == 1 else (-1, 0)):
             columns, each = parent.shape[1], operand.step

@@ -107,7 +107,7 @@ def _store_layout(stmt: StoreGlobal, ctx: PrintContext) -> Layout:
             return Accumulator(rows, columns, layout.parent.warp_rows if isinstance(layout, Along) else WARP_ROWS)
         if not isinstance(layout, Uniform) or prod(extents) == 1:
             return layout
-    return Uniform() if prod(extents) == 1 else Blocked(extents, 1)
+    return Uniform() if prod(extents) == 1 else Blocked(extents, 1, ctx.group.threads)
 
 
 # ---------------------------------------------------------------- addresses and bounds

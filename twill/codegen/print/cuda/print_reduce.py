@@ -15,7 +15,6 @@ from twill.codegen.print.cuda.places import inside
 from twill.codegen.print.cuda.print_elementwise import ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.layout import (
-    THREADS,
     Accumulator,
     Along,
     Blocked,
@@ -28,7 +27,6 @@ from twill.codegen.warp.layout import (
 )
 from twill.codegen.warp.program import Reduce, Scan
 
-_WARPS = THREADS // 32
 _CHAINS = 4  # sums side by side in a thread, where nothing else hides the latency of one
 _ACROSS_COLUMNS, _ACROSS_ROWS, _ALL_LANES = (1, 2), (4, 8, 16), (16, 8, 4, 2, 1)
 
@@ -38,8 +36,8 @@ class _Plan:
     """Result register r combines operand registers first + offset(i) + chain, i = 0 ... items - 1, for each chain (C).
 
     lanes: what lane numbers are changed by to meet the other lanes. warps: whether warps hold different parts.
-    lane_slots: lanes of a warp that hold different results. together, apart: so many warps, that far from one another,
-    hold parts of one result.
+    lane_slots: lanes of a warp that hold different results. together, apart: so many warps (0: all), that far from one
+    another, hold parts of one result.
     """
 
     first: str
@@ -49,7 +47,7 @@ class _Plan:
     lanes: tuple[int, ...]
     warps: bool
     lane_slots: int = 1
-    together: int = _WARPS
+    together: int = 0
     apart: int = 1
 
 
@@ -79,7 +77,7 @@ def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
                 1,
                 lanes,
                 warps=True,
-                together=_WARPS // max(1, operand.sharing // 32),
+                together=operand.parent.threads // 32 // max(1, operand.sharing // 32),
                 apart=max(1, operand.sharing // 32),
             )
         case Slice(), Uniform() if operand.is_long:
@@ -97,7 +95,7 @@ def _plan(operand: Layout, result: Layout, axis: int) -> _Plan:
 def _of_rows(result: Slice) -> _Plan:
     """Of a blocked matrix, along its rows."""
     if result.is_long:
-        each = result.parent.shape[1] // THREADS
+        each = result.parent.shape[1] // result.parent.threads
         return _Plan(f"r * {each}", "i", each, 1, _ALL_LANES, warps=True)
     run, warps = result.parent.run, max(1, result.sharing // 32)
     lanes = tuple(n for n in _ALL_LANES if n < result.sharing)
@@ -111,7 +109,9 @@ def _of_columns(result: Slice) -> _Plan:
         return _Plan("r", f"i * {each}", result.parent.shape[0], 1, (), warps=False)
     lanes, warps = tuple(n for n in _ALL_LANES if n >= result.sharing), max(1, result.sharing // 32)
     rounds = elements_of(result.parent) // result.parent.run
-    return _Plan("r", f"i * {each}", rounds, 1, lanes, True, min(32, result.sharing), _WARPS // warps, warps)
+    return _Plan(
+        "r", f"i * {each}", rounds, 1, lanes, True, min(32, result.sharing), result.parent.threads // 32 // warps, warps
+    )
 
 
 def print_reduce(stmt: Reduce, ctx: PrintContext) -> None:
@@ -170,22 +170,24 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintC
     if stmt.scratch is None or stmt.barrier is None:
         raise exc.UnsupportedInKernel("a reduction over warps without scratch memory or a barrier of its own")
     out, kind, size = ctx.out, value_type(element), BYTES[element]
-    room, buffer = _WARPS * count * plan.lane_slots * size, ctx.program.buffers[stmt.scratch]
+    threads = ctx.program.barriers[stmt.barrier].threads
+    warps = ctx.group.threads // 32
+    together = plan.together or warps
+    room, buffer = warps * count * plan.lane_slots * size, ctx.program.buffers[stmt.scratch]
     if room > buffer.bytes:
         raise exc.UnsupportedInKernel(f"'{buffer.name}' has {buffer.bytes} bytes for a reduction that needs {room}")
-    threads = ctx.program.barriers[stmt.barrier].threads
     out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]} + lane % {plan.lane_slots} * {size};")
     row = plan.lane_slots * size
     with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):
         out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, whole[r]);")
     out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")
     first = ""
-    if plan.together < _WARPS:
-        first = f"warp % {plan.apart}" if plan.apart > 1 else f"warp / {plan.together} * {plan.together}"
+    if together < warps:
+        first = f"warp % {plan.apart}" if plan.apart > 1 else f"warp / {together} * {together}"
         first = f"({first}) * {count * row} + "
     with out.unrolled(f"i32 r = 0; r < {count}; ++r"):
         out.line(f"whole[r] = read_shared<{kind}>(scratch + {first}r * {row});")
-        with out.unrolled(f"i32 w = 1; w < {plan.together}; ++w"):
+        with out.unrolled(f"i32 w = 1; w < {together}; ++w"):
             next_ = f"w * {plan.apart}" if plan.apart > 1 else "w"
             other = f"read_shared<{kind}>(scratch + {first}({next_} * {count} + r) * {row})"
             out.line(f"const {kind} other = {other};")

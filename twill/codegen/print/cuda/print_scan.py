@@ -19,11 +19,10 @@ from twill.codegen.print.cuda.print_elementwise import Computed
 from twill.codegen.print.cuda.print_rearrange import number_of
 from twill.codegen.print.cuda.print_reduce import combined, neutral, widened, working_element
 from twill.codegen.print.cuda.print_registers import assign
-from twill.codegen.warp.layout import THREADS, elements_of, shape_of
+from twill.codegen.warp.layout import elements_of, shape_of
 from twill.codegen.warp.program import Scan
 
 _LANES = 32
-_WARPS = THREADS // _LANES
 _UNROLLED = 8  # elements of a lane
 _BLOCK = 8  # elements of a lane that are combined before what is before them comes in, at most
 
@@ -64,7 +63,7 @@ def _lines(stmt: Scan, shape: tuple[int, ...], element: str, ctx: PrintContext) 
     length, step = shape[stmt.axis], math.prod(shape[stmt.axis + 1 :])
     run, lines = -(-length // _LANES), math.prod(shape) // length
     there = f"lane * {run} + j < {length}" if run * _LANES != length else ""
-    with out.block(f"for (i32 line = warp; line < {lines}; line += {_WARPS})"):
+    with out.block(f"for (i32 line = warp; line < {lines}; line += {ctx.group.threads // _LANES})"):
         start = f"(line / {step} * {length * step} + line % {step})" if step > 1 else f"line * {length}"
         first = f"({length - 1} - lane * {run} - j)" if stmt.reverse else f"(lane * {run} + j)"
         place = f"scratch + ({start} + {first} * {step}) * {size}"

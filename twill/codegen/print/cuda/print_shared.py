@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
@@ -342,13 +342,13 @@ def _place(move: _Move, i: str) -> str:
     layout, tile, (row, byte) = move.layout, move.buffer.shape, move.origin
     if len(tile) == 1:
         first = row * move.size + byte
-        flat = Blocked((math.prod(layout.shape),), layout.run) if isinstance(layout, Blocked) else layout
+        flat = replace(layout, shape=(math.prod(layout.shape),)) if isinstance(layout, Blocked) else layout
         places = indices(flat, i)
         index = places[0].text() if places else "0"
         return f"tile + {index} * {move.size}" + (f" + {first}" if first else "")
     if isinstance(layout, Blocked) and len(layout.shape) != 2:
         rows, columns = move.ref.rows or (0, tile[0]), move.ref.columns or (0, tile[1])
-        layout = Blocked((rows[1] - rows[0], columns[1] - columns[0]), layout.run)
+        layout = replace(layout, shape=(rows[1] - rows[0], columns[1] - columns[0]))
     along = [index.text() for index in indices(layout, i)]
     if move.first:
         along[1] = f"({along[1]} - {move.first})"

@@ -21,6 +21,7 @@ from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import (
     LANES_OF_A_ROW,
+    THREADS,
     Accumulator,
     Along,
     AlongBlocked,
@@ -62,13 +63,18 @@ from twill.codegen.warp.program import (
 
 LARGEST_BOX = 256  # elements of a box along one axis
 WIDEST = 8  # bytes of an element of a tensor map
-WARPS = 4  # of a warp group
+LANES = 32  # of a warp
 
 
 def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
     """Every statement of a group whose operands do not fit."""
     fragments = {fragment.id: fragment for fragment in group.fragments}
     context = (program, fragments)
+    for fragment in group.fragments:
+        dealt = dealt_to(fragment.layout)
+        if dealt and not group.issuer and dealt != group.threads:
+            text = f"`{fragment.name}` is dealt to {dealt} threads, {group.role} has {group.threads}"
+            yield Violation("layout", text, 0, group.role)
     for stmt in group.stmts:
         for number in set().union(*effects(stmt)) if not isinstance(stmt, Compute | Reduce | Copy) else ():
             if number in fragments and is_partial(fragments[number]):
@@ -83,6 +89,12 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
             texts = [f"names fragment {missing}, which is none of its warp group's"]
         for text in texts:
             yield Violation("layout", f"{type(stmt).__name__} by {group.role}: {text}", stmt.line, group.role)
+
+
+def dealt_to(layout: Layout) -> int:
+    """How many threads a tile, or what is left of one, is dealt to; 0 for a number, which all have."""
+    whole = layout.parent if isinstance(layout, Slice | AlongBlocked | Along) else layout
+    return whole.threads if isinstance(whole, Blocked) else THREADS if isinstance(whole, Accumulator) else 0
 
 
 def _copy_box(meant: TensorMapSpec, ref: SlotRef, coordinates: int, program: WarpProgram) -> Iterator[str]:
@@ -193,8 +205,8 @@ def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
             return parent.columns == other.columns
         case AlongBlocked(parent, axis), Blocked():
             return parent == over and axes == ((0, -1) if axis == 1 else (-1, 0))
-        case Blocked(shape, run), Blocked(other_shape, other_run):
-            return run == other_run and math.prod(shape) == math.prod(other_shape)
+        case Blocked(shape, run, threads), Blocked(other_shape, other_run, others):
+            return (run, threads) == (other_run, others) and math.prod(shape) == math.prod(other_shape)
         case Slice(parent, axis), Blocked():
             return parent == over and has_slices(parent) and axes == ((0, -1) if axis == 1 else (-1, 0))
     return False
@@ -223,7 +235,8 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
         yield f"`{operand.name}` is reduced within warps: nobody waits at `{program.buffers[stmt.scratch].name}`"
     if stmt.barrier is not None and len(program.barriers[stmt.barrier].groups) > 1:
         yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
-    needed = WARPS * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
+    threads = LANES if stmt.barrier is None else program.barriers[stmt.barrier].threads
+    needed = threads // LANES * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
     if stmt.scratch is not None and program.buffers[stmt.scratch].bytes < needed:
         yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a result of every warp"
 
