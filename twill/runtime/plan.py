@@ -239,6 +239,8 @@ def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameter
             ) from None
 
     strides = tuple(value(stride) for stride in entry.strides)
+    if any(size is None and stride == 0 for size, stride in zip(entry.sizes, strides, strict=True)):
+        raise exc.MisalignedTensor(name, "is repeated along an axis (a stride of 0)", "a tensor of its own there")
     offset = value(entry.offset)
     left = reach(tensor) - offset
     sizes = tuple(
@@ -251,10 +253,7 @@ def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameter
 
 
 def within(left: int, stride: int) -> int:
-    """Steps of `stride` elements that stay inside `left` elements, for an axis that the kernel does not bound. A stride
-    of 0 is that of an axis along which a tensor is repeated (`Tensor.expand`): any number of steps."""
-    if stride == 0:
-        return MAX_SIZE
+    """Steps of `stride` elements that stay inside `left` elements, for an axis that the kernel does not bound."""
     return max(1, min(MAX_SIZE, -(-left // stride) if stride > 0 else 1))
 
 

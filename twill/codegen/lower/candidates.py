@@ -265,8 +265,7 @@ def _first(
     for number, candidate in enumerate(every):
         deciding = (candidate.ctas, candidate.ping_pong, candidate.direct)
         if candidate.exchange and (*deciding, ()) not in full:
-            record(Attempt(candidate, "not tried: shared memory is not short"))
-            continue
+            continue  # shared memory is not short
         if (*deciding, candidate.exchange) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
@@ -282,7 +281,8 @@ def _first(
         if not isinstance(made, CandidateRefusal):
             record(Attempt(candidate, "taken"))
             for other in every[number + 1 :]:
-                record(Attempt(other, "not tried: predicted no faster"))
+                if not other.exchange or candidate.exchange:
+                    record(Attempt(other, "not tried: predicted no faster"))
             return made
         last = made if made.error is not None and not is_fuller(made.error, last.error) else last
         built = candidate if isinstance(made.error, exc.BuildRejected) else built
