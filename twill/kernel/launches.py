@@ -27,14 +27,18 @@ class Launch:
 
 
 class Compiled:
-    """What a launch gives back where nothing was compiled. A guess: few registers, little shared memory."""
+    """What a launch gives back where nothing was compiled. A guess: few registers, little shared memory. launched: told
+    of the grid and the arguments of each launch that is made with it."""
 
     n_regs = 32
     n_spills = 0
     metadata = SimpleNamespace(shared=1024, num_warps=4, num_ctas=1)
 
-    def __getitem__(self, grid: object) -> Callable[..., None]:
-        return lambda *args, **named: None
+    def __init__(self, launched: Callable[[Any, tuple[Any, ...]], None] = lambda grid, args: None) -> None:
+        self._launched = launched
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return lambda *args, **named: self._launched(grid, args)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -53,7 +57,15 @@ def not_launched(see: Callable[[Launch], None] | None = None) -> Iterator[None]:
             hook(*args, **named)
         if see is not None and not warmup:
             see(bound(kernel, args, named, grid))
-        return Compiled()
+
+        def launched(over: Any, given: tuple[Any, ...]) -> None:
+            """What `warmup` compiled takes all parameters in order, or all but those that are constants."""
+            constants = {name: named[name] for name in kernel.arg_names[len(given) :] if name in named}
+            options = {name: value for name, value in named.items() if name not in kernel.arg_names}
+            if see is not None:
+                see(bound(kernel, given, {**constants, **options}, over))
+
+        return Compiled(launched)
 
     def milliseconds(*args: Any, quantiles: Any = None, **named: Any) -> Any:
         return 1.0 if quantiles is None else [1.0] * len(quantiles)

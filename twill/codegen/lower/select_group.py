@@ -125,13 +125,19 @@ class GroupSelector:
         for ring, regions in self.held_rings():
             cursor = self.cursors.of(ring.aref, "get")
             reused = ring.key in self.plan.register_operands
-            if first and regions[0] == region and not self.puts_first(ring, region):
+            if first and regions[0] == region and not self.is_computed_in(ring, region):
                 made += self.got(ring)
             if first and regions[0] == region if reused else not first and regions[-1] == region:
                 mine = (self.plan.tasks[place] for place in ring.readers)
                 behind = any(self.plan.is_in_tensor_memory(task) for task in mine if self.group in task.groups)
                 made += [Consumed(cursor, behind=behind), *map(Advance, self.cursors.every(ring.aref, "get"))]
         return made
+
+    def is_computed_in(self, ring: Ring, region: int) -> bool:
+        """Whether a ring is filled in the straight-line code that reads it first: by this group, or by another one that
+        may wait for what this one does there before it reads."""
+        computed = self.plan.tasks[ring.key].node.kind != "load" and region not in self.plan.loops
+        return self.puts_first(ring, region) or (computed and ring.key[0] == region)
 
     def puts_first(self, ring: Ring, region: int) -> bool:
         """Whether this group fills a ring itself in the region that reads it first."""
@@ -167,6 +173,11 @@ class GroupSelector:
         """The region's tasks in program order."""
         made: list[Stmt] = []
         scopes: dict[int, LoweringScope] = {}
+        awaited = [
+            ring
+            for ring, regions in self.held_rings()
+            if regions[0] == region and self.is_computed_in(ring, region) and not self.puts_first(ring, region)
+        ]
         for task in sorted(self.plan.tasks.values(), key=lambda t: (t.place[1], t.block)):
             if task.region != region:
                 continue
@@ -177,6 +188,9 @@ class GroupSelector:
             if self.group not in task.groups:
                 continue
             scope = scopes.setdefault(task.block, outside(self.tools, task.block, []))
+            for ring_read in [one for one in awaited if task.place in one.readers]:
+                made += self.got(ring_read)
+                awaited.remove(ring_read)
             scope.made = made
             self.straight_task(task, scope)
             if ring is not None and task.node.kind != "load" and ring.aref.producer == self.group:

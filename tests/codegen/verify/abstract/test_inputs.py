@@ -100,3 +100,31 @@ def test_launches_are_made_once_and_nobody_writes_into_them() -> None:
     for array in first[0].arrays.values():
         with pytest.raises(ValueError, match="read-only"):
             array[:1] = 0
+
+
+LABELS = """
+@triton.jit
+def losses(x, labels, y, n, ignored, stride, B: tl.constexpr):
+    label = tl.load(labels + tl.program_id(0) * stride)
+    if label != ignored:
+        s = tl.zeros([B], tl.float32)
+        for i in range(0, n, B):
+            s += tl.load(x + i + tl.arange(0, B))
+        tl.store(y + tl.program_id(0) * B + tl.arange(0, B), s + tl.load(x + label))
+"""
+
+
+def test_numbers_that_are_looked_up_far_apart_do_not_grow_in_between(kernel_file: Callable[..., str]) -> None:
+    """Labels say whether a loop runs and whether something is stored, so they grow; and they are elements of `x`."""
+    sig = ["x=*fp32:16", "labels=*i32:16", "y=*fp32:16", "n=i32", "ignored=i32", "stride=i32"]
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(LABELS)}::losses", sig=sig, const=["B=1024"])))
+    sizes = {"n": 2048, "ignored": 0, "stride": 16384}
+    made = launch(program, Case(sizes, (3, 1, 1), {}, sizes), seed=1)
+    labels = made.arrays["labels"]
+    found = [int(labels[at]) for at in (0, 16384, 32768)]
+    assert labels.size == 32769
+    assert found == sorted(set(found))
+    assert made.arrays["x"].size < 1 << 14  # not thousands of labels, each by up to thousands more than the last
+    arrays = dict(made.arrays)
+    run(program, made.grid, arrays, made.scalars)
+    assert arrays["y"].any()

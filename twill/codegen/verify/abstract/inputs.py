@@ -20,7 +20,15 @@ from twill.codegen.verify.abstract.data import (
 )
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, of_parts, shapes, strides
 from twill.codegen.verify.abstract.extent import trips_of
-from twill.codegen.verify.abstract.reached import counted, looked_into, picks, reached, scattered, stored_by_data
+from twill.codegen.verify.abstract.reached import (
+    counted,
+    looked_into,
+    picks,
+    reached,
+    reached_places,
+    scattered,
+    stored_by_data,
+)
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
 from twill.codegen.verify.abstract.wanted import wanted
@@ -280,8 +288,10 @@ def tables(
         for name in ready:
             size = max(sizes.get(name, 0), found.get(name, 0))
             if name in counts:
-                iterations = (3 * seed + np.arange(size)) % (ITERATIONS + 1)  # others in each launch
+                places = reached_places(program, case.grid, scalars, made, name, size)
+                iterations = (3 * seed + np.cumsum(places) - 1) % (ITERATIONS + 1)  # others in each launch
                 spans = iterations * counts[name] - rng.integers(0, counts[name], size)  # the last one in part
+                spans = np.where(places, spans, 0)  # numbers that grow do so where they are looked up
                 spans = np.where(spans < 0, spans, spans // shrink)
                 made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in once else spans, elements[name])
             elif name in once:

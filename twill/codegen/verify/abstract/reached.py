@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array
@@ -83,6 +84,23 @@ def reached(
     return found
 
 
+def reached_places(
+    program: TileProgram,
+    grid: Sequence[int],
+    scalars: Mapping[str, int | float],
+    tensors: Mapping[str, Array],
+    name: str,
+    size: int,
+) -> Array:
+    """Which of the `size` elements of a tensor a launch reaches, as far as these tensors say it; all if they say
+    nothing."""
+    uniformity = classify(program)
+    places = np.zeros(size, bool)
+    for index in instances(grid):
+        _Walker(program, uniformity, index, grid, scalars, tensors, {}, {name: places}).run()
+    return places if np.any(places) else np.ones(size, bool)
+
+
 class _Walker(Instance):
     """An instance that makes scalars and tiles of integers only, as far as they are known."""
 
@@ -95,9 +113,10 @@ class _Walker(Instance):
         scalars: Mapping[str, int | float],
         tensors: Mapping[str, Array],
         found: dict[str, int],
+        places: Mapping[str, Array] = MappingProxyType({}),
     ) -> None:
         super().__init__(program, index, grid, tensors, scalars)
-        self.free, self.found = uniformity.uniform | uniformity.pure, found
+        self.free, self.found, self.places = uniformity.uniform | uniformity.pure, found, places
 
     def loop(self, loop: Loop) -> None:
         """All its iterations, with what is known of the carried values."""
@@ -142,3 +161,6 @@ class _Walker(Instance):
             inside = inside & self.values.get(mask, True)
         if np.any(inside):
             self.found[access.base] = max(self.found.get(access.base, 0), int(np.max(address[inside])) + 1)
+            if access.base in self.places:
+                places = self.places[access.base]
+                places[address[inside & (address >= 0) & (address < places.size)]] = True
