@@ -104,12 +104,12 @@ def test_what_cannot_be_emitted_is_refused_with_its_line_and_kept(
         @triton.jit
         def place(x, index, out, BLOCK: tl.constexpr):
             o = tl.arange(0, BLOCK)
-            tl.store(out + o, tl.gather(tl.load(x + o), tl.load(index + o), 0))
+            tl.store(out + o, tl.histogram(tl.load(index + o), BLOCK))
         """,
         """
         [[specialization]]
         name = "one"
-        signature = { x = "*fp32:16", index = "*i32:16", out = "*fp32:16" }
+        signature = { x = "*fp32:16", index = "*i32:16", out = "*i32:16" }
         constexprs = { BLOCK = 64 }
         """,
     )
