@@ -28,11 +28,12 @@ FILE = "examples/attention.py"
 
 @dataclass(frozen=True)
 class Attention:
-    """A specialization of the example; rows: of queries a program instance. depth: HEAD_DIM."""
+    """A specialization of the example; rows: of queries a program instance; keys: of an iteration. depth: HEAD_DIM."""
 
     spec: str
     rows: int = 128
     depth: int = 128
+    keys: int = 128
 
     @property
     def name(self) -> str:
@@ -45,27 +46,28 @@ class Attention:
         return GOLDEN / "schedules_b200" / f"{self.name}.json"
 
     @property
-    def words(self) -> list[str]:
-        """What `twill emit` is asked."""
-        given = ["--spec", self.spec, "--const", f"BLOCK_M={self.rows}"]
-        return [*given, *(word for text in self.signature for word in ("--sig", text)), "--machine", "b200"]
+    def constants(self) -> tuple[str, ...]:
+        """How large its tiles are."""
+        return f"BLOCK_M={self.rows}", f"BLOCK_N={self.keys}"
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """The tensors whose boxes have so many rows."""
-        return tuple(f"{name}=tensordesc<bf16[{self.rows},{self.depth}]>" for name in ("q_desc", "o_desc"))
+        """The tensors, whose boxes are tiles."""
+        rows = {"q_desc": self.rows, "o_desc": self.rows, "k_desc": self.keys, "v_desc": self.keys}
+        return tuple(f"{name}=tensordesc<bf16[{each},{self.depth}]>" for name, each in rows.items())
 
 
 FULL, CAUSAL = Attention("full"), Attention("causal")
 FULL_TWO, CAUSAL_TWO = Attention("full", 256), Attention("causal", 256)
 FULL_64, CAUSAL_64 = Attention("full-d64", depth=64), Attention("causal-d64", depth=64)
-EMITTED = (FULL, CAUSAL, FULL_TWO, CAUSAL_TWO, FULL_64, CAUSAL_64)
+FULL_256 = Attention("full-d256", depth=256, keys=32)
+EMITTED = (FULL, CAUSAL, FULL_TWO, CAUSAL_TWO, FULL_64, CAUSAL_64, FULL_256)
 
 
 @cache
 def kernel(one: Attention) -> Extracted:
     """Read. The working directory must be the repository."""
-    asked = (FILE, one.spec, one.signature, (f"BLOCK_M={one.rows}",))
+    asked = (FILE, one.spec, one.signature, one.constants)
     return once(f"read-attention-{one.name}", lambda: extract(*asked))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests import blackwell_attention as attention
 from tests.blackwell import machine
-from tests.blackwell_attention import CAUSAL, CAUSAL_64, CAUSAL_TWO, FULL, FULL_64, FULL_TWO, Attention
+from tests.blackwell_attention import CAUSAL, CAUSAL_64, CAUSAL_TWO, FULL, FULL_64, FULL_256, FULL_TWO, Attention
 from tests.codegen.targets.test_blackwell import changed, instead, other, without
 from tests.run_cache import once
 from twill.cli import main
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("at_root")
 
 # Several blocks of queries for one CTA, and so many of keys that rings come round.
 KEYS: dict[Attention, int] = {
-    FULL: 384, CAUSAL: 384, FULL_TWO: 512, CAUSAL_TWO: 512, FULL_64: 384, CAUSAL_64: 384,
+    FULL: 384, CAUSAL: 384, FULL_TWO: 512, CAUSAL_TWO: 512, FULL_64: 384, CAUSAL_64: 384, FULL_256: 256,
 }  # fmt: skip
 
 
@@ -76,6 +76,13 @@ def test_the_roles_of_two_row_blocks_are_those_that_the_solver_found() -> None:
     stored = [stmt for stmt in roles["correction"].stmts if isinstance(stmt, aref.StoreAccumulator)]
     assert stored and not any(isinstance(stmt, aref.StoreAccumulator) for stmt in roles["softmax 0"].stmts)
     assert roles["mma"].issuer and roles["load"].issuer
+
+
+def test_a_wide_o_is_read_in_parts_of_columns_behind_the_loop_by_the_group_that_rescales_it() -> None:
+    program = attention.lowered(FULL_256)
+    assert [group.role for group in program.groups] == ["softmax", "load", "mma"]
+    behind = [stmt for stmt in aref.walk(program.groups[0].body) if isinstance(stmt, aref.LoadAccumulator)]
+    assert {stmt.source.columns for stmt in behind} >= {(0, 64), (64, 128), (128, 192), (192, 256)}
 
 
 def test_p_lies_over_s_where_the_schedule_counts_it_as_nothing() -> None:

@@ -20,6 +20,7 @@ from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Element, Number, add
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, elements_of
 from twill.codegen.warp.program import (
+    Acquire,
     Advance,
     BulkCommit,
     BulkWait,
@@ -34,6 +35,7 @@ from twill.codegen.warp.program import (
     LoadAccumulator,
     LoadGlobal,
     LoadShared,
+    Pipeline,
     ProxyFence,
     Range,
     Reduce,
@@ -51,9 +53,8 @@ from twill.codegen.warp.program import (
 )
 from twill.codegen.warp.verifier import named, own_nodes
 
+_ONCE = (Let, Acquire, Get, Fill, Copy, Compute, Range, LoadGlobal, LoadShared, StoreGlobal)  # for all parts
 NARROWEST = 32  # columns of a part: what a row of a part has of a float, a panel of a staging buffer
-
-
 _Read = tuple[int, tuple[int, int] | None]  # a buffer, and its columns that copies read; None for all
 
 
@@ -64,7 +65,7 @@ class Whole(Exception):
 def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGroup:
     """The group with its accumulators read in parts, if they take more than `registers` of a thread together; as it is
     if they do not, or cannot be cut."""
-    loads = [stmt for stmt in walk(group.body) if isinstance(stmt, LoadAccumulator)]
+    loads = [stmt for top in group.body for stmt in behind_loops(top)]
     read = [group.fragment(number) for number in {stmt.result for stmt in loads}]
     taken = sum(elements_of(fragment.layout) for fragment in read)
     layouts = {fragment.layout for fragment in read}
@@ -72,11 +73,16 @@ def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGrou
         return group
     (layout,) = layouts
     assert isinstance(layout, Accumulator)
-    start = next(n for n, stmt in enumerate(group.body) if any(isinstance(s, LoadAccumulator) for s in walk((stmt,))))
+    start = next(n for n, stmt in enumerate(group.body) if behind_loops(stmt))
     try:
         return cut(group, program, layout, start, registers // 2 // len(read))
     except Whole:
         return group
+
+
+def behind_loops(stmt: Stmt) -> list[LoadAccumulator]:
+    """The accumulators that a statement reads, those of iterations aside."""
+    return [] if isinstance(stmt, Pipeline) else [s for s in walk((stmt,)) if isinstance(s, LoadAccumulator)]
 
 
 def cut(
@@ -253,7 +259,7 @@ class _Part:
             elif isinstance(stmt, Consumed | Advance):
                 if self.ends:
                     yield stmt
-            elif isinstance(stmt, Let | Get | Fill | Copy | Compute | Range | LoadGlobal | LoadShared | StoreGlobal):
+            elif isinstance(stmt, _ONCE):
                 if self.begins:
                     yield stmt
             else:
