@@ -6,24 +6,30 @@
 
 FOLDER is then all that `run` needs besides Triton, PyTorch, NumPy and cuda-bindings. `run` takes the launches that the
 abstract machine checked, compares each output with the Triton kernel's, looks for writes beside tensors, and launches
-again for equal bits.
+again for equal bits. Lines begin with `ok`, `FAIL`, `none` where no launch was compared, `open` for a launch whose
+results nothing defines, `left` for one that emitted kernels leave to Triton.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from twill.coverage.keep import LAUNCHES, package_of
+from twill.coverage.keep import DIGITS, LAUNCHES, package_of
 from twill.exc import TwillError
 from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
@@ -32,16 +38,35 @@ from twill.trial.data import Data, emitted, make_data, original
 
 PACKAGES = "packages"
 AGAIN = 20  # launches that must leave equal bits
+PATIENCE = 120  # seconds for a kernel, with the import of its package
+END = "end of a kernel: "
+DIFFERS = "Triton's own results are others from launch to launch"
 # How far an output may be from Triton's, by the bytes of the narrowest float that it is made with.
 NEAR, CLOSE = {2: 2e-2, 1: 1e-1}, 2e-3
 
 
 def gather(folder: Path) -> None:
-    """Copies the Python files of the packages that the kernels are of beside them."""
+    """Copies the Python files of the packages that the kernels are of beside them; files that are in none into a folder
+    each."""
     for path in folder.glob(f"*/{LAUNCHES}"):
-        root = package_of(Path(json.loads(path.read_text(encoding="utf-8"))["file"]))
-        if not (folder / PACKAGES / root.name).exists():
-            shutil.copytree(root, folder / PACKAGES / root.name, ignore=_no_sources)
+        given = json.loads(path.read_text(encoding="utf-8"))
+        root = package_of(Path(given["file"]))
+        place = home(folder, given) / root.name
+        if place.exists():
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if root.is_dir():
+            shutil.copytree(root, place, ignore=_no_sources)
+        else:
+            shutil.copy(root, place)
+
+
+def home(folder: Path, given: Mapping[str, Any]) -> Path:
+    """Where a kernel's package is imported from: many files without a package have the same name. given: what is kept
+    with it."""
+    if not given["alone"]:
+        return folder / PACKAGES
+    return folder / PACKAGES / hashlib.sha256(given["file"].encode()).hexdigest()[:DIGITS]
 
 
 def _no_sources(directory: str, names: list[str]) -> list[str]:
@@ -50,22 +75,96 @@ def _no_sources(directory: str, names: list[str]) -> list[str]:
 
 
 def run(folder: Path, only: str) -> int:
-    """Every kernel in a process of its own, as many together as there are cores for; how many failed."""
-    ahead = [path.parent for path in sorted(folder.glob(f"*/{LAUNCHES}")) if only in path.parent.name]
-    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
-        return sum(pool.map(_alone, ahead))
+    """Every kernel, by as many processes as there are cores, which share the GPUs; how many kernels failed."""
+    ahead: SimpleQueue[Path] = SimpleQueue()
+    for path in sorted(folder.glob(f"*/{LAUNCHES}")):
+        if re.search(only, path.parent.name):
+            ahead.put(path.parent)
+    count = min(os.cpu_count() or 1, max(1, ahead.qsize()))
+    with ThreadPoolExecutor(count) as pool:
+        return sum(pool.map(_serve, [ahead] * count, range(count)))
 
 
-def _alone(folder: Path) -> bool:
-    """Whether a kernel, in a process of its own, failed."""
-    command = [sys.executable, "-m", "benchmarks.wild_gpu", "case", str(folder)]
+def gpus() -> list[str]:
+    """The GPUs that may be used, as CUDA_VISIBLE_DEVICES names them."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return given.split(",")
+    listed = subprocess.run(["nvidia-smi", "-L"], check=False, capture_output=True, text=True).stdout
+    return [str(number) for number in range(len(listed.splitlines()))] or ["0"]
+
+
+def _serve(ahead: SimpleQueue[Path], number: int) -> int:
+    """Kernels of the queue, one after the other, in a process that lives as long as its CUDA context is sound; how many
+    failed."""
+    devices = gpus()
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": devices[number % len(devices)]}
+    worker: subprocess.Popen[str] | None = None
+    failed = 0
+    while True:
+        try:
+            folder = ahead.get_nowait()
+        except Empty:
+            break
+        if worker is None:
+            command = [sys.executable, "-u", "-m", "benchmarks.wild_gpu", "cases", "-"]
+            worker = subprocess.Popen(
+                command, env=environment, text=True, errors="replace",
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        end = asked(worker, folder)
+        failed += end != "right"
+        if end not in ("right", "wrong"):
+            print(f"FAIL {folder.name}: {end}", flush=True)
+            worker.kill()
+            worker.wait()
+            worker = None
+    if worker is not None:
+        worker.communicate("")
+    return failed
+
+
+def asked(worker: subprocess.Popen[str], folder: Path) -> str:
+    """What a worker says at the end of a kernel, "right" or "wrong"; in words how else it ended. Every line that it
+    prints before is printed, and names the kernel."""
+    assert worker.stdin is not None and worker.stdout is not None
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        worker.kill()
+
+    patience = threading.Timer(PATIENCE, give_up)
+    patience.start()
     try:
-        done = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except subprocess.TimeoutExpired:
-        print(f"FAIL {folder.name}: no end within 120 seconds", flush=True)
-        return True
-    print(done.stdout.decode(errors="replace"), end="", flush=True)
-    return done.returncode != 0
+        worker.stdin.write(f"{folder}\n")
+        worker.stdin.flush()
+        for line in worker.stdout:
+            if line.startswith(END):
+                return line.removeprefix(END).strip()
+            named = line if folder.name in line else f"     {folder.name}: {line}"
+            print(named, end="" if line.endswith("\n") else "\n", flush=True)
+    except BrokenPipeError:
+        pass
+    finally:
+        patience.cancel()
+    return f"no end within {PATIENCE} seconds" if late.is_set() else "its process ended"
+
+
+def cases() -> None:
+    """Answers for the folders on standard input. A process in which something failed that is none of the comparisons
+    ends, as its CUDA context may be lost."""
+    import torch  # noqa: F401, before the packages: some ask it at import what GPU there is
+
+    for line in sys.stdin:
+        folder = Path(line.strip())
+        try:
+            failed = case(folder)
+        except BaseException as error:
+            traceback.print_exc(file=sys.stdout)
+            print(f"{END}{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
+            return
+        print(f"{END}{'wrong' if failed else 'right'}", flush=True)
 
 
 def case(folder: Path) -> int:
@@ -73,27 +172,31 @@ def case(folder: Path) -> int:
     import torch
     import triton
     from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import OutOfResources
 
-    sys.path.insert(0, str(folder.parent / PACKAGES))
     kernel = EmittedKernel.load(folder)
     given = json.loads((folder / LAUNCHES).read_text(encoding="utf-8"))
-    module = importlib.import_module(given["module"])
-    function = getattr(module, kernel.manifest.kernel)
+    place = str(home(folder.parent, given))
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    function = getattr(importlib.import_module(given["module"]), kernel.manifest.kernel)
     while not hasattr(function, "cache_key") and hasattr(function, "fn"):  # autotuners and heuristics
         function = function.fn
     failed = compared = 0
     for launch in given["launches"]:
         shapes = {name: (max(1, count),) for name, count in launch["elements"].items()}
         made = Case({}, tuple(launch["grid"]), shapes, launch["scalars"])
+        why = launch["undefined"]
         try:
-            if undefined(kernel, function, made, launch["integers"]):
+            if why or differs(kernel, function, made, launch["integers"]):
+                print(f"open {folder.name} ({launch['text']}): {why or DIFFERS}", flush=True)
                 continue
             found = list(wrong(kernel, function, made, launch["integers"], given["narrowest"]))
         except TwillError as refused:  # before anything was launched: under twill.jit, Triton's kernel runs
             print(f"left {folder.name} ({launch['text']}): {refused.message}", flush=True)
             continue
-        except (CompilationError, AttributeError) as error:  # it was emitted with another Triton
-            print(f"none {folder.name}: Triton {triton.__version__} does not compile it, {error!r:.100}", flush=True)
+        except (CompilationError, OutOfResources, AttributeError) as error:  # it was emitted with another Triton
+            print(f"none {folder.name}: Triton {triton.__version__} does not run it, {error!r:.100}", flush=True)
             return 0
         compared += 1
         failed += len(found)
@@ -116,9 +219,8 @@ def filled(kernel: EmittedKernel, made: Case, integers: dict[str, list[int]]) ->
     return data
 
 
-def undefined(kernel: EmittedKernel, function: Any, made: Case, integers: dict[str, list[int]]) -> bool:
-    """Whether Triton's own results are others from launch to launch: sizes that were made up may let elements of a
-    result lie on top of each other, and then no result is the right one."""
+def differs(kernel: EmittedKernel, function: Any, made: Case, integers: dict[str, list[int]]) -> bool:
+    """Whether Triton's own results are others from launch to launch, of sums that are added to in any order."""
     import torch
 
     found: list[dict[str, Any]] = []
@@ -158,12 +260,15 @@ def wrong(
 def main() -> None:
     """See the top of this file."""
     one = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    one.add_argument("command", choices=("gather", "run", "case"))
+    one.add_argument("command", choices=("gather", "run", "case", "cases"))
     one.add_argument("folder", type=Path)
-    one.add_argument("--only", default="", help="kernels whose names have this in them, for run")
+    one.add_argument("--only", default="", help="kernels in whose names this expression is found, for run")
     given = one.parse_args()
     if given.command == "gather":
         gather(given.folder)
+        return
+    if given.command == "cases":
+        cases()
         return
     sys.exit(bool(run(given.folder, given.only) if given.command == "run" else case(given.folder)))
 

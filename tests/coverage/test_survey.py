@@ -14,7 +14,7 @@ from twill.cli.entry import main
 from twill.codegen.emission import Extracted
 from twill.codegen.room import Solver
 from twill.coverage.attempt import Asked, apart, attempt
-from twill.coverage.keep import name_of
+from twill.coverage.keep import name_of, package_of
 from twill.coverage.kernels import FoundKernel, kernels_of, specialized
 from twill.coverage.outcome import AttemptOutcome, ranked, reason_of
 from twill.coverage.source import literals, said_of
@@ -282,9 +282,21 @@ def test_what_is_emitted_is_kept_with_the_launches_it_was_checked_with(
     given = json.loads((made / "launches.json").read_text())
     assert given["module"] == "some" and given["narrowest"] == 8 and given["launches"]
     assert all(set(one["elements"]) == {"x_ptr", "y_ptr"} and one["grid"] for one in given["launches"])
+    assert given["alone"] and not any(one["undefined"] for one in given["launches"])
     capsys.readouterr()
     assert main([*command, "--keep", str(left)]) == 2
     assert "--emit 20 --keep DIR" in capsys.readouterr().err
+
+
+def test_a_file_in_a_folder_without_init_is_of_the_package_around_it(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "pack/ops/more", tmp_path / "loose"
+    for folder in (inside, outside):
+        folder.mkdir(parents=True)
+        (folder / "k.py").touch()
+    for folder in (tmp_path / "pack", tmp_path / "pack/ops"):
+        (folder / "__init__.py").touch()
+    assert package_of(inside / "k.py") == tmp_path / "pack"
+    assert package_of(outside / "k.py") == outside / "k.py"
 
 
 def test_kernels_of_one_name_are_kept_apart(tmp_path: Path) -> None:

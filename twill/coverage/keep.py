@@ -14,6 +14,7 @@ from twill.tile.vocabulary import ELEMENTWISE, REDUCE, SCAN
 
 if TYPE_CHECKING:
     from twill.codegen.emit import Emission
+    from twill.codegen.verify.abstract.inputs import CheckedLaunch
     from twill.coverage.kernels import FoundKernel
     from twill.tile.program import TileProgram
 
@@ -45,8 +46,9 @@ def name_of(found: FoundKernel) -> str:
 
 def launched(found: FoundKernel, program: TileProgram, emission: Emission) -> dict[str, object]:
     """The launches that the abstract machine checked, as a GPU can repeat them. file: the kernel's; module: as which it
-    is imported; narrowest: bytes (`narrowest`). Of a launch: grid, scalars, elements of each tensor, what tensors of
-    integers hold."""
+    is imported; alone: it is in no package; narrowest: bytes (`narrowest`). Of a launch: grid, scalars, elements of
+    each tensor, what tensors of integers hold, and why nothing says what comes of it
+    (`twill.tile.interpret.conflicts`), "" where something does."""
     from twill.codegen.verify.abstract.inputs import launches
 
     made = [
@@ -56,12 +58,28 @@ def launched(found: FoundKernel, program: TileProgram, emission: Emission) -> di
             "elements": {name: array.size for name, array in one.arrays.items()},
             "integers": {name: array.tolist() for name, array in one.arrays.items() if array.dtype.kind in "iu"},
             "text": one.text,
+            "undefined": why,
         }
-        for one in launches(emission.program)
+        for one, why in (defined(emission.program.program, each) for each in launches(emission.program))
     ]
     root = package_of(Path(found.file))
     module = ".".join(Path(found.file).relative_to(root.parent).with_suffix("").parts)
-    return {"file": found.file, "module": module, "launches": made, "narrowest": narrowest(program)}
+    alone = root == Path(found.file)
+    return {"file": found.file, "module": module, "alone": alone, "launches": made, "narrowest": narrowest(program)}
+
+
+def defined(program: TileProgram, launch: CheckedLaunch) -> tuple[CheckedLaunch, str]:
+    """The launch, or its first program instance where instances are in one another's way; and why even the results of
+    that one are not defined."""
+    from twill.codegen.verify.abstract_machine import alone
+    from twill.tile.interpret.conflicts import conflicts
+
+    written = program.original or program
+    found = conflicts(written, launch.grid, launch.arrays, launch.scalars)
+    if found.between:
+        launch = alone(launch)
+        found = conflicts(written, launch.grid, launch.arrays, launch.scalars)
+    return launch, found.text
 
 
 def narrowest(program: TileProgram) -> int:
@@ -72,10 +90,10 @@ def narrowest(program: TileProgram) -> int:
 
 
 def package_of(file: Path) -> Path:
-    """The topmost package that a file is in; the file itself if it is in none."""
-    if not (file.parent / "__init__.py").is_file():
+    """The topmost package that a file is in, if only in a folder of it that is none itself; the file if in none."""
+    root = next((folder for folder in file.parents if (folder / "__init__.py").is_file()), None)
+    if root is None:
         return file
-    root = file.parent
     while (root.parent / "__init__.py").is_file():
         root = root.parent
     return root

@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels import H100
-from tests.lowered import scheduled
+from tests.lowered import plan_of, scheduled
 from tests.tile_programs import Programs, gemm
+from twill.codegen.lower.assign import with_budgets
 from twill.codegen.lower.candidates import candidates
 from twill.codegen.lower.direct import direct_schedule
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import Copy, LoadGlobal, Pipeline, Stmt, WarpProgram, walk
+from twill.graph.build import wire
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
 
@@ -66,6 +68,15 @@ def test_a_kernel_without_loops_has_one_warp_group_and_shares_its_sm() -> None:
     assert [group.threads for group in made.groups] == [128] and not made.arefs
     assert made.ctas > H100.emitting.ctas.whole  # no ring fills the SM before its registers do
     assert verify(made) == ()
+
+
+@pytest.mark.parametrize(("tiles", "budget"), [(250, 0), (101, 240), (240, 240)])
+def test_a_lone_warp_group_that_wants_more_registers_than_a_budget_may_be_has_none(tiles: int, budget: int) -> None:
+    program = one_tile()
+    plan = plan_of(wire(program), scheduled(program))
+    (group,) = plan.groups
+    alone = replace(plan, groups=(replace(group, registers=tiles),), candidate=replace(plan.candidate, ctas=1))
+    assert [one.registers for one in with_budgets(alone).groups] == [budget]
 
 
 def test_tiles_of_a_loop_are_loaded_an_iteration_ahead_into_registers() -> None:

@@ -64,6 +64,13 @@ def test_compute_groups_grow_alike() -> None:
     assert made[0].registers == made[1].registers > 120
 
 
+def test_budgets_are_multiples_of_what_registers_are_handed_out_in() -> None:
+    asked = schedule([group(0, "compute", 101), LOAD])
+    made = with_registers(warp_groups(asked)[0], asked, H100, "k.py")
+    assert not any(one.registers % H100.register_file.granule for one in made)
+    assert all(one.registers <= H100.context("compute").max_registers for one in made)
+
+
 def test_budgets_beyond_the_register_file_are_refused() -> None:
     asked = schedule([group(number, "compute", 240) for number in range(3)])
     with pytest.raises(exc.CandidateRefused, match="register budgets exceed") as raised:

@@ -152,8 +152,12 @@ def in_step_groups(plan: LoweringPlan) -> LoweringPlan:
 
 
 def with_budgets(plan: LoweringPlan) -> LoweringPlan:
-    """Groups with the registers that a launch gives them. Raises UnsupportedInKernel."""
-    if plan.candidate.ctas > 1 or plan.candidate.threads > THREADS:
+    """Groups with the registers that a launch gives them; a lone group that wants more than any budget has what the
+    compiler gives a thread. Raises UnsupportedInKernel."""
+    contexts = {context.name: context.max_registers for context in plan.machine.contexts}
+    most = max(contexts[group.context] for group in plan.schedule.warp_groups)
+    beyond = len(plan.groups) == 1 and plan.groups[0].registers > most
+    if plan.candidate.ctas > 1 or plan.candidate.threads > THREADS or beyond:
         return replace(plan, groups=as_compiled(plan.groups))
     file = plan.wired.program.file
     issuers = EVERY if plan.tiles.target.has_tensor_memory else 1  # who issues MMAs has their descriptors

@@ -103,10 +103,10 @@ def with_registers(
     """
     contexts = {w.context: machine.context(w.context) for w in schedule.warp_groups}
     granule = machine.register_file.granule
-    left = register_pool(sum(g.threads for g in groups), machine) - sum(g.threads * g.registers for g in groups)
+    raised = {g.id: -(-g.registers // granule) * granule for g in groups}
+    left = register_pool(sum(g.threads for g in groups), machine) - sum(g.threads * raised[g.id] for g in groups)
     if left < 0:
         raise exc.RegisterFileFull(-left, file=file)
-    raised = {g.id: g.registers for g in groups}
     for issuer, steps in ((True, issuers), (False, EVERY), (True, EVERY)):
         mine = [g for g in groups if g.issuer == issuer]
         most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)

@@ -203,7 +203,7 @@ class _LoopStreams:
 
     def copies(self, task: Task) -> bool:
         """Whether an MMA copies what it adds to into registers of its own."""
-        return task.node.kind == "mma" and (task.steps[-1], task.block) in self.values.apart
+        return self.values.are_apart(task)
 
     def may_lag(self, task: Task, tasks: list[Task]) -> bool:
         """Whether an MMA is waited for only after it has been issued for the next iteration, so that the tensor core

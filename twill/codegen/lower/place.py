@@ -95,7 +95,8 @@ class _Rings:
         halved = self.sharing.halved.get(task.place, -1) if self.sharing is not None else -1
         shape = tuple(extent // CTAS if axis == halved else extent for axis, extent in enumerate(shape))
         pair = self.sharing is not None and (halved >= 0 or task.place in self.sharing.whole)
-        known_by = (task.node.tensor, shape, element, producer, consumers, task.block, together, pair)
+        tensor, sharers = task.node.tensor, self.sharers(task.place)
+        known_by = (tensor, shape, element, producer, consumers, task.block, together, pair, sharers)
         readers = tuple(r.place for r in (*slot, *away))
         if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
             made = self.joined(task, shared[known_by], readers)
@@ -119,14 +120,18 @@ class _Rings:
         self.alike.setdefault(alike, []).append(made)
         return made
 
+    def sharers(self, place: Place) -> int:
+        """Loops that read the same tiles, of a load of them."""
+        return position(self.plan.reuse_groups, place)[1]
+
     def may_join(self, task: Task, ring: Ring) -> bool:
         """Whether a loop's loads can go through a ring that is there: another load of the loop does not, and what
         straight-line code put into it is given back before the loop begins."""
         members = [member for member in self.by_place.values() if member.aref.id == ring.aref.id]
         if any(member.key[0] == task.region for member in members):
             return False
-        if any(member.held for member in members) and position(self.plan.reuse_groups, task.place)[1] > 1:
-            return False
+        if any(self.sharers(member.key) != self.sharers(task.place) for member in members):
+            return False  # each of them has cursors of its own, which tiles that fewer loops read do not move
         return all(place[0] < task.region for member in members if member.held for place in member.readers)
 
     def joined(self, task: Task, ring: Ring, readers: tuple[Place, ...]) -> Ring:

@@ -41,20 +41,26 @@ class Values:
         """Unites every MMA's result with its addend, where that is made by a task of this group in the same
         region and nothing else needs it afterwards."""
         for task in tasks:
-            if (
-                task.node.kind != "mma"
-                or (task.steps[-1], task.block) in self.apart
-                or self.plan.is_in_tensor_memory(task)
-            ):
-                continue
-            step = self.plan.flat.steps[task.steps[-1]]
-            source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
-            if source is None or self.plan.home[source.step][0] != task.region:
-                continue
-            if not self.plan.tiles.is_whole(step.operands[2], step.results[0]):
-                continue  # a vector that is spread over the matrix
-            if self.may_overwrite(source, task):
+            source = None if (task.steps[-1], task.block) in self.apart else self.addend(task)
+            if source is not None and self.may_overwrite(source, task):
                 self.unite((task.steps[-1], task.block), (source.step, source.block))
+
+    def addend(self, task: Task) -> Source | None:
+        """What an MMA adds to in registers, where that is made in the same region."""
+        if task.node.kind != "mma" or self.plan.is_in_tensor_memory(task):
+            return None
+        step = self.plan.flat.steps[task.steps[-1]]
+        source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
+        if source is None or self.plan.home[source.step][0] != task.region:
+            return None
+        # A vector that is spread over the matrix is none.
+        return source if self.plan.tiles.is_whole(step.operands[2], step.results[0]) else None
+
+    def are_apart(self, task: Task) -> bool:
+        """Whether a task is an MMA whose result has registers beside those of what it adds to, of which it gets a copy:
+        because others read that afterwards, or it is made anew while they still do."""
+        source = self.addend(task)
+        return source is not None and self.find((task.steps[-1], task.block)) != self.find((source.step, source.block))
 
     def sum_in_place(self, tasks: list[Task]) -> None:
         """Unites what threads make of the sum of MMAs so far, for the next MMA to add to, with that sum, where the

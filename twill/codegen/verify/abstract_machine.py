@@ -35,8 +35,8 @@ from twill.codegen.warp.program import Stmt, WarpProgram
 from twill.kernel.problem import ProblemTable
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.conflicts import conflicts
 from twill.tile.interpret.sequential import run as run_sequentially
-from twill.tile.interpret.sequential import run_backwards
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.precision import INSTEAD, changed_mmas
 
@@ -263,27 +263,15 @@ def _left(
 
 
 def independent(tile: TileProgram, launch: CheckedLaunch) -> bool:
-    """Whether program instances leave the same in any order, as far as the opposite order tells. Sizes that are made up
-    may let them write what others write or read. What they add to may be rounded otherwise."""
+    """Whether no program instance reads or writes what another one writes. Sizes that are made up may let them."""
     if math.prod(launch.grid) == 1:
         return True
-    summed = {op.access.base for op in tile.ops() if op.kind == "tile_reduce" and op.access}
-    key = launch_key(launch)
-    forth = _left(tile, launch, key)
 
-    def backwards() -> Mapping[str, Array]:
-        arrays = {name: array.copy() for name, array in launch.arrays.items()}
-        run_backwards(tile, launch.grid, arrays, launch.scalars)
-        return arrays
+    def between() -> Mapping[str, Array]:
+        found = conflicts(tile, launch.grid, launch.arrays, launch.scalars).between
+        return {"between": np.array([bool(found)])}
 
-    back = _remembered((tile, key, "backwards"), backwards)
-    return all(name in summed or _equal(forth[name], back[name]) for name in forth)
-
-
-def _equal(left: Array, right: Array) -> bool:
-    """Whether two tensors are equal, NaN to NaN."""
-    same = np.array_equal(left.view(np.uint8), right.view(np.uint8))  # as nearly always, and read once
-    return same or bool(np.array_equal(left, right, equal_nan=left.dtype.kind == "f"))
+    return not _remembered((tile, launch_key(launch), "between"), between)["between"].any()
 
 
 def alone(launch: CheckedLaunch) -> CheckedLaunch:

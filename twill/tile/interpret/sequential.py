@@ -67,15 +67,6 @@ def run(
             Instance(program, index, grid, tensors, scalars, cut, sums).run()
 
 
-def run_backwards(
-    program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
-) -> None:
-    """As `run`, the last program instance first."""
-    with np.errstate(all="ignore"):
-        for index in reversed([*instances(grid)]):
-            Instance(program, index, grid, tensors, scalars).run()
-
-
 def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:
     """The grid indices in launch order: axis 0 is the fastest."""
     x, y, z = (*grid, 1, 1, 1)[:3]
@@ -228,17 +219,21 @@ class Instance:
         address, inside = self.elements(access)
         for position, index in zip(op.index_operands, access.indices, strict=True):
             address = address + self.number(index.scale) * spread(operands[position], index.axes, address.shape)
-        load = op.kind == "tile_load"
         if op.mask_operand is not None:
             inside = inside & operands[op.mask_operand]
-        if load:
-            kind = self.program.type_of(op.results[0])
-            tensor = seen_as(self.tensors[access.base], access.element)
-            return loaded(gather(tensor, (address, inside), access.pad), kind)
+        if op.kind == "tile_load":
+            tile = self.read(op, access.base, access.element, (address, inside), access.pad)
+            return loaded(tile, self.program.type_of(op.results[0]))
         combine = combining(dict(op.attributes)) if op.kind == "tile_reduce" else ""
-        tensor = seen_as(self.tensors[access.base], access.element)
-        scatter(tensor, (address, inside), operands[0], combine, access.element)
-        return None
+        return self.write(op, access.base, access.element, (address, inside), operands[0], combine)
+
+    def read(self, op: Op, tensor: str, element: str, elements: Elements, pad: float) -> Array:
+        """What an operation loads."""
+        return gather(seen_as(self.tensors[tensor], element), elements, pad)
+
+    def write(self, op: Op, tensor: str, element: str, elements: Elements, value: Array, combine: str) -> None:
+        """What an operation stores, or combines with what is there."""
+        scatter(seen_as(self.tensors[tensor], element), elements, value, combine, element)
 
     def elements(self, access: Access) -> Elements:
         """The address of each element, and whether it is within the bounds."""
@@ -263,27 +258,24 @@ class Instance:
             (extent, stride, int(start), 0, size)
             for extent, stride, start, size in zip(block, desc.strides, first, desc.shape, strict=True)
         ]
-        elements = window(desc.origin, axes)
+        elements, element = window(desc.origin, axes), self.program.type_of(op.operands[0]).element.partition(":")[2]
         if load:
-            return gather(self.tensors[desc.tensor], elements, desc.pad).reshape(kind.shape)
-        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
+            return self.read(op, desc.tensor, element, elements, desc.pad).reshape(kind.shape)
         value = np.asarray(operands[1]).reshape(block)
-        scatter(self.tensors[desc.tensor], elements, value, "" if op.kind == "descriptor_store" else combine, element)
-        return None
+        return self.write(op, desc.tensor, element, elements, value, "" if op.kind == "descriptor_store" else combine)
 
     def pointers(self, op: Op, operands: list[Any], guard: Array) -> Any:
         """Loads, stores and atomic additions through tiles of pointers, where the guard holds."""
         element = self.program.type_of(op.operands[0]).element.partition(":")[2]
-        tensor, address = seen_as(self.tensors[operands[0].tensor], element), operands[0].offsets
+        tensor, address = operands[0].tensor, operands[0].offsets
         load = op.kind == "load"
         masks = operands[1:2] if load else operands[2:3]
         inside = np.broadcast_to(masks[0] & guard if masks else guard, np.shape(address))
         if load:
-            tile = loaded(gather(tensor, (address, inside), 0.0), self.program.type_of(op.results[0]))
+            tile = loaded(self.read(op, tensor, element, (address, inside), 0.0), self.program.type_of(op.results[0]))
             return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
         combine = "" if op.kind == "store" else combining(dict(op.attributes))
-        scatter(tensor, (address, inside), operands[1], combine, element)
-        return None
+        return self.write(op, tensor, element, (address, inside), operands[1], combine)
 
 
 @lru_cache(maxsize=64)

@@ -106,7 +106,7 @@ class _Exchange:
             if isinstance(item, Loop):
                 self.follow(item.body)
                 for carry in item.carried:
-                    if self.across & {carry.argument, carry.yielded, carry.result}:
+                    if self.across & {carry.init, carry.argument, carry.yielded, carry.result}:
                         self.across |= {carry.argument, carry.yielded, carry.result}
             elif item.id in self.products or (item.kind in ELEMENTWISE and self.across & {*item.operands}):
                 self.across |= {*item.results}

@@ -17,6 +17,7 @@ from twill.codegen.verify.abstract.derive import (
     bounds_met,
     derived_problem,
     of_all_tiles,
+    touched,
     touches_outside,
 )
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches
@@ -49,6 +50,16 @@ def last(x, y, stride, n, B: tl.constexpr):
 def same(x, y, stride, n, B: tl.constexpr):
     o = tl.arange(0, B)
     tl.store(y + o, tl.load(x + tl.program_id(0) * stride + o), mask=o < n)
+
+
+@triton.jit
+def chunks(x, y, stride, n, B: tl.constexpr):
+    at, o = tl.program_id(0) // tl.cdiv(n, 16), tl.arange(0, B)
+    inside = (o[:, None] < n) & (o[None, :] >= 0)
+    total = tl.zeros([B, B], tl.float32)
+    for i in range(2):
+        total += tl.load(x + (at + i) * stride * B + o[:, None] * B + o[None, :], mask=inside, other=0.0)
+    tl.store(y + at * stride * B + o[:, None] * B + o[None, :], total, mask=inside)
 """
 
 
@@ -99,6 +110,19 @@ def test_a_kernel_without_loops_is_checked_in_whole_tiles_ragged_ones_and_none(f
     warp = lower(tile, scheduled(tile), H100)
     met = [bounds_met(tile, Case({}, one.grid, {}, one.scalars), one.scalars) for one in launches(warp)]
     assert {said for one in met for *_, said in one} == {"all", "some", "none"}
+
+
+def test_a_loop_that_every_size_runs_is_checked_with_whole_tiles_and_ragged_ones_and_at_no_size_of_zero(
+    file: Path,
+) -> None:
+    """The size is none of the loop's, and the program divides by it."""
+    tile = program(file, "chunks")
+    warp = lower(tile, scheduled(tile), H100)
+    made = [*launches(warp)]
+    met = [touched(tile, Case({}, one.grid, {}, one.scalars), one.scalars) for one in made]
+    accesses = {op.id for op in tile.ops() if op.access}
+    assert {goal for one in met for goal in one} >= {("touched", op, how) for op in accesses for how in ("all", "some")}
+    assert all(one.scalars["n"] for one in made)
 
 
 def table(units: Mapping[str, str], elements: str, grid: str = "3") -> ProblemTable:

@@ -3,8 +3,9 @@
 Wanted are, of every loop, 0, 1, 2, and so many iterations as it has stages, or any ring or buffer has slots, one less
 and one more, and so many that every ring goes round; of every comparison that a warp group makes of scalars, launches
 in which its sides are equal and in which they differ by one, and of the conditions of a program instance every
-combination (`twill.codegen.verify.abstract.guards`); of one launch, so many program instances on a persistent CTA that
-a slot lost in each of them runs the ring dry, instances that begin at another slot than the first, and where warp
+combination (`twill.codegen.verify.abstract.guards`); of every access, tiles that it touches whole and in part: at sizes
+of 0 all loops may run, and nothing is loaded or stored; of one launch, so many program instances on a persistent CTA
+that a slot lost in each of them runs the ring dry, instances that begin at another slot than the first, and where warp
 groups take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one;
 where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and some
 after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from twill.codegen.verify.abstract.derive import bounds_met, shapes, touches_outside
+from twill.codegen.verify.abstract.derive import bounds_met, shapes, touched, touches_outside
 from twill.codegen.verify.abstract.extent import ZeroStep, trips_of
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
@@ -177,7 +178,9 @@ class _Search:
         full = all(sizes[name] >= value for name, value in self.grown.items())
         if full and (not self.loops or all(any(instance) for instance in trips)):
             reached.add(("full",))
-        if not self.loops:
+        if self.loops:
+            reached |= touched(self.program, case, self.scalars(case))
+        else:
             reached |= bounds_met(self.program, case, self.scalars(case))
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
         if not any(sizes[name] % tile for name, tile in self.tiles.items()):
@@ -316,7 +319,8 @@ class _Search:
             if least is None:
                 break
             values |= {least, least - unit}
-        if not self.loops:  # nothing else makes sizes grow to that of a tile
+        always = self.longest({**start, name: unit})
+        if self._least(start, name, always + 1) is None:  # nothing else makes sizes grow to that of a tile
             values |= {-(-self.widest // unit) * unit, (self.widest // unit + 1) * unit}
         if name in self.tiles:
             values |= {self.tiles[name], 2 * self.tiles[name], 3 * self.tiles[name]}

@@ -108,6 +108,23 @@ def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int 
     return False
 
 
+def touched(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> set[tuple[str, int, str]]:
+    """The accesses of which some program instance touches whole tiles ("all"), and those of which it touches parts
+    ("some"), in the first iteration or the last."""
+    found: set[tuple[str, int, str]] = set()
+    for index in instances(case.grid):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+        scout.run()
+        for op in program.ops():
+            axes = op.access.axes if op.access else ()
+            spans = [scout.ranges.get((op.id, number)) for number in range(len(axes))]
+            if not axes or any(span is None or span[1] <= span[0] for span in spans):
+                continue
+            whole = all(span[1] - span[0] >= axis.extent for span, axis in zip(spans, axes, strict=True) if span)
+            found.add(("touched", op.id, "all" if whole else "some"))
+    return found
+
+
 def bounds_met(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> set[tuple[str, int, int, str]]:
     """Of every axis of an access whether its bounds leave all of it, some of it or none, in some program instance."""
     found: set[tuple[str, int, int, str]] = set()

@@ -12,7 +12,7 @@ FEW = 256  # iterations of a loop that are all visited
 
 
 class ZeroStep(Exception):  # noqa: N818, it ends no program: such sizes are left out
-    """A loop's step is 0 at some sizes."""
+    """A loop's step is 0 at some sizes, or a number that integers are divided by: nothing says what comes of it."""
 
 
 def trips_of(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[tuple[int, ...]]:
@@ -85,6 +85,9 @@ class ScalarInstance(Instance):
             self.note(op)
             return
         if op.id in self.program.scalar_ops and all(operand in self.values for operand in op.operands):
+            whole = op.kind in ("div", "rem") and self.program.type_of(op.results[0]).element.startswith("i")
+            if whole and not self.within and not self.values[op.operands[1]]:
+                raise ZeroStep
             super().op(op)
 
     def note(self, op: Op) -> None:

@@ -1,0 +1,175 @@
+"""Whether the results of a launch are defined: whether any order of what nothing orders leaves the same.
+
+Nothing orders program instances, nor the threads that store the elements of one tile, nor those of two stores of other
+shapes. Sizes and strides that are made up may let elements of a tensor lie on top of each other, and grids that are
+made up may have instances that share a result; then every implementation is right, and two of them differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill.tile.interpret.arithmetic import Array
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import Elements, Instance, instances, seen_as
+from twill.tile.program import Op, TileProgram
+
+NOBODY, SEVERAL = -1, -2
+
+
+@dataclass(frozen=True)
+class Conflicts:
+    """The first ones of a launch, in words, "" where there are none. between: of program instances. within: of the
+    threads of one."""
+
+    between: str = ""
+    within: str = ""
+
+    @property
+    def text(self) -> str:
+        """Why results are not defined; "" if they are."""
+        return self.between or self.within
+
+
+@dataclass
+class _Tags:
+    """Of each element of a tensor: which instance and which place of a tile wrote it last, and which instance read it.
+
+    A place is a number of the element in its tile and of the tile's shape: what stores tiles of one shape does so by
+    the same threads. combined: it was only added to, or the like, in any order."""
+
+    writer: Array
+    place: Array
+    combined: Array
+    reader: Array
+
+    @classmethod
+    def of(cls, size: int) -> _Tags:
+        return cls(
+            np.full(size, NOBODY, np.int32), np.full(size, NOBODY, np.int64), np.full(size, False),
+            np.full(size, NOBODY, np.int32),
+        )  # fmt: skip
+
+
+@dataclass
+class _Meetings:
+    """Of one launch. places: what tells the shapes of tiles apart."""
+
+    tags: dict[str, _Tags]
+    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    between: str = ""
+    within: str = ""
+
+
+def conflicts(
+    program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
+) -> Conflicts:
+    """What of a launch is not defined; `tensors` are left as they are. Errors: OutsideOfTensor."""
+    copies = {name: array.copy() for name, array in tensors.items()}
+    written = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
+    raw = any(op.access is None and op.kind in RAW for op in program.ops())
+    met = _Meetings({name: _Tags.of(array.size) for name, array in copies.items() if raw or name in written})
+    with np.errstate(all="ignore"):
+        for number, index in enumerate(instances(grid)):
+            _Witness(program, index, grid, copies, scalars, met, number).run()
+    return Conflicts(met.between, met.within)
+
+
+RAW = ("store", "atomic_add", "descriptor_store", "descriptor_reduce")
+
+
+class _Witness(Instance):
+    """An instance that notes what it reads and writes. number: of the instance in its launch."""
+
+    def __init__(
+        self,
+        program: TileProgram,
+        index: Sequence[int],
+        grid: Sequence[int],
+        tensors: Mapping[str, Array],
+        scalars: Mapping[str, int | float],
+        met: _Meetings,
+        number: int,
+    ) -> None:
+        super().__init__(program, index, grid, tensors, scalars)
+        self.met, self.number_of = met, number
+
+    def op(self, op: Op) -> None:
+        """A whole number may not be divided by zero: nothing says what comes of it."""
+        kind = self.program.type_of(op.results[0]) if op.results else None
+        if op.kind in ("div", "rem") and kind and not kind.shape and kind.element.startswith("i"):
+            divisor = np.reshape(self.values[op.operands[1]], 1)
+            if not divisor.any() and not self.met.within:
+                self.met.within = f"program instance {self.number_of} divides by zero at line {op.line}"
+        super().op(op)
+
+    def read(self, op: Op, tensor: str, element: str, elements: Elements, pad: float) -> Array:
+        """Another instance may not have written it, nor other threads of this one."""
+        value = super().read(op, tensor, element, elements, pad)
+        tags = self.met.tags.get(tensor)
+        if tags is None:
+            return value
+        address, places = self._touched(elements)
+        writer, reader = tags.writer[address], tags.reader[address]
+        foreign = (writer != NOBODY) & (writer != self.number_of)
+        self._between(op, tensor, address, foreign, writer, "reads", "writes")
+        mine = (writer == self.number_of) & ~tags.combined[address] & (tags.place[address] != places)
+        self._within(op, tensor, address, mine, "reads what another of its threads writes")
+        tags.reader[address] = np.where((reader == NOBODY) | (reader == self.number_of), self.number_of, SEVERAL)
+        return value
+
+    def write(self, op: Op, tensor: str, element: str, elements: Elements, value: Array, combine: str) -> None:
+        """Another instance may not have read it, nor written something else to it, nor other threads of this one."""
+        tags = self.met.tags[tensor]
+        address, places = self._touched(elements)
+        seen = seen_as(self.tensors[tensor], element)
+        before = seen[address]
+        super().write(op, tensor, element, elements, value, combine)
+        after = seen[address]
+        changed = ~_same(before, after)
+        writer, reader, combined = tags.writer[address], tags.reader[address], tags.combined[address]
+        ordered = combined & bool(combine)  # sums of sums
+        foreign = changed & (writer != NOBODY) & (writer != self.number_of) & ~ordered
+        self._between(op, tensor, address, foreign, writer, "writes", "writes something else to")
+        foreign = changed & (reader != NOBODY) & (reader != self.number_of)
+        self._between(op, tensor, address, foreign, reader, "writes", "reads")
+        if not combine:
+            given = np.broadcast_to(value, np.shape(elements[1]))[elements[1]].astype(after.dtype).reshape(-1)
+            self._within(op, tensor, address, ~_same(given, after), "writes several numbers at once")
+            mine = changed & (writer == self.number_of) & (tags.place[address] != places)
+            self._within(op, tensor, address, mine, "writes what another of its threads has written")
+        tags.combined[address] = bool(combine) & (combined | (writer == NOBODY))
+        tags.writer[address], tags.place[address] = self.number_of, places
+
+    def _touched(self, elements: Elements) -> tuple[Array, Array]:
+        """The addresses of a tile that are touched, and their places."""
+        address, inside = np.broadcast_arrays(*elements)
+        kind = self.met.shapes.setdefault(tuple(address.shape), len(self.met.shapes))
+        places = np.arange(address.size, dtype=np.int64).reshape(address.shape)[inside]
+        return address[inside].reshape(-1), places.reshape(-1) + (kind << 40)
+
+    def _between(self, op: Op, tensor: str, address: Array, which: Array, other: Array, verb: str, theirs: str) -> None:
+        if self.met.between or not which.any():
+            return
+        first = int(np.argmax(which))
+        whose = "other program instances" if other[first] == SEVERAL else f"program instance {int(other[first])}"
+        also = theirs if other[first] != SEVERAL else theirs.replace("reads", "read").replace("writes", "write")
+        text = f"program instance {self.number_of} {verb} element {int(address[first])} of `{tensor}`"
+        self.met.between = f"{text} at line {op.line}, and {whose} {also} it in the same launch"
+
+    def _within(self, op: Op, tensor: str, address: Array, which: Array, what: str) -> None:
+        if self.met.within or not which.any():
+            return
+        first = int(np.argmax(which))
+        self.met.within = (
+            f"program instance {self.number_of} {what}, at line {op.line}: element {int(address[first])} of `{tensor}`"
+        )
+
+
+def _same(one: Array, other: Array) -> Array:
+    """Element by element; no number is as every other."""
+    if one.dtype.kind == "f":
+        return (one == other) | (np.isnan(one) & np.isnan(other))
+    same: Array = one == other
+    return same
