@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Elements, Instance, instances, seen_as
+from twill.tile.interpret.elements import Elements, seen_as
+from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.program import Op, TileProgram
 
 NOBODY, SEVERAL = -1, -2
