@@ -324,11 +324,8 @@ class _Builder:
             self.reads[value].append(entry)
 
     def edge(self, src: int, dst: int, delay: int, distance: int, crossing: int, kind: str) -> None:
-        self.edges.append(
-            CostedEdge.model_validate(
-                {"src": src, "dst": dst, "delay": delay, "distance": distance, "crossing": crossing, "kind": kind}
-            )
-        )
+        said = {"src": src, "dst": dst, "delay": delay, "distance": distance, "crossing": crossing, "kind": kind}
+        self.edges.append(CostedEdge.model_validate(said))
 
     # -- storages and invariants --------------------------------------------------------------
 
