@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from twill.codegen.verify.abstract import control
-from twill.codegen.verify.abstract.actor import Actor, CtaState, Waiting
+from twill.codegen.verify.abstract.actor import Actor, CtaState, RingState, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
 from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, Way, assignments
@@ -152,6 +152,19 @@ def _end(machine: CtaState, actors: Sequence[Actor]) -> None:
                 role = machine.roles[ring.aref.producer]
                 text = f"at the end {full.missing()}, in slot {slot}"
                 machine.findings.add("bytes" if full.issued else "leftover", text, 0, role)
+                continue
+            _balanced(machine, ring, slot)
+
+
+def _balanced(machine: CtaState, ring: RingState, slot: int) -> None:
+    """A slot is given back as often as it was filled: otherwise another program instance would find a tile that is not
+    its own, or a slot that nobody fills again, at whatever sizes the CTA has enough of them."""
+    full, empty = ring.full[slot], ring.empty[slot]
+    empty.complete(None)
+    if full.phase != empty.phase or empty.arrived:
+        role = machine.roles[ring.aref.producer]
+        text = f"at the end slot {slot} of ring `{ring.aref.name}` was filled {full.phase} times and given back "
+        machine.findings.add("leftover", f"{text}{empty.phase} times, and {empty.arrived} arrivals more", 0, role)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ RULES: dict[str, str] = {
     "counts": "a barrier counts other arrivals than its warp groups make",
     "slots": "a buffer has fewer slots than its ring",
     "barrier": "a named barrier is used by others than it counts, or twice in one phase",
-    "leftover": "arrivals, multiplies or stores are left over at the end of the kernel",
+    "leftover": "arrivals, multiplies, stores or tiles of rings are left over at the end of the kernel",
     "cluster": "a CTA touches another one of its cluster that may not have begun or may have ended",
     "bulk": "a bulk store's source is written, given back or lost before it was read",
     "undefined": "a fragment is read before anything is written to it",
