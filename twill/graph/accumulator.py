@@ -6,17 +6,19 @@ node that rescales it. `twill.graph.inplace` orders its readers; here its nodes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from twill.graph.dependence import Edge, Region
+from twill.graph.dependence import Edge, Node, Region
 
 
 def accumulators(region: Region) -> list[list[int]]:
     """Nodes whose results are one accumulator, for each accumulator: one that is carried from iteration to iteration,
     or the sum of the MMAs that one statement became (`twill.tile.rewrite.precision`), whose parts nothing else
     reads."""
-    handed = [e for e in region.edges if hands_on(region, e)]
+    nodes = {node.id: node for node in region.nodes}
+    added = _added(region, nodes)
+    handed = [e for e in region.edges if _hands_on(nodes, added, e)]
     group: dict[int, set[int]] = {}
     for e in handed:
         merged = group.get(e.src, {e.src}) | group.get(e.dst, {e.dst})
@@ -33,7 +35,10 @@ def is_one_sum(region: Region, nodes: Sequence[int]) -> bool:
     """Whether nodes of one iteration, each of which hands an accumulator on, are of one statement, and all but the last
     are read by the next one alone."""
     lines = {node.line for node in region.nodes if node.id in nodes}
-    readers = {n: [e for e in region.edges if e.kind == "value" and e.src == n] for n in nodes}
+    readers: dict[int, list[Edge]] = {n: [] for n in nodes}
+    for e in region.edges:
+        if e.kind == "value" and e.src in readers:
+            readers[e.src].append(e)
     straight = all({e.dst for e in readers[n]} == {after} for n, after in pairwise(nodes))
     return len(lines) == 1 and straight and not any(e.distance for n in nodes for e in readers[n])
 
@@ -56,6 +61,17 @@ def hands_on(region: Region, edge: Edge) -> bool:
     """Whether a value edge hands an accumulator on to be overwritten: into operand "c" of an MMA,
     or from an MMA into the elementwise node that feeds that operand."""
     nodes = {n.id: n for n in region.nodes}
+    return _hands_on(nodes, _added(region, nodes), edge)
+
+
+def _added(region: Region, nodes: Mapping[int, Node]) -> frozenset[int]:
+    """The nodes whose results MMAs add to."""
+    into = (e for e in region.edges if e.kind == "value" and e.operand == "c")
+    return frozenset(e.src for e in into if nodes[e.dst].kind == "mma")
+
+
+def _hands_on(nodes: Mapping[int, Node], added: frozenset[int], edge: Edge) -> bool:
+    """As `hands_on`. added: the nodes whose results MMAs add to."""
     src, dst = nodes[edge.src], nodes[edge.dst]
     if edge.kind != "value" or src.result is None or dst.result is None:
         return False
@@ -63,6 +79,4 @@ def hands_on(region: Region, edge: Edge) -> bool:
         return edge.operand == "c"
     if src.kind != "mma" or (src.result.shape, src.result.dtype) != (dst.result.shape, dst.result.dtype):
         return False
-    return any(
-        e.kind == "value" and e.src == dst.id and e.operand == "c" and nodes[e.dst].kind == "mma" for e in region.edges
-    )
+    return dst.id in added

@@ -65,9 +65,10 @@ class Values:
     def sum_in_place(self, tasks: list[Task]) -> None:
         """Unites what threads make of the sum of MMAs so far, for the next MMA to add to, with that sum, where the
         schedule has both in one place (`twill.graph.accumulator`), nothing else reads it and the MMA is not apart."""
-        regions = {region.id: region for region in self.plan.wired.graph.regions}
+        wanted = {task.region for task in tasks if task.node.kind == "elementwise"}
+        sums = {region.id: accumulators(region) for region in self.plan.wired.graph.regions if region.id in wanted}
         for task in (task for task in tasks if task.node.kind == "elementwise"):
-            nodes = next((n for n in accumulators(regions[task.region]) if task.node.id in n), [])
+            nodes = next((n for n in sums[task.region] if task.node.id in n), [])
             before = [self.plan.wired.steps[task.region, node][-1] for node in nodes if node < task.node.id]
             for source in self.plan.register_sources(task):
                 if source.step not in before[-1:] or source.distance or (source.step, source.block) in self.apart:
