@@ -158,8 +158,8 @@ def _end(machine: CtaState, actors: Sequence[Actor]) -> None:
 
 def _balanced(machine: CtaState, ring: RingState, slot: int) -> None:
     """A slot is given back as often as it was filled: otherwise another program instance would find a tile that is not
-    its own, or a slot that nobody fills again, at whatever sizes the CTA has enough of them. Operands of a pair count as
-    filled in its first CTA, its accumulators as given back there."""
+    its own, or a slot that nobody fills again, at whatever sizes the CTA has enough of them. Operands of a pair are
+    filled as often as its first CTA says, its accumulators given back so."""
     first = machine.first.rings[ring.aref.id] if ring.aref.pair else ring
     full = (first if ring.aref.transport == "tma" else ring).full[slot]
     empty = (ring if ring.aref.transport == "tma" else first).empty[slot]
