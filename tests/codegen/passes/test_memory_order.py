@@ -37,6 +37,13 @@ APART = """
     tl.store(x + offs, v * 2)
     tl.store(y + one, 5.0)
 """
+HALVED = """
+    v = tl.load(x + offs)
+    tl.store(x + offs, v * 2)
+    even, odd = tl.split(tl.reshape(v, (BLOCK // 2, 2)))
+    tl.store(y + tl.arange(0, BLOCK // 2), even + odd)
+    tl.store(x + one, 5.0)
+"""
 SUMMED = """
     first = tl.load(x + one)
     v = tl.load(x + offs)
@@ -58,6 +65,7 @@ def order(program: WarpProgram) -> str:
 
 @pytest.mark.parametrize(("body", "wanted"), [
     (ELEMENT, "ls|s"), (BEFORE, "ll|s"), (APART, "lss"),
+    (HALVED, "lss|s"),  # halves are put apart within each thread, where nobody waits
     (SUMMED, "ll||s"),  # the reduction, and its wait for the program instance before
 ])  # fmt: skip
 def test_threads_wait_between_accesses_that_may_have_one_element(

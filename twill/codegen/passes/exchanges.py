@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.program import (
-    If,
-    Pipeline,
     Rearrange,
     Reduce,
     Scan,
@@ -37,20 +36,14 @@ def with_waits(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(_waiting(body, needing))
 
 
-class ScratchAnalysis:
+class ScratchAnalysis(PathAnalysis[int]):
     """Goes through a body. needing: the identities of the reductions that need a wait."""
 
     def __init__(self, needing: set[int]) -> None:
         self.needing = needing
 
-    def block(self, stmts: Iterable[Stmt], before: Unsettled) -> Unsettled:
-        """Behind some statements."""
-        for stmt in stmts:
-            before = self.after(stmt, before)
-        return before
-
-    def after(self, stmt: Stmt, before: Unsettled) -> Unsettled:
-        """Behind a statement."""
+    def simple(self, stmt: Stmt, before: Unsettled) -> Unsettled:
+        """Behind a statement without blocks."""
         match stmt:
             case Sync():
                 return frozenset()
@@ -60,23 +53,7 @@ class ScratchAnalysis:
                 return frozenset([scratch])
             case SumParts(scratch=scratch):
                 return frozenset([scratch])  # it waits itself before it writes
-            case If():
-                return self.block(stmt.body, before) | self.block(stmt.otherwise, before)
-            case Pipeline():
-                return self.pipeline(stmt, before)
         return before
-
-    def pipeline(self, loop: Pipeline, before: Unsettled) -> Unsettled:
-        """No iteration; or the prologue, the steady state any number of times, the epilogue."""
-        inside = before
-        for block in loop.prologue:
-            inside = self.block(block, inside)
-        for steady in loop.steadies:
-            while (again := inside | self.block(steady, inside)) != inside:
-                inside = again
-        for block in loop.epilogue:
-            inside = self.block(block, inside)
-        return before | inside
 
 
 def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 from twill import exc
 from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.layout import Layout, Uniform
 from twill.codegen.warp.program import (
-    If,
     LoadGlobal,
-    Pipeline,
     Rearrange,
     Reduce,
     Reg,
@@ -130,30 +129,20 @@ def _access(op: Op) -> Access:
     return op.access
 
 
-class OrderAnalysis:
+class OrderAnalysis(PathAnalysis[Touch]):
     """Goes through a body. needing: the identities of the statements that need a wait in front of them."""
 
     def __init__(self, program: WarpProgram, group: WarpGroup, pairs: Pairs) -> None:
         self.program, self.group, self.pairs = program, group, pairs
         self.needing: set[int] = set()
 
-    def block(self, stmts: Iterable[Stmt], before: Pending) -> Pending:
-        """Behind some statements."""
-        for stmt in stmts:
-            before = self.after(stmt, before)
-        return before
-
-    def after(self, stmt: Stmt, before: Pending) -> Pending:
-        """Behind a statement."""
+    def simple(self, stmt: Stmt, before: Pending) -> Pending:
+        """Behind a statement without blocks."""
         match stmt:
-            case Sync() | Scan() | Rearrange() | SumParts():
+            case Sync() | Scan() | SumParts():
                 return frozenset()
-            case Reduce():
+            case Reduce() | Rearrange():
                 return before if stmt.barrier is None else frozenset()
-            case If():
-                return self.block(stmt.body, before) | self.block(stmt.otherwise, before)
-            case Pipeline():
-                return self.pipeline(stmt, before)
             case LoadGlobal() | StoreGlobal() | TmaStore():
                 touch = self.touch(stmt)
                 against = [one for one in before if self.meet(one, touch)]
@@ -164,18 +153,6 @@ class OrderAnalysis:
                     return frozenset([touch])
                 return before | {touch}
         return before
-
-    def pipeline(self, loop: Pipeline, before: Pending) -> Pending:
-        """No iteration; or the prologue, the steady state any number of times, the epilogue."""
-        inside = before
-        for block in loop.prologue:
-            inside = self.block(block, inside)
-        for steady in loop.steadies:
-            while (again := inside | self.block(steady, inside)) != inside:
-                inside = again
-        for block in loop.epilogue:
-            inside = self.block(block, inside)
-        return before | inside
 
     def touch(self, stmt: LoadGlobal | StoreGlobal | TmaStore) -> Touch:
         """What a statement touches."""
