@@ -81,7 +81,10 @@ n = "i32:16"
 B = 128
 """
 
-GATHER = HEAD + "    v = tl.load(x + i)\n    tl.store(y + i, tl.gather(v, v.to(tl.int32), 0))\n"
+INLINE = HEAD + (
+    "    v = tl.load(x + i)\n    w = tl.inline_asm_elementwise('neg.f32 $0, $1;', '=f,f', [v], tl.float32, True, 1)\n"
+    "    tl.store(y + i, w)\n"
+)
 WHILE = HEAD + "    t = 0.0\n    while t < 3.0:\n        t += tl.load(x)\n    tl.store(y, t)\n"
 NESTED = HEAD + (
     "    s = tl.zeros([B], tl.float32)\n    for j in range(n):\n        for k in range(j * j):\n"
@@ -106,7 +109,7 @@ def kernel(x, y, n, B: tl.constexpr):
 @pytest.mark.parametrize(
     ("source", "line"),
     [
-        (GATHER, 7),
+        (INLINE, 7),
         (WHILE, 7),
         (NESTED, 8),
         (UNSUPPORTED, 6),
@@ -114,7 +117,7 @@ def kernel(x, y, n, B: tl.constexpr):
         (NO_SYNTAX, 6),
         (NO_KERNEL, 0),
     ],
-    ids=["gather", "while", "nested", "unsupported", "undefined", "syntax", "no kernel"],
+    ids=["inline assembly", "while", "nested", "unsupported", "undefined", "syntax", "no kernel"],
 )
 def test_a_kernel_that_cannot_be_extracted_exits_with_2(
     kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str, line: int
