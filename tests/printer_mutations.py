@@ -287,7 +287,7 @@ MUTATIONS: tuple[Mutation, ...] = (
          [GELU]),
         ("lanes that store rows", '"lane % 4 == 0"', '"lane % 8 == 0"', [FULL, COLUMNS]),
         ("lanes that store columns", '"warp == 0 && lane < 4"', '"lane < 4"', [COLUMNS]),
-        ("elements of a thread", "step = THREADS * run\n    flat", "step = 64 * run\n    flat", [INTEGERS]),
+        ("elements of a thread", "layout.run, layout.step\n", "layout.run, layout.step // 2\n", [INTEGERS]),
     ),
     *_of(
         "row or column of a fragment", "print_shared.py",
@@ -309,7 +309,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("every second register", '_Plan(first, "i * 4", columns // 8', '_Plan(first, "i * 2", columns // 8', [DEEP]),
         ("two of four lanes", "_ACROSS_ROWS, _ALL_LANES = (1, 2),", "_ACROSS_ROWS, _ALL_LANES = (1, 1),", [DEEP]),
         ("lanes of columns", "(4, 8, 16), (16", "(4, 8, 8), (16", [COLUMNS]),
-        ("without the second warp", "i32 w = 1; w < {plan.together}", "i32 w = 2; w < {plan.together}",
+        ("without the second warp", "i32 w = 1; w < {together}", "i32 w = 2; w < {together}",
          [NORM, COLUMNS]),
         ("without a barrier", 'out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")', "pass", [NORM]),
         ("one place for all warps", "scratch + (warp * {count} + r) * {row}", "scratch + r * {row}", [NORM]),

@@ -239,7 +239,7 @@ class _Builder:
         return tile_bytes(tile, self.share(tile.dims))
 
     def registers_of(self, tile: Tile) -> int:
-        """Registers per thread that one row block's part takes, of a warp group's 128 threads times the width."""
+        """Registers per thread that one row block's part takes, of a warp group's threads times the width."""
         registers = tile_registers(tile, self.share(tile.dims), self.region, self.accumulator)
         return -(-registers // self.cooperation.width)
 

@@ -36,14 +36,14 @@ class TooNarrow(Exception):
 
 
 def most_width(region: Region) -> int:
-    """Warp groups' worth of threads that may have one row block between them: those of products are of 128 threads."""
+    """Warp groups' worth of threads that may have one row block between them: those of products are of one."""
     return 1 if any(node.mma for node in region.nodes) else MOST_WIDTH
 
 
 @dataclass
 class CandidateSearch:
-    """The cooperations of one region, each with its search. width: of each, where 128 threads have no room for a row
-    block."""
+    """The cooperations of one region, each with its search. width: of each, where the threads of one warp
+    group have no room for a row block."""
 
     job: SolveJob
     region: Region

@@ -15,7 +15,17 @@ from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.codegen.warp.verifier import refuse_ill_formed
+from twill.tile.parse import parse as parse_tile
 
+# What the kernel of the cases of this pass accesses: a tile of x, and one element of it.
+STORED_TWICE = """kernel k spec flags file k.py
+argument %0 x: ptr:f32, multiple of 16
+%4 = constant value=5.0: f32  # line 13
+%5:v = tile_load: 512 f32 at x [512 from 0 by 1] pad 0.0 plain  # line 11
+tile_store %5:v at x [512 from 0 by 1] pad 0.0 plain  # line 12
+tile_store %4 at x [] pad 0.0 plain  # line 13
+"""
+ACCESSED = {"memory-order": parse_tile(STORED_TWICE)}
 CASES = pass_cases(GOLDEN / "passes")
 PLAIN = Choices(partial_sums=True, ping_pong=False, dynamic=False, capacity=1 << 20)
 
@@ -33,7 +43,7 @@ def test_a_pass_makes_one_text_of_another(case: PassCase, request: pytest.Fixtur
     (step,) = (step for step in PIPELINE if step.name == case.name)
 
     def run(before: str) -> str:
-        program = parse(before, TILE_PROGRAM)
+        program = parse(before, ACCESSED.get(case.name, TILE_PROGRAM))
         refuse_ill_formed(program, "the case")
         made = step.run(program, choices(case))
         refuse_ill_formed(made, f"the pass {step.name}")

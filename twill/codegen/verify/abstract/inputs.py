@@ -48,6 +48,7 @@ LARGE = 8  # so many times the floats of every second launch
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where data says, at most
 DRAWN = 3  # launches more for them
+TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
 
@@ -182,7 +183,8 @@ def _launches(program: WarpProgram, problem: ProblemTable, thorough: bool) -> It
     busy = [number for number, one in enumerate(made) if runs_loops(tile, one)]
     written = tile.original or tile  # an MMA in parts tells infinities apart that the kernel has no opinion about
     if busy and (tells_floats_apart(written) or free_integers(written)):
-        cheapest = min(busy, key=lambda number: chosen[number].cost)
+        telling = [number for number in busy if max(a.size for a in made[number].arrays.values()) >= TELLING]
+        cheapest = min(telling or busy, key=lambda number: chosen[number].cost)
         yield launch(tile, known.case(chosen[cheapest].sizes), seed=len(made) + 2, data="awkward")
     unlike = (one for one in made if begins_unlike(tile, one))
     yield from (replace(one, ctas=2) for one in islice(unlike, 1))
