@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import Argument, PointerArgument, PtxLaunch, Result, execute
+from twill.ptx.parse import parse
 
 Array = Any  # np.ndarray
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import sentryward
 
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch
+from twill.ptx.parse import parse
 
 ELEMENTS = {"BFLOAT16": "bf16", "FLOAT16": "f16", "FLOAT32": "f32", "UINT8": "u8"}
 SWIZZLES = {0: "none", 32: "32B", 64: "64B", 128: "128B"}

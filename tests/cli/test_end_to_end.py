@@ -82,7 +82,7 @@ B = 128
 """
 
 INLINE = HEAD + (
-    "    v = tl.load(x + i)\n    w = tl.inline_asm_elementwise('neg.f32 $0, $1;', '=f,f', [v], tl.float32, True, 1)\n"
+    "    v = tl.load(x + i)\n    w = tl.inline_asm_elementwise('activemask.b32 $0;', '=r,f', [v], tl.int32, True, 1)\n"
     "    tl.store(y + i, w)\n"
 )
 WHILE = HEAD + "    t = 0.0\n    while t < 3.0:\n        t += tl.load(x)\n    tl.store(y, t)\n"

@@ -21,7 +21,7 @@ from twill.codegen.emit import build_kernel
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.ptx import run as ptx
-from twill.codegen.verify.ptx.parse import parse
+from twill.ptx.parse import parse
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.trial.execute import execute

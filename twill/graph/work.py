@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from twill.graph.dependence import Count
+from twill.ptx.inline import InlineAsm, assembled, of_attributes
 from twill.tile.flat import Flat, Step
 from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, REARRANGE, SOURCES, TRANSCENDENTAL, VIEWS
 
@@ -13,6 +14,13 @@ COMBINES = {"add": "add", "mul": "add", "max": "max", "min": "max", "and": "logi
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,
         "f32": 32, "f64": 64}  # fmt: skip
 EXTRA = {"exp": "mul", "log": "mul"}  # exp(x) = exp2(x·log2 e), log(x) = log2(x)·ln 2
+INSTRUCTIONS = {
+    **dict.fromkeys(("add", "sub"), "add"), "mul": "mul", **dict.fromkeys(("fma", "mad"), "fma"), "neg": "mul",
+    **dict.fromkeys(("div", "rem", "rcp"), "div"), "ex2": "exp2", "lg2": "log2", "sqrt": "sqrt", "rsqrt": "rsqrt",
+    **dict.fromkeys(("sin", "cos"), "sin"), "tanh": "exp2", **dict.fromkeys(("min", "max"), "max"), "cvt": "cast",
+    **dict.fromkeys(("setp", "set"), "compare"), **dict.fromkeys(("selp", "slct"), "select"), "mov": "",
+}  # fmt: skip
+"""Instructions of PTX -> operation class; the others are logic. The fast `tanh` is one instruction, as `ex2` is."""
 KNOWN = frozenset(OPERATION_CLASSES)
 
 
@@ -52,11 +60,29 @@ def operation_classes(step: Step, flat: Flat) -> tuple[str, ...]:
         return ("cast.i32",) * 4
     if kind not in ELEMENTWISE:
         return ()
+    if kind == "inline_asm":
+        return assembly_classes(of_attributes(dict(step.op.attributes)))
     if kind == "cast":
         return cast_classes(_type(step.operands[0], flat), _type(step.results[0], flat))
     source = next(iter(step.cells()), step.results[0]) if kind == "compare" else step.results[0]
     names = [ELEMENTWISE[kind], *([EXTRA[kind]] if kind in EXTRA else [])]
     return tuple(f"{name}.{work_element(name, _type(source, flat))}" for name in names)
+
+
+def assembly_classes(asm: InlineAsm) -> tuple[str, ...]:
+    """What an element of inline assembly goes through: a class for each of its instructions, moves left out; shared by
+    the elements of a pack, rounded up."""
+    counts: dict[str, int] = {}
+    for instruction in assembled(asm).instructions:
+        name = INSTRUCTIONS.get(instruction.name, "logic")
+        if name:
+            wide = any(modifier in ("f64", "s64", "u64", "b64") for modifier in instruction.modifiers)
+            floats = any(modifier.startswith(("f", "bf")) for modifier in instruction.modifiers)
+            halves = any(modifier.startswith(("f16", "bf16")) for modifier in instruction.modifiers)
+            element = ("f64" if wide else "f16" if halves else "f32") if floats else ("i64" if wide else "i32")
+            known = f"{name}.{work_element(name, element)}"
+            counts[known] = counts.get(known, 0) + 1
+    return tuple(name for name, count in counts.items() for _ in range(-(-count // asm.pack)))
 
 
 def _type(cell: int, flat: Flat) -> str:

@@ -6,6 +6,7 @@ its number is the one in the text. What a text leaves out (`original`, `regroupe
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -225,7 +226,7 @@ class TileTextReader:
         while line.accept(" %"):
             line.at -= 1
             operands.append(self.ref(line))
-        while found := line.optional(r" (\w+)=(\([^)]*\)|[^\s:]+)"):
+        while found := line.optional(r' (\w+)=(\([^)]*\)|"(?:[^"\\]|\\.)*"|[^\s:]+)'):
             attributes.append((found[1], attribute(found[2])))
         results: list[int] = []
         for place, value in enumerate(made):
@@ -302,6 +303,8 @@ class TileTextReader:
 
 def attribute(text: str) -> Attribute:
     """The value of an attribute, as Python prints it."""
+    if text.startswith('"'):
+        return str(json.loads(text))
     if text.startswith("("):
         return tuple(int(one) for one in text[1:-1].split(",") if one.strip())
     if re.fullmatch(r"-?\d+", text):

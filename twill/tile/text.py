@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 
 from twill.tile.program import Access, Argument, Axis, Index, Loop, Op, TileProgram, TileType
@@ -29,6 +31,11 @@ def type_text(kind: TileType) -> str:
     return f"{'x'.join(map(str, kind.shape))} {kind.element}" if kind.shape else kind.element
 
 
+def attribute_text(value: object) -> str:
+    """A number or a word as it is; a text of anything else in quotes."""
+    return json.dumps(value) if isinstance(value, str) and not re.fullmatch(r"\w[\w.]*", value) else str(value)
+
+
 class _Printer:
     def __init__(self, program: TileProgram) -> None:
         self.program = program
@@ -53,7 +60,8 @@ class _Printer:
     def op(self, op: Op) -> str:
         results = ", ".join(map(self.ref, op.results))
         kinds = ", ".join(type_text(self.program.type_of(result)) for result in op.results)
-        words = [op.kind, *map(self.ref, op.operands), *(f"{name}={value}" for name, value in op.attributes)]
+        attributes = (f"{name}={attribute_text(value)}" for name, value in op.attributes)
+        words = [op.kind, *map(self.ref, op.operands), *attributes]
         text = (f"{results} = " if results else "") + " ".join(words) + (f": {kinds}" if kinds else "")
         access = f" at {self.access(op.access)}" if op.access else ""
         return text + access + (f"  # line {op.line}" if op.line else "")

@@ -35,6 +35,7 @@ ELEMENTWISE: dict[str, str] = {
     **dict.fromkeys(LIBRARY, "function"), "tan": "sin", **dict.fromkeys(("pow", "atan2", "hypot"), "pow"),
     "clamp": "max", "cast": "cast", "bitcast": "", "compare": "compare", "select": "select",
     "and": "logic", "or": "logic", "xor": "logic", "shl": "logic", "shr": "logic", "sum_parts": "add",
+    "inline_asm": "logic",
 }  # fmt: skip
 # Attributes, where an operation has them; without: in brackets.
 # div, rem, shr, max, min, compare of integers: signed 0/1 (1). cast: signed 0/1 (1), of the side that is an integer,
@@ -52,6 +53,9 @@ ELEMENTWISE: dict[str, str] = {
 # sum_parts of f32: attribute axis. The sum of the operands that the program instances have which differ along that axis
 #   of the launch grid alone, in the order of their indices: in the instance that comes to it last, which is the one
 #   whose `last_part` is true. In the others: anything. (`twill.tile.rewrite.split_k` writes it.)
+
+# inline_asm: attributes text, constraints, pack, results and sources (element types, with commas) and output, which of
+#   the results it is (`twill.ptx.inline`). What it costs is what its instructions do (`twill.graph.work`).
 
 SLACK = "slack"
 OFTEN_ONE = "often_one"

@@ -19,11 +19,11 @@ from twill.codegen.verify.abstract_machine import in_range
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.findings import PtxFinding
-from twill.codegen.verify.ptx.parse import parse
-from twill.codegen.verify.ptx.units.formats import decode, encode
 from twill.codegen.warp.program import WarpProgram
 from twill.kernel.problem import ProblemTable
 from twill.manifest.document import KernelParameter, Manifest
+from twill.ptx.formats import decode, encode
+from twill.ptx.parse import parse
 from twill.runtime.arguments import BoundArguments
 from twill.runtime.plan import map_parameters, workspace_room
 from twill.runtime.tensor import TensorView

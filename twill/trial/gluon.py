@@ -20,11 +20,11 @@ from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract_machine import in_range
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.warp.program import WarpProgram
 from twill.kernel.problem import ProblemTable
 from twill.kernel.specialization import Specialization, problem_of
 from twill.manifest.document import MapEntry
+from twill.ptx.parse import parse
 from twill.runtime.arguments import BoundArguments
 from twill.runtime.plan import map_parameters
 from twill.runtime.tensor import TensorView

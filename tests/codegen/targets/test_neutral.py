@@ -23,6 +23,7 @@ TARGETS = (
     "codegen/print/gluon/blackwell.py",
     "codegen/print/gluon/hopper.py",
     "codegen/verify/ptx/",
+    "ptx/",
 )
 WORDS = re.compile(r"wgmma|setmaxnreg|sm_90|\b64 rows|\b128 threads", re.IGNORECASE)
 NUMBERS = frozenset({"64", "128"})  # rows of its products, threads of its warp groups; bytes of its widest swizzle

@@ -11,7 +11,7 @@ import pytest
 from tests.warp_programs import plain_gemm
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.drift import LAST_PLACE, drift, drifting
-from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.ptx.formats import decode, encode
 
 FORMATS = {"f16": "f16", "bf16": "bf16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}
 

@@ -334,9 +334,13 @@ REFUSED = [
      UnsupportedOperation, 7, "rtz", "rtne"),
     ((LOAD, "x = tl.extra.cuda.libdevice.j0(x)", STORE), UnsupportedOperation, 7, "__nv_j0", "tl.math"),
     (
-        (LOAD, "x = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)",
+        (LOAD, "x = tl.inline_asm_elementwise('foo.b32 $0, $1;', '=r,r', [x], dtype=tl.float32, is_pure=True, pack=1)",
          STORE),
-        UnsupportedOperation, 7, "tl.inline_asm_elementwise", "tl.math",
+        UnsupportedOperation, 7, "tl.inline_asm_elementwise: `foo.b32`", "registers alone",
+    ),
+    (
+        (LOAD, "tl.inline_asm_elementwise('griddepcontrol.wait; // $0', '=r', [], tl.int32, False, 1)", STORE),
+        UnsupportedOperation, 7, "`griddepcontrol.wait`", "registers alone",
     ),
     (
         ("x = tl.zeros([32, B, B], tl.float32)", "x = tl.dot(x, x)",

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from twill.ptx import inline
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.conversions import HELD, Array, bitcast, cast, rounded, unsigned
+from twill.tile.interpret.conversions import HELD, Array, bitcast, cast, from_bits, rounded, to_bits, unsigned
 from twill.tile.vocabulary import SLACK
 
 __all__ = ["HELD", "Array", "apply", "reduce", "rounded", "scan"]
@@ -54,6 +55,8 @@ _LIBRARY = {
     **{kind: f"arc{kind[1:]}" for kind in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
 }
 
+EXACT = ("cast", "bitcast", "select", "update", "inline_asm")  # rounded already, or one of the operands as it is
+
 UNARY: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "exp2": lambda x: _flushed(np.exp2(_flushed(x))), "log": np.log, "log2": np.log2,
     "sqrt": lambda x: np.sqrt(_flushed(x)), "rsqrt": lambda x: 1 / np.sqrt(_flushed(x)), "sin": np.sin, "cos": np.cos,
@@ -78,7 +81,7 @@ def apply(
     """An elementwise operation. element: of the result. sources: of the operands. KeyError: no such kind."""
     with np.errstate(all="ignore"):
         result = _apply(kind, operands, element, attributes, sources)
-    if kind in ("cast", "bitcast", "select", "update"):  # rounded already, or one of the operands as it is
+    if kind in EXACT:
         return result
     return rounded(result, element)
 
@@ -92,6 +95,8 @@ def _apply(
             return cast(operands[0], element, attributes, sources[0])
         case "bitcast":
             return bitcast(operands[0], sources[0], element)
+        case "inline_asm":
+            return _assembly(operands, element, attributes, sources)
         case "select":
             return np.where(*operands)
         case "update":
@@ -118,6 +123,14 @@ def _apply(
     if kind in UNARY:
         return UNARY[kind](operands[0])
     return BINARY[kind](*operands)
+
+
+def _assembly(operands: Sequence[Array], element: str, attributes: Mapping[str, Any], sources: Sequence[str]) -> Array:
+    """What a text of PTX makes of the operands' bits."""
+    spread = np.broadcast_arrays(*operands)
+    tiles = [to_bits(tile, source).reshape(-1) for tile, source in zip(spread, sources, strict=True)]
+    found = inline.evaluate(inline.of_attributes(attributes), tiles)[int(attributes["output"])]
+    return from_bits(found.reshape(spread[0].shape), element)
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:

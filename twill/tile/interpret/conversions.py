@@ -162,10 +162,10 @@ def _to_integer(values: Array, element: str, signed: bool, source: str) -> Array
 
 def bitcast(values: Array, source: str, element: str) -> Array:
     """The same bits as another type."""
-    return values if source == element else _decode(_encode(values, source), element)
+    return values if source == element else from_bits(to_bits(values, source), element)
 
 
-def _encode(values: Array, element: str) -> Array:
+def to_bits(values: Array, element: str) -> Array:
     """The bits, as an array of unsigned integers."""
     if element == "bf16":
         return (_contiguous(values, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
@@ -191,7 +191,8 @@ def _encode_f8e4m3(values: Array) -> Array:
     return np.where(np.isnan(half), (code & np.uint16(0x80)) | np.uint16(0x7F), code).astype(np.uint8)
 
 
-def _decode(bits: Array, element: str) -> Array:
+def from_bits(bits: Array, element: str) -> Array:
+    """Values with these bits, an array of unsigned integers."""
     if element == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if element == "f16":

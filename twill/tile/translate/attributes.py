@@ -17,6 +17,7 @@ READ: Mapping[str, frozenset[str]] = {
         "arith.cmpf": "predicate", "arith.cmpi": "predicate", "arith.constant": "value",
         "tt.atomic_rmw": "atomic_rmw_op sem scope", "tt.clampf": "propagateNan", "tt.descriptor_reduce": "kind",
         "tt.dot": "inputPrecision maxNumImpreciseAcc", "tt.expand_dims": "axis", "tt.extern_elementwise": "symbol",
+        "tt.elementwise_inline_asm": "asm_string constraints packed_element",
         "tt.fp_to_fp": "rounding", "tt.gather": "axis", "tt.get_num_programs": "axis", "tt.get_program_id": "axis",
         "tt.load": "isVolatile", "tt.make_range": "start end", "tt.make_tensor_descriptor": "padding",
         "tt.reduce": "axis", "tt.scan": "axis reverse", "tt.trans": "order",

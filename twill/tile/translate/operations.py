@@ -16,6 +16,7 @@ from twill.tile.translate.branches import choose
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise, emit
 from twill.tile.translate.folds import moved
+from twill.tile.translate.inline_asm import inline_asm
 from twill.tile.translate.libdevice import libdevice, multiply_high
 from twill.tile.translate.reductions import reduce, scan
 
@@ -203,6 +204,6 @@ OPERATIONS: dict[str, Rule] = {
     "math.rsqrt": elementwise("rsqrt"), "math.sin": elementwise("sin"), "math.cos": elementwise("cos"),
     "math.tanh": elementwise("tanh"), "math.erf": elementwise("erf"), "math.fma": elementwise("fma"),
     "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,
-    "tt.extern_elementwise": libdevice, "tt.mulhiui": multiply_high,
+    "tt.extern_elementwise": libdevice, "tt.elementwise_inline_asm": inline_asm, "tt.mulhiui": multiply_high,
     "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot, "tt.gather": view("gather", "axis"),
 }  # fmt: skip

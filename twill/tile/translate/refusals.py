@@ -34,7 +34,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.descriptor_reduce": ("this atomic of a tensor descriptor", "atomic_add, atomic_min, atomic_max, and, or, xor"),
     "tt.descriptor_gather": ("gather through a tensor descriptor", "a block of rows that lie next to each other"),
     "tt.descriptor_scatter": ("scatter through a tensor descriptor", "a block of rows that lie next to each other"),
-    "tt.elementwise_inline_asm": ("tl.inline_asm_elementwise", "the function of tl.math or tl itself"),
     "tt.map_elementwise": ("tl.map_elementwise", "operations on whole tiles, with tl.where"),
     "tt.mulhiui": ("tl.umulhi of 64-bit integers", "products of their halves, as tl.int64"),
     "tt.int_to_ptr": ("a pointer made from an integer", "a pointer argument"),

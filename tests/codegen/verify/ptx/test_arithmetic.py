@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.ptx_programs import Array, each
-from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.ptx.formats import decode, encode
 
 U32 = np.array([0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, 0x12345678], np.uint32)
 PAIRS = np.array([(a, b) for a in U32 for b in U32], np.uint32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.ptx_programs import kernel, rules, run
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import PointerArgument, PtxLaunch, execute
+from twill.ptx.parse import parse
 
 OUT = "mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [out]; mad.wide.u32 %rd2, %r0, 4, %rd1;"
 ZEROS = {"out": np.zeros(256, np.uint32)}

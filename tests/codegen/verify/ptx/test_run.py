@@ -15,9 +15,10 @@ import pytest
 from tests.ptx_programs import kernel, rules, run
 from twill.codegen.verify.ptx import findings
 from twill.codegen.verify.ptx.findings import RULES
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch, Result, execute
-from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.ptx import program
+from twill.ptx.formats import decode, encode
+from twill.ptx.parse import parse
 
 OUT = "mov.u32 %r0, %tid.x; ld.param.u64 %rd1, [out]; mad.wide.u32 %rd2, %r0, 4, %rd1;"
 ZEROS = {"out": np.zeros(256, np.uint32)}
@@ -498,10 +499,12 @@ def test_arguments_are_numbers_addresses_and_maps() -> None:
 
 
 def test_the_executor_knows_nothing_of_the_rest_of_twill() -> None:
-    room = Path(findings.__file__).parent
-    for file in room.rglob("*.py"):
+    rooms = (Path(findings.__file__).parent, Path(program.__file__).parent)
+    for file in (file for room in rooms for file in room.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                assert not name.startswith("twill") or name.startswith(("twill.exc", "twill.codegen.verify.ptx")), file
+                assert not name.startswith("twill") or name.startswith(
+                    ("twill.exc", "twill.ptx", "twill.codegen.verify.ptx")
+                ), file

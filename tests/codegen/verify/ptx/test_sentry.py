@@ -10,8 +10,8 @@ from tests import sentry
 from tests.codegen.verify.ptx import test_strangers_blackwell as strangers
 from tests.codegen.verify.ptx import test_strangers_clusters as clusters
 from tests.codegen.verify.ptx.test_strangers_blackwell import Bits, Change, replaced
-from twill.codegen.verify.ptx.program import PtxModule
 from twill.codegen.verify.ptx.run import PtxLaunch, Result
+from twill.ptx.program import PtxModule
 
 pytestmark = pytest.mark.usefixtures("quiet")
 quiet = strangers.quiet

@@ -14,9 +14,9 @@ from triton.compiler import ASTSource
 
 from tests import stranger_kernels
 from tests.ptx_programs import rules
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
-from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.ptx.formats import decode, encode
+from twill.ptx.parse import parse
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

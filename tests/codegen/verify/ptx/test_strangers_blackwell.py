@@ -21,11 +21,11 @@ from tests import stranger_gluon, stranger_kernels
 from tests.ptx_programs import rules
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, matrix_descriptor
 from twill.codegen.verify.ptx import tcgen05_memory, tcgen05_multiplies, tcgen05_registers
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
-from twill.codegen.verify.ptx.units.formats import decode, encode
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
 from twill.codegen.verify.ptx.units.tensor_memory import moved, rows_of
+from twill.ptx.formats import decode, encode
+from twill.ptx.parse import parse
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -22,8 +22,8 @@ from tests.ptx_programs import rules
 from twill.codegen.verify.ptx import tcgen05_copies, tcgen05_scales
 from twill.codegen.verify.ptx.run import Argument, MapOf, Result
 from twill.codegen.verify.ptx.units import block_scales, tcgen05
-from twill.codegen.verify.ptx.units.formats import decode
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
+from twill.ptx.formats import decode
 
 pytestmark = pytest.mark.usefixtures("quiet")
 quiet = strangers.quiet

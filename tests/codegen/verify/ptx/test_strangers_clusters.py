@@ -19,8 +19,8 @@ from tests.codegen.verify.ptx.test_strangers_blackwell import BLACKWELL, KNOWN, 
 from tests.codegen.verify.ptx.test_strangers_block_scales import maps
 from tests.ptx_programs import rules
 from twill.codegen.verify.ptx import cluster_launch
-from twill.codegen.verify.ptx.parse import parse
 from twill.codegen.verify.ptx.run import PointerArgument, PtxLaunch, Result, execute
+from twill.ptx.parse import parse
 
 pytestmark = pytest.mark.usefixtures("quiet")
 quiet = strangers.quiet

@@ -13,6 +13,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.print.cuda.elements import SMALL, is_float, value_type
+from twill.codegen.print.cuda.print_assembly import assembly_expression
 from twill.codegen.warp.program import DIGITS, FACTOR, NORMAL, SUBNORMAL
 from twill.tile.vocabulary import LIBRARY, SLACK
 
@@ -67,7 +68,7 @@ def print_elementwise(operation: ElementwiseOperation) -> Computed:
     return Computed(text, operation.result not in SMALL or operation.kind in _EXACT or _is_exact_cast(operation))
 
 
-_EXACT = {"neg", "abs", "max", "min", "clamp", "select", "bitcast", "floor", "ceil"}
+_EXACT = {"inline_asm", "neg", "abs", "max", "min", "clamp", "select", "bitcast", "floor", "ceil"}
 
 
 def _is_exact_cast(operation: ElementwiseOperation) -> bool:
@@ -326,4 +327,5 @@ PRINTERS: dict[str, Printer] = {
     "xor": _logic("^"),
     "shl": _shl,
     "shr": _shr,
+    "inline_asm": lambda op: assembly_expression(op.attributes, op.operands),
 }

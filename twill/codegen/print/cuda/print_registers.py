@@ -11,6 +11,7 @@ from twill.codegen.print.cuda.elements import SMALL, is_packed, rounded
 from twill.codegen.print.cuda.index_fragments import lane, spread_constant
 from twill.codegen.print.cuda.multiples import base_multiple
 from twill.codegen.print.cuda.places import indices
+from twill.codegen.print.cuda.print_assembly import print_assembly
 from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.layout import Accumulator, Blocked, Layout, columns_of, elements_of
@@ -71,6 +72,9 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
     with nullcontext() if all(map(is_simple, stmt.operands)) else ctx.out.block():
         inner = ctx.inside()
         operands = [inner.hoisted(operand) for operand in stmt.operands]
+        if stmt.kind == "inline_asm":
+            print_assembly(stmt, operands, inner)
+            return
 
         pack = _pack_of_bytes(stmt, elements, result)
 

@@ -1,1 +1,1 @@
-"""Runs PTX on the CPU, thread by thread: see docs/ptx-executor.md. Imports nothing of Twill but its errors."""
+"""Runs PTX on the CPU, thread by thread: see docs/ptx-executor.md. Imports `twill.ptx` and errors only."""

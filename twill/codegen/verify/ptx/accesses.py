@@ -13,9 +13,10 @@ import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.floats import on_halves
 from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RANK_0, RESERVED, SHARED, WINDOW
-from twill.codegen.verify.ptx.program import (
+from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.ptx.floats import on_halves
+from twill.ptx.program import (
     AddressOperand,
     InstructionPlace,
     Operand,
@@ -24,8 +25,7 @@ from twill.codegen.verify.ptx.program import (
     Vector,
     width,
 )
-from twill.codegen.verify.ptx.registers import TYPES, WORD_128, Fetch, Operands, types_of, unsupported
-from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.ptx.registers import TYPES, WORD_128, Fetch, Operands, types_of, unsupported
 
 _SPACES = {"global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "param": "param",
            "shared::cluster": "shared", "local": "local", "param::entry": "param"}  # fmt: skip

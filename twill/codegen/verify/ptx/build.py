@@ -9,15 +9,12 @@ import numpy as np
 
 from twill.codegen.verify.ptx import (
     accesses,
+    addresses,
     cluster_launch,
     control,
-    convert,
     copies,
     exchange,
-    floats,
-    integers,
     matrix_accesses,
-    moves,
     packed_floats,
     synchronize,
     tcgen05_allocation,
@@ -26,8 +23,11 @@ from twill.codegen.verify.ptx import (
 )
 from twill.codegen.verify.ptx.code import Block, Code, End, Step, VariableLayout
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.memory import RESERVED, GlobalMemory
-from twill.codegen.verify.ptx.program import (
+from twill.codegen.verify.ptx.memory import RANK, RANK_0, RESERVED, GlobalMemory
+from twill.codegen.verify.ptx.special_registers import SPECIALS
+from twill.codegen.verify.ptx.threads import Array, Gang, Strand
+from twill.ptx import convert, floats, integers, moves
+from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
     Function,
@@ -39,11 +39,10 @@ from twill.codegen.verify.ptx.program import (
     Register,
     Vector,
 )
-from twill.codegen.verify.ptx.registers import Operands, constant, held, unsupported
-from twill.codegen.verify.ptx.threads import Array, Gang, Strand
+from twill.ptx.registers import Operands, constant, held, unsupported
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
-    moves.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
+    moves.build, addresses.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
     matrix_accesses.build, copies.build, thread_copies.build, synchronize.build, exchange.build,
     tcgen05_allocation.build, cluster_launch.build,
 )  # fmt: skip
@@ -67,8 +66,8 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters:
     layout = _layout(module, function, memory)
     registers = {name: number for number, name in enumerate(function.registers)}
     registers[""] = len(registers)  # what no register is
-    ranked = frozenset(name for name, space in layout.spaces.items() if clusters and space == "shared")
-    operands = Operands(registers, function.registers, layout.addresses, ranked)
+    ranked = {name: _own_rank for name, space in layout.spaces.items() if clusters and space == "shared"}
+    operands = Operands(registers, function.registers, layout.addresses, ranked, SPECIALS)
     initial = [_undefined(type) for type in function.registers.values()]
     starts = _starts(function)
     block_at = {start: number for number, start in enumerate(starts)}
@@ -79,6 +78,11 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters:
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(function.instructions)], strict=True))
     ]
     return Code(function, layout, registers, (*initial, constant(0, np.uint32)), tuple(blocks))
+
+
+def _own_rank(g: Gang) -> int:
+    """What the addresses of a CTA's own shared memory have set in a cluster."""
+    return g.cta.rank + RANK_0 << RANK
 
 
 @cache

@@ -15,9 +15,9 @@ from twill.codegen.verify.ptx.accesses import address_of
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.copies import begin_load, shared_of
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import Nothing, Operand, PtxInstruction, Vector
-from twill.codegen.verify.ptx.registers import TYPES, Operands, unsupported
 from twill.codegen.verify.ptx.threads import Array, Cta, Gang, Index, World
+from twill.ptx.program import Nothing, Operand, PtxInstruction, Vector
+from twill.ptx.registers import TYPES, Operands, unsupported
 
 SIZE = 16  # bytes of an answer
 _DIMENSIONS = {"get_first_ctaid::x": 0, "get_first_ctaid::y": 1, "get_first_ctaid::z": 2}

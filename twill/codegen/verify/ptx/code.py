@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twill.codegen.verify.ptx.program import Function, PtxInstruction
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
+from twill.ptx import step
+from twill.ptx.program import Function, PtxInstruction
 
-Step = Callable[[Gang], None]
+Step = step.Step
 End = Callable[[Gang, Strand], None]
 
 

@@ -11,7 +11,9 @@ from twill.codegen.verify.ptx.accesses import address_of, space_of
 from twill.codegen.verify.ptx.barriers import unfinished
 from twill.codegen.verify.ptx.code import End, Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import (
+from twill.codegen.verify.ptx.synchronize import barriers_of
+from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
+from twill.ptx.program import (
     DestinationPair,
     Immediate,
     Negated,
@@ -20,9 +22,7 @@ from twill.codegen.verify.ptx.program import (
     Register,
     Vector,
 )
-from twill.codegen.verify.ptx.registers import Operands, unsupported
-from twill.codegen.verify.ptx.synchronize import barriers_of
-from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
+from twill.ptx.registers import Operands, unsupported
 
 LEAST, MOST, GRANULE = 24, 256, 8  # of setmaxnreg
 ENDS = {

@@ -11,11 +11,11 @@ import numpy as np
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.memory import PARAMETERS, SHARED
-from twill.codegen.verify.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction
-from twill.codegen.verify.ptx.registers import Fetch, Operands, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
 from twill.codegen.verify.ptx.units import tensor_map
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
+from twill.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction
+from twill.ptx.registers import Fetch, Operands, unsupported
 
 if TYPE_CHECKING:
     from twill.codegen.verify.ptx.barriers import MBarrier

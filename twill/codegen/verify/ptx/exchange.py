@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import DestinationPair, Nothing, PtxInstruction
-from twill.codegen.verify.ptx.registers import TYPES, Operands, types_of, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.matrix import movmatrix
+from twill.ptx.program import DestinationPair, Nothing, PtxInstruction
+from twill.ptx.registers import TYPES, Operands, types_of, unsupported
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.codegen.verify.ptx.program import InstructionPlace
+from twill.ptx.program import InstructionPlace
 
 RULES: dict[str, str] = {
     "bounds": "an access outside of every buffer, or of shared memory that the launch has not",

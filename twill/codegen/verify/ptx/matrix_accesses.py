@@ -7,10 +7,10 @@ import numpy as np
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import PtxInstruction, Vector
-from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
 from twill.codegen.verify.ptx.units.matrix import ldmatrix, stmatrix
+from twill.ptx.program import PtxInstruction, Vector
+from twill.ptx.registers import Operands, unsupported
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:

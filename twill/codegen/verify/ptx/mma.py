@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import PtxInstruction, Vector
-from twill.codegen.verify.ptx.registers import Fetch, Operands, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.matrix import mma
+from twill.ptx.program import PtxInstruction, Vector
+from twill.ptx.registers import Fetch, Operands, unsupported
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _KINDS = ("f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "s32", "s8", "u8")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.floats import Function, function_of
-from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.program import PtxInstruction
-from twill.codegen.verify.ptx.registers import Operands
 from twill.codegen.verify.ptx.threads import Array
+from twill.ptx.floats import Function, function_of
+from twill.ptx.integers import applied
+from twill.ptx.program import PtxInstruction
+from twill.ptx.registers import Operands
 
 _PACKED = {"add": 2, "sub": 2, "mul": 2, "fma": 3}
 

@@ -18,13 +18,13 @@ from twill.codegen.verify.ptx.copies import Copies
 from twill.codegen.verify.ptx.findings import PtxFinding, PtxFindings
 from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.order import Clocks, Shadow
-from twill.codegen.verify.ptx.program import InstructionPlace, PtxModule
 from twill.codegen.verify.ptx.tcgen05_allocation import check_end
 from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
 from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
 from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Index, Strand, World
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
 from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
+from twill.ptx.program import InstructionPlace, PtxModule
 
 REGISTERS = 65536  # of an SM
 MOST = 255  # of a thread

@@ -8,9 +8,9 @@ import numpy as np
 
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import AddressOperand, Immediate, Nothing, PtxInstruction
-from twill.codegen.verify.ptx.registers import Fetch, Operands, constant, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.ptx.program import AddressOperand, Immediate, Nothing, PtxInstruction
+from twill.ptx.registers import Fetch, Operands, constant, unsupported
 
 NOTHING = {"prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "membar", "pmevent", "nanosleep"}
 """Hints, and what only times or orders single accesses."""

@@ -15,11 +15,11 @@ from twill.codegen.verify.ptx.accesses import (
 )
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import PtxFindings, Stopped
-from twill.codegen.verify.ptx.program import PtxInstruction
-from twill.codegen.verify.ptx.registers import Operands
 from twill.codegen.verify.ptx.tcgen05_multiplies import PAIR, group_of
 from twill.codegen.verify.ptx.tcgen05_registers import memory_of
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang, World
+from twill.ptx.program import PtxInstruction
+from twill.ptx.registers import Operands
 
 ALIGNED = ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "wait::ld", "wait::st")
 """What whole warps execute."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from twill.codegen.verify.ptx.accesses import address_of, other_cta
 from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import PtxInstruction
-from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.tcgen05_memory import Cells
 from twill.codegen.verify.ptx.tcgen05_multiplies import (
     PAIR,
@@ -25,6 +23,8 @@ from twill.codegen.verify.ptx.tcgen05_scales import TensorIssuer
 from twill.codegen.verify.ptx.threads import Array, Cta, Gang
 from twill.codegen.verify.ptx.units.tcgen05 import CHUNK, bytes_of
 from twill.codegen.verify.ptx.units.tensor_memory import QUARTER
+from twill.ptx.program import PtxInstruction
+from twill.ptx.registers import Operands, unsupported
 
 _COLUMNS = {"128b": 4, "256b": 8}
 _ROWS = {"128x256b": 128, "128x128b": 128, "64x128b": 64, "32x128b": 32}

@@ -16,8 +16,6 @@ from twill.codegen.verify.ptx.barriers import MBarrier
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.order import Snapshot
-from twill.codegen.verify.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction, Vector
-from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.tcgen05_memory import Cells
 from twill.codegen.verify.ptx.tcgen05_scales import TensorIssuer, scales_of_a_row, scaling
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
@@ -25,6 +23,8 @@ from twill.codegen.verify.ptx.units import tcgen05
 from twill.codegen.verify.ptx.units.block_scales import NARROW
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import SCALED, InstructionDescriptor
 from twill.codegen.verify.ptx.units.tensor_memory import LANES, rows_of
+from twill.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction, Vector
+from twill.ptx.registers import Operands, unsupported
 
 KINDS = ("f16", "tf32", "f8f6f4", "i8")
 UNKNOWN = {"sp", "ws", "ashift"}

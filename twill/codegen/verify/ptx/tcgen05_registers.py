@@ -14,11 +14,11 @@ import numpy as np
 from twill.codegen.verify.ptx.accesses import address_of, noted
 from twill.codegen.verify.ptx.code import Block, Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import Immediate, InstructionPlace, PtxInstruction, Vector
-from twill.codegen.verify.ptx.registers import Operands, constant, unsupported
 from twill.codegen.verify.ptx.tcgen05_memory import Cells, TensorMemory
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.tensor_memory import HALF, QUARTER, is_shape, moved
+from twill.ptx.program import Immediate, InstructionPlace, PtxInstruction, Vector
+from twill.ptx.registers import Operands, constant, unsupported
 
 POISON = {
     np.dtype(np.float32): constant(float("nan"), np.float32),

@@ -9,12 +9,12 @@ import numpy as np
 
 from twill.codegen.verify.ptx.accesses import noted
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import InstructionPlace, PtxInstruction
-from twill.codegen.verify.ptx.registers import unsupported
 from twill.codegen.verify.ptx.tcgen05_memory import Cells, TensorMemory
 from twill.codegen.verify.ptx.threads import Array, Cta, Gang
 from twill.codegen.verify.ptx.units.block_scales import COUNTS, factors, places, scaled
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import SCALED, InstructionDescriptor
+from twill.ptx.program import InstructionPlace, PtxInstruction
+from twill.ptx.registers import unsupported
 
 _SIZES = {"block16": 16, "block32": 32}
 _VECTORS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}

@@ -7,9 +7,9 @@ import numpy as np
 from twill.codegen.verify.ptx.accesses import address_of, noted, shared_place
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.copies import Thread, commit
-from twill.codegen.verify.ptx.program import Immediate, PtxInstruction
-from twill.codegen.verify.ptx.registers import Operands, unsupported
 from twill.codegen.verify.ptx.threads import WARP, Gang
+from twill.ptx.program import Immediate, PtxInstruction
+from twill.ptx.registers import Operands, unsupported
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twill.ptx import step
+
 if TYPE_CHECKING:
     from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
     from twill.codegen.verify.ptx.code import Code
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 
 Array = Any  # np.ndarray
-WARP = 32
+WARP = step.WARP
 Index = tuple[int, int, int]
 GANG = 128  # threads of a warp group
 MANY = 4096  # blocks that a gang runs before others have their turn

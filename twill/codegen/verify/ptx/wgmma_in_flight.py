@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.program import Immediate, InstructionPlace, Operand, PtxInstruction, Register, Vector
-from twill.codegen.verify.ptx.registers import Operands, constant, unsupported
 from twill.codegen.verify.ptx.threads import GANG, Array, Gang
 from twill.codegen.verify.ptx.units.wgmma import chunks, multiply
+from twill.ptx.program import Immediate, InstructionPlace, Operand, PtxInstruction, Register, Vector
+from twill.ptx.registers import Operands, constant, unsupported
 
 if TYPE_CHECKING:
     from twill.codegen.verify.ptx.code import Block

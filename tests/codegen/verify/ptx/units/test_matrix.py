@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.codegen.verify.ptx.units.formats import FORMATS, encode
 from twill.codegen.verify.ptx.units.matrix import ldmatrix, mma, movmatrix, stmatrix
+from twill.ptx.formats import FORMATS, encode
 
 WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 

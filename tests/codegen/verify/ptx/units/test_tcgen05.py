@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from twill.codegen.print.cuda.tcgen05_descriptors import matrix_descriptor
-from twill.codegen.verify.ptx.units.formats import encode
 from twill.codegen.verify.ptx.units.tcgen05 import bytes_of, multiply, shared_operand, tensor_operand
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor
+from twill.ptx.formats import encode
 
 RNG = np.random.default_rng(1)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.codegen.verify.ptx.units.formats import FORMATS, decode, encode
 from twill.codegen.verify.ptx.units.wgmma import MatrixDescriptor, chunks, multiply
+from twill.ptx.formats import FORMATS, decode, encode
 
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}
 TYPES = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32}  # k of one instruction

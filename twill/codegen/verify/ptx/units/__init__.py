@@ -1,4 +1,4 @@
-"""What single PTX instructions do to bits: number formats, fast functions, tensor maps, matrix fragments, wgmma.
+"""What single PTX instructions do to bits: tensor maps, matrix fragments, wgmma.
 
 Pure NumPy, read from the PTX ISA alone: nothing here knows a kernel, a printer or a warp program.
 """

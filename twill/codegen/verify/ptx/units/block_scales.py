@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twill.codegen.verify.ptx.units.formats import decode
 from twill.codegen.verify.ptx.units.tensor_memory import LANES, QUARTER
+from twill.ptx.formats import decode
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twill.codegen.verify.ptx.units.formats import FORMATS, decode
+from twill.ptx.formats import FORMATS, decode
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twill.codegen.verify.ptx.units.formats import encode
+from twill.ptx.formats import encode
 
 Array = NDArray[Any]
 

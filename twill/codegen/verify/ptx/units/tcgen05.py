@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twill.codegen.verify.ptx.units.block_scales import NARROW, narrow
-from twill.codegen.verify.ptx.units.formats import FORMATS
 from twill.codegen.verify.ptx.units.fragments import INTEGERS, UNSIGNED, numbers, width
 from twill.codegen.verify.ptx.units.mma_sums import multiply_add
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
 from twill.codegen.verify.ptx.units.wgmma import placed
+from twill.ptx.formats import FORMATS
 
 Array = NDArray[Any]
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twill.codegen.verify.ptx.units.formats import decode, encode, flush
+from twill.ptx.formats import decode, encode, flush
 
 Array = NDArray[Any]
 Read = Callable[[Array, int], Array]

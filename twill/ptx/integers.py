@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.program import Immediate, PtxInstruction, width
-from twill.codegen.verify.ptx.registers import TYPES, Operands, types_of, unsupported
-from twill.codegen.verify.ptx.threads import Array
+from twill.ptx.program import Immediate, PtxInstruction, width
+from twill.ptx.registers import TYPES, Operands, types_of, unsupported
+from twill.ptx.step import Array, Step
 
 Function = Callable[..., Array]
 _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

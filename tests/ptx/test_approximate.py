@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.codegen.verify.ptx.units.approximate import ERROR, approximate
+from twill.ptx.approximate import ERROR, approximate
 
 INF, NAN, TINY = math.inf, math.nan, 2.0**-140
 CASES = (-INF, -TINY, -0.0, 0.0, TINY, INF, NAN)

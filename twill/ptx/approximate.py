@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from twill.codegen.verify.ptx.units.formats import flush
+from twill.ptx.formats import flush
 
 Array = NDArray[Any]
 

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from twill.codegen.verify.ptx.literals import bytes_of, literal
-from twill.codegen.verify.ptx.program import (
+from twill.exc import MalformedPtx, UnsupportedPtx
+from twill.ptx.literals import bytes_of, literal
+from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
     Function,
@@ -28,7 +29,6 @@ from twill.codegen.verify.ptx.program import (
     Vector,
     width,
 )
-from twill.exc import MalformedPtx, UnsupportedPtx
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _SPACE = re.compile(r"\s*")

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.program import PtxInstruction
-from twill.codegen.verify.ptx.registers import Operands, types_of, unsupported
-from twill.codegen.verify.ptx.threads import Array
-from twill.codegen.verify.ptx.units.approximate import approximate
-from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.ptx.approximate import approximate
+from twill.ptx.formats import decode, encode
+from twill.ptx.integers import applied
+from twill.ptx.program import PtxInstruction
+from twill.ptx.registers import Operands, types_of, unsupported
+from twill.ptx.step import Array, Step
 
 Function = Callable[..., Array]
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from twill.codegen.verify.ptx.memory import RANK, RANK_0
-from twill.codegen.verify.ptx.program import (
+from twill.exc import UnsupportedPtx
+from twill.ptx.program import (
     AddressOperand,
     FloatImmediate,
     Immediate,
@@ -22,11 +22,10 @@ from twill.codegen.verify.ptx.program import (
     Special,
     width,
 )
-from twill.codegen.verify.ptx.threads import WARP, Array, Gang
-from twill.exc import UnsupportedPtx
+from twill.ptx.step import WARP, Array, LaneRegisters
 
-Fetch = Callable[[Gang], Array]
-Put = Callable[[Gang, Array], None]
+Fetch = Callable[[Any], Array]
+Put = Callable[[Any, Array], None]
 
 WORD_128 = np.dtype([("low", np.uint64), ("high", np.uint64)])
 """128 bits that only move."""
@@ -72,52 +71,25 @@ def constant(value: int | float, dtype: Any) -> Array:
     return made
 
 
-_SPECIALS: dict[str, Callable[[Gang], Array]] = {
-    "%tid.x": lambda g: (g.first + g.lane).astype(np.uint32),
-    "%ntid.x": lambda g: constant(g.cta.threads, np.uint32),
-    "%ctaid.x": lambda g: constant(g.cta.index[0], np.uint32),
-    "%ctaid.y": lambda g: constant(g.cta.index[1], np.uint32),
-    "%ctaid.z": lambda g: constant(g.cta.index[2], np.uint32),
-    "%nctaid.x": lambda g: constant(g.cta.world.grid[0], np.uint32),
-    "%nctaid.y": lambda g: constant(g.cta.world.grid[1], np.uint32),
-    "%nctaid.z": lambda g: constant(g.cta.world.grid[2], np.uint32),
-    "%laneid": lambda g: (g.lane % WARP).astype(np.uint32),
-    "%warpid": lambda g: ((g.first + g.lane) // WARP).astype(np.uint32),
-    "%cluster_ctarank": lambda g: constant(g.cta.rank, np.uint32),
-    "%cluster_ctaid.x": lambda g: constant(g.cta.rank, np.uint32),
-    "%cluster_nctarank": lambda g: constant(len(g.cta.world.ctas), np.uint32),
-    "%cluster_nctaid.x": lambda g: constant(len(g.cta.world.ctas), np.uint32),
-    "%clusterid.x": lambda g: constant(g.cta.index[0] // len(g.cta.world.ctas), np.uint32),
-    "%lanemask_eq": lambda g: (1 << (g.lane % WARP)).astype(np.uint32),
-    "%lanemask_lt": lambda g: ((1 << (g.lane % WARP)) - 1).astype(np.uint32),
-    "%lanemask_le": lambda g: ((2 << (g.lane % WARP)) - 1).astype(np.uint32),
-    "%lanemask_gt": lambda g: (0xFFFFFFFF - ((2 << (g.lane % WARP)) - 1)).astype(np.uint32),
-    "%lanemask_ge": lambda g: (0xFFFFFFFF - ((1 << (g.lane % WARP)) - 1)).astype(np.uint32),
-    "%clock": lambda g: constant(g.cta.world.blocks, np.uint32),
-    "%clock64": lambda g: constant(g.cta.world.blocks, np.uint64),
-    "%globaltimer": lambda g: constant(g.cta.world.blocks, np.uint64),
-    "%smid": lambda g: constant(g.cta.index[0], np.uint32),
-    **dict.fromkeys(("%tid.y", "%tid.z", "%cluster_ctaid.y", "%cluster_ctaid.z"), lambda g: constant(0, np.uint32)),
-    **dict.fromkeys(("%ntid.y", "%ntid.z", "%cluster_nctaid.y", "%cluster_nctaid.z"), lambda g: constant(1, np.uint32)),
-}  # fmt: skip
-
-
 class Operands:
     """Operands of one function's instructions. registers: numbers and declared types; addresses: of variables. ranked:
     variables whose addresses say which CTA of the cluster is meant, as those of shared memory do in clusters, where
-    programs clear a bit to mean the first of a pair."""
+    programs clear a bit to mean the first of a pair; what the CTA's own rank sets in them. specials: the read-only
+    registers."""
 
     def __init__(
         self,
         registers: Mapping[str, int],
         types: Mapping[str, str],
         addresses: Mapping[str, int],
-        ranked: frozenset[str] = frozenset(),
+        ranked: Mapping[str, Callable[[Any], int]] | None = None,
+        specials: Mapping[str, Fetch] | None = None,
     ) -> None:
         self.registers = registers
         self.types = types
         self.addresses = addresses
-        self.ranked = ranked
+        self.ranked = ranked or {}
+        self.specials = specials or {}
 
     def number(self, operand: Operand) -> int:
         """A register's number. KeyError: it is none."""
@@ -136,7 +108,8 @@ class Operands:
         value = constant(self.value(instruction, operand, type), dtype)
         symbol = operand.base if isinstance(operand, AddressOperand) else operand
         if isinstance(symbol, PtxSymbol) and symbol.name in self.ranked:
-            return lambda g: value | dtype.type(g.cta.rank + RANK_0 << RANK)
+            rank = self.ranked[symbol.name]
+            return lambda g: value | dtype.type(rank(g))
         return lambda g: value
 
     def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:
@@ -181,7 +154,7 @@ class Operands:
         return lambda g: g.registers[number].view(same).astype(wide).view(dtype)
 
     def _special(self, instruction: PtxInstruction, operand: Special, dtype: Any) -> Fetch:
-        read = _SPECIALS.get(operand.name)
+        read = self.specials.get(operand.name)
         if operand.name == "WARP_SZ":
             value = constant(WARP, dtype)
             return lambda g: value
@@ -209,7 +182,7 @@ class Operands:
 
 
 def _plain(number: int) -> Put:
-    def put(g: Gang, value: Array) -> None:
+    def put(g: LaneRegisters, value: Array) -> None:
         if g.mask is None:
             g.registers[number] = value
         else:
@@ -218,7 +191,7 @@ def _plain(number: int) -> Put:
     return put
 
 
-def _write(g: Gang, number: int, value: Array) -> None:
+def _write(g: LaneRegisters, number: int, value: Array) -> None:
     if g.mask is None:
         g.registers[number] = value
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.codegen.verify.ptx.units.formats import FORMATS, ROUNDINGS, decode, encode, flush
+from twill.ptx.formats import FORMATS, ROUNDINGS, decode, encode, flush
 
 
 def bits(kind: str, *values: int) -> Any:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.floats import canonical, flush, saturated
-from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.program import PtxInstruction
-from twill.codegen.verify.ptx.registers import TYPES, Operands, types_of, unsupported
-from twill.codegen.verify.ptx.threads import Array
-from twill.codegen.verify.ptx.units.formats import decode, encode
+from twill.ptx.floats import canonical, flush, saturated
+from twill.ptx.formats import decode, encode
+from twill.ptx.integers import applied
+from twill.ptx.program import PtxInstruction
+from twill.ptx.registers import TYPES, Operands, types_of, unsupported
+from twill.ptx.step import Array, Step
 
 Function = Callable[..., Array]
 _HALVES = ("f16", "bf16", "tf32")

@@ -7,8 +7,9 @@ import pytest
 from tests.ptx_programs import HEAD, kernel
 from twill.codegen.verify.ptx.build import build
 from twill.codegen.verify.ptx.memory import GlobalMemory
-from twill.codegen.verify.ptx.parse import parse
-from twill.codegen.verify.ptx.program import (
+from twill.exc import MalformedPtx, UnsupportedPtx
+from twill.ptx.parse import parse
+from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
     FloatImmediate,
@@ -18,7 +19,6 @@ from twill.codegen.verify.ptx.program import (
     Register,
     Vector,
 )
-from twill.exc import MalformedPtx, UnsupportedPtx
 
 
 def test_operands_of_every_kind() -> None:

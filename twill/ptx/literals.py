@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
-from twill.codegen.verify.ptx.program import FloatImmediate, Immediate
+from twill.ptx.program import FloatImmediate, Immediate
 
 
 def literal(text: str) -> Immediate | FloatImmediate:

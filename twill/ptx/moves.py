@@ -1,4 +1,4 @@
-"""Moves, selections, comparisons and addresses: PTX ISA, "Comparison and Selection", "Data Movement"."""
+"""Moves, selections and comparisons: PTX ISA, "Comparison and Selection", "Data Movement"."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from twill.codegen.verify.ptx.code import Step
-from twill.codegen.verify.ptx.integers import applied
-from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RANK_0, SHARED, WINDOW
-from twill.codegen.verify.ptx.program import DestinationPair, Nothing, PtxInstruction, Vector, width
-from twill.codegen.verify.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
-from twill.codegen.verify.ptx.threads import Array
-from twill.codegen.verify.ptx.units.formats import decode
+from twill.ptx.formats import decode
+from twill.ptx.integers import applied
+from twill.ptx.program import DestinationPair, Nothing, PtxInstruction, Vector, width
+from twill.ptx.registers import TYPES, Fetch, Operands, types_of, unsupported
+from twill.ptx.step import Array, Step
 
 Function = Callable[..., Array]
-_STARTS = {"shared": SHARED, "shared::cta": SHARED, "shared::cluster": SHARED, "param": PARAMETERS, "local": LOCAL}
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
@@ -153,45 +150,6 @@ def _set(operands: Operands, instruction: PtxInstruction) -> Step:
     return applied(operands, instruction, target, (type, type), lambda a, b: np.where(compare(a, b), yes, dtype(0)))
 
 
-# ---------------------------------------------------------------- addresses
-
-
-def _generic(operands: Operands, instruction: PtxInstruction) -> Step:
-    """`cvta`: generic addresses are offsets in windows, those of global memory are themselves."""
-    type = types_of(instruction)[-1]
-    space = next((m for m in instruction.modifiers if m in _STARTS or m in ("global", "const")), "")
-    start = np.uint64(_STARTS.get(space, 0))
-    if "to" in instruction.modifiers:
-        return applied(operands, instruction, type, (type,), lambda a: a - start.astype(a.dtype))
-    return applied(operands, instruction, type, (type,), lambda a: a + start.astype(a.dtype))
-
-
-def _is_space(operands: Operands, instruction: PtxInstruction) -> Step:
-    space = next(m for m in instruction.modifiers if m in _STARTS or m in ("global", "const"))
-    if space in _STARTS:
-        start = np.uint64(_STARTS[space])
-        return applied(
-            operands, instruction, "pred", ("u64",), lambda a: (a >= start) & (a < start + np.uint64(WINDOW))
-        )
-    if space == "const":
-        return applied(operands, instruction, "pred", ("u64",), lambda a: np.zeros(len(a), bool))
-    return applied(operands, instruction, "pred", ("u64",), lambda a: a < np.uint64(SHARED))
-
-
-def _mapped(operands: Operands, instruction: PtxInstruction) -> Step:
-    """`mapa`: the same place in another CTA of the cluster."""
-    type = types_of(instruction)[-1]
-    rank = np.uint64(RANK)
-    return applied(
-        operands,
-        instruction,
-        type,
-        (type, "u32"),
-        lambda a, cta: a & ~a.dtype.type(0xFF << RANK) | ((cta.astype(np.uint64) + RANK_0) << rank).astype(a.dtype),
-    )
-
-
 _TABLE: dict[str, Callable[[Operands, PtxInstruction], Step]] = {
-    "mov": _move, "selp": _select, "slct": _select_by_sign, "setp": _set_predicate, "set": _set, "cvta": _generic,
-    "isspacep": _is_space, "mapa": _mapped,
+    "mov": _move, "selp": _select, "slct": _select_by_sign, "setp": _set_predicate, "set": _set,
 }  # fmt: skip
