@@ -10,7 +10,7 @@ WARP = 32
 
 
 class LaneRegisters(Protocol):
-    """LaneRegisters that run together. registers: by number, arrays of one element (all lanes have the same) or of one for
+    """Lanes that run together. registers: by number, arrays of one element (all lanes have the same) or of one for
     each lane, replaced and never changed. mask: lanes that run now, None for all."""
 
     registers: list[Array]
