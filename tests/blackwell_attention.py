@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -22,23 +22,26 @@ from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.tile.rewrite.pipeline import Allowed
 
 FILE = "examples/attention.py"
 
 
 @dataclass(frozen=True)
 class Attention:
-    """A specialization of the example; rows: of queries a program instance; keys: of an iteration. depth: HEAD_DIM."""
+    """A specialization of the example; rows: of queries a program instance; keys: of an iteration. depth: HEAD_DIM.
+    conditional: whether warps vote on rescaling, which modules of Gluon can't say."""
 
     spec: str
     rows: int = 128
     depth: int = 128
     keys: int = 128
+    conditional: bool = True
 
     @property
     def name(self) -> str:
         """full-128."""
-        return f"{self.spec}-{self.rows}"
+        return f"{self.spec}-{self.rows}{'' if self.conditional else '-always'}"
 
     @property
     def path(self) -> Path:
@@ -62,12 +65,13 @@ FULL_TWO, CAUSAL_TWO = Attention("full", 256), Attention("causal", 256)
 FULL_64, CAUSAL_64 = Attention("full-d64", depth=64), Attention("causal-d64", depth=64)
 FULL_256 = Attention("full-d256", depth=256, keys=32)
 EMITTED = (FULL, CAUSAL, FULL_TWO, CAUSAL_TWO, FULL_64, CAUSAL_64, FULL_256)
+IN_GLUON = (replace(FULL, conditional=False), replace(CAUSAL, conditional=False))
 
 
 @cache
 def kernel(one: Attention) -> Extracted:
     """Read. The working directory must be the repository."""
-    asked = (FILE, one.spec, one.signature, one.constants)
+    asked = (FILE, one.spec, one.signature, one.constants, Allowed(conditional=one.conditional))
     return once(f"read-attention-{one.name}", lambda: extract(*asked))
 
 
@@ -94,7 +98,7 @@ def compiled(one: Attention) -> Emission:
 
 def main() -> int:
     """Solve what has to be solved."""
-    for one in EMITTED:
+    for one in (*EMITTED, *IN_GLUON):
         try:
             schedule(one)
         except (exc.ScheduleMismatch, exc.MalformedSchedule):

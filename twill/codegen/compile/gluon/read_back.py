@@ -156,12 +156,13 @@ def _read(text: str) -> str:
 def _tensor(text: str, numbers: dict[str, int]) -> str:
     """What an instruction of tensor memory says, or nothing. numbers: registers that are constants."""
     if product := blackwell.PTX_MMA.search(text):
-        kind, descriptor = product.groups()
+        kind, a, descriptor = product.groups()
         number = numbers.get(descriptor, int(descriptor) if descriptor.isdigit() else 0)
-        return f"tcgen05_mma: {blackwell.described(number)} of {kind}"
+        return blackwell.product_fact(blackwell.described(number), kind, a.startswith("["))
     if blackwell.PTX_COMMIT.search(text):
         return blackwell.COMMIT
-    return "a read of tensor memory" if blackwell.PTX_READ.search(text) else ""
+    access = blackwell.PTX_ACCESS.search(text)
+    return blackwell.ACCESSES[access[1]] if access else ""
 
 
 def _budgets(tree: ast.Module, ptx: str, expected: Sequence[ModuleFact]) -> Iterator[ModuleFact]:

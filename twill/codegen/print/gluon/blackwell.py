@@ -8,7 +8,7 @@ import re
 from twill import exc
 from twill.codegen.print.gluon.layouts import Products
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.warp.program import LoadAccumulator, SlotRef, TensorMultiply, WarpProgram
+from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply, WarpProgram
 
 MODULE = "triton.experimental.gluon.language.nvidia.blackwell"
 NAMES = ("TensorMemoryLayout", "allocate_tensor_memory", "tcgen05_commit", "tcgen05_mma")
@@ -21,10 +21,12 @@ OPERANDS = {"bf16": "f16", "f16": "f16", "f8e4m3": "f8f6f4", "f8e5m2": "f8f6f4"}
 WORKER_BUDGET = 56  # registers of a thread of a partition that only issues instructions
 ROWS, LANES, WARPS = 128, 32, 4  # of tensor memory; of a warp; of a partition that reads tensor memory
 
-PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::(\w+) +\[[^\]]*\], *\S+, *\S+, *(%\w+|\d+),")
-"""A product: its kind, and the register or number of its instruction descriptor."""
+PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::(\w+) +\[[^\]]*\], *(\[[^\]]*\]|\S+), *\S+, *(%\w+|\d+),")
+"""A product: its kind, operand A (an address of tensor memory, or a descriptor), and the register or number of its
+instruction descriptor."""
 PTX_COMMIT = re.compile(r"tcgen05\.commit\.")
-PTX_READ = re.compile(r"tcgen05\.ld\.sync\.aligned\.32x32b\.")
+PTX_ACCESS = re.compile(r"tcgen05\.(ld|st)\.sync\.aligned\.32x32b\.")
+ACCESSES = {"ld": "a read of tensor memory", "st": "a store to tensor memory"}
 
 
 def has_tensor_memory(program: WarpProgram) -> bool:
@@ -37,14 +39,9 @@ def read_layout(columns: int) -> str:
     return f"gl.BlockedLayout([1, {columns}], [{LANES}, 1], [{WARPS}, 1], [0, 1])"
 
 
-def memory_layout(shape: tuple[int, ...]) -> str:
-    """A tile in tensor memory, a lane for each row and a column for each of its columns."""
-    return f"TensorMemoryLayout(block=({shape[0]}, {shape[1]}), col_stride=1)"
-
-
-def product_fact(shape: tuple[int, ...], operand: str) -> str:
-    """What is read back of a product."""
-    return f"tcgen05_mma: m{shape[0]}n{shape[1]} of {OPERANDS[operand]}"
+def product_fact(shape: str, kind: str, tensor: bool) -> str:
+    """What is read back of a product. shape: as m128n64. tensor: whether operand A is in tensor memory."""
+    return f"{MMA}: {shape} of {kind}{', A from tensor memory' if tensor else ''}"
 
 
 def described(descriptor: int) -> str:
@@ -71,7 +68,7 @@ def helper() -> str:
 
 def print_fence(side: str, cursor: int, role: Role) -> None:
     """The order of tensor memory with a barrier of its ring, if the ring is in tensor memory."""
-    if role.aref(cursor).transport == "mma":
+    if any(role.program.buffers[buffer].tensor for buffer in role.aref(cursor).buffers):
         role.features.add(HELPER)
         role.out.line(f'{HELPER}("{side}")')
 
@@ -89,7 +86,8 @@ def print_tensor_multiply(stmt: TensorMultiply, role: Role) -> None:
             view = role.view((stmt.a if name == "a" else stmt.b).buffer)
             role.out.line(f"{view} = {text}", stmt.line)
             arguments[number] = view
-    role.out.fact(product_fact(shape, stmt.operand), stmt.line)
+    tensor = role.program.buffers[stmt.a.buffer].tensor
+    role.out.fact(product_fact(f"m{shape[0]}n{shape[1]}", OPERANDS[stmt.operand], tensor), stmt.line)
     role.out.call(MMA, arguments, kernel=stmt.line)
 
 
@@ -102,14 +100,31 @@ def print_load_accumulator(stmt: LoadAccumulator, role: Role) -> None:
     layout = role.layouts[stmt.result]
     if not isinstance(layout, Products):
         raise exc.NotInGluon("tensor memory is read into a product's registers", line=stmt.line)
-    shape = role.program.buffers[stmt.source.buffer].shape
-    text = role.place(SlotRef(stmt.source.buffer, stmt.source.cursor))
-    if stmt.source.columns not in (None, (0, shape[1])):
-        assert stmt.source.columns is not None
-        first, last = stmt.source.columns
-        text += f".slice({first}, {last - first})"
-    role.out.fact("a read of tensor memory", stmt.line)
+    text = _columns(stmt.source, role)
+    role.out.fact(ACCESSES["ld"], stmt.line)
     role.out.line(f"{role.name(stmt.result)} = {text}.load({role.layout(layout)})", stmt.line)
+
+
+def print_store_accumulator(stmt: StoreAccumulator, role: Role) -> None:
+    """Registers into a tile, or some of its columns; Triton waits until they are there."""
+    text, layout = role.value(stmt.operand)
+    place = _columns(stmt.target, role)
+    if not isinstance(layout, Products):
+        raise exc.NotInGluon("a product's registers are stored to tensor memory", line=stmt.line)
+    role.layout(layout)
+    role.out.fact(ACCESSES["st"], stmt.line)
+    role.out.call(f"{place}.store", [text.text], kernel=stmt.line)
+
+
+def _columns(ref: SlotRef, role: Role) -> str:
+    """A slot in tensor memory, or some of its columns."""
+    shape = role.program.buffers[ref.buffer].shape
+    text = role.place(SlotRef(ref.buffer, ref.cursor))
+    if ref.columns in (None, (0, shape[1])):
+        return text
+    assert ref.columns is not None
+    first, last = ref.columns
+    return f"{text}.slice({role.first_column or first}, {last - first})"
 
 
 def print_commit(barrier: str, role: Role, line: int) -> None:

@@ -22,6 +22,7 @@ from twill.codegen.warp.program import (
     Reduce,
     Reg,
     Stmt,
+    StoreAccumulator,
     StoreGlobal,
     StoreShared,
     Sync,
@@ -30,7 +31,7 @@ from twill.codegen.warp.program import (
 )
 
 _PURE = (Compute, Reduce, Fill, Range, Copy)  # but for copies of some columns, which are printed in place
-_READERS = (Compute, Reduce, StoreShared, StoreGlobal)
+_READERS = (Compute, Reduce, StoreShared, StoreGlobal, StoreAccumulator)
 _PASSED = (*_PURE, BulkWait, Sync)  # what stands between a value and its reader without being moved by it
 
 
@@ -49,7 +50,7 @@ def read_by(stmt: Stmt) -> list[int]:
             return [number for block in inner for one in block for number in read_by(one)]
         case Compute(operands=operands):
             return [o.fragment for o in operands if isinstance(o, Reg)]
-        case Reduce(operand) | StoreShared(operand):
+        case Reduce(operand) | StoreShared(operand) | StoreAccumulator(operand):
             return [operand]
         case Copy(source):
             return [source]

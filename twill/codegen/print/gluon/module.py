@@ -22,6 +22,7 @@ from twill.codegen.print.gluon.preface import docstring, helpers, imports
 from twill.codegen.print.gluon.role import Role, identifier, role_of
 from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.statements import print_block
+from twill.codegen.print.gluon.tensor_rings import hosted, print_ring
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import sections
 from twill.codegen.warp.program import Aref, Multiply, TensorMultiply, WarpProgram
@@ -288,11 +289,12 @@ def _print_kernel(printing: Printing, out: PythonWriter) -> None:
             aref = next((a for a in program.arefs if buffer.id in a.buffers), None)
             name = _kernel_name(program, buffer.id)
             slots = [_depth(printing, aref)] if aref is not None else []
-            shape = ", ".join([*slots, *map(str, buffer.shape)])
             if buffer.tensor:
-                layout = blackwell.memory_layout(buffer.shape)
-                out.call(f"{name} = allocate_tensor_memory", [f"gl.{TYPES[buffer.element]}", f"[{shape}]", layout])
+                over = hosted(program, buffer)
+                host = _kernel_name(program, over.host.id) if over is not None else ""
+                print_ring(name, buffer, slots[0], over, host, out)
                 continue
+            shape = ", ".join([*slots, *map(str, buffer.shape)])
             layout = _shared(buffer.swizzle, buffer.element, len(buffer.shape))[0]
             out.line(f"{name} = gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, [{shape}], {layout})")
         for aref in program.arefs:

@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import blackwell, columns, constants, hopper
+from twill.codegen.print.gluon.tensor_rings import REINTERPRETED, hosted
 from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
 from twill.codegen.warp.program import WarpProgram
@@ -70,6 +71,8 @@ def helpers(features: set[str]) -> list[str]:
 def imports(features: set[str], program: WarpProgram) -> list[str]:
     """Imports, and the names of copies in the version of Triton that is installed."""
     tensor = blackwell.has_tensor_memory(program)
+    lies_over = any(hosted(program, buffer) for buffer in program.buffers)
+    more = ["tensor_memory_descriptor"] if lies_over else []
     products = [] if tensor else [hopper.MMA, hopper.MMA_WAIT]
     used = [name for name in hopper.NAMES if name not in (hopper.MMA, hopper.MMA_WAIT) or name in products]
     used = [name for name in used if name != "fence_async_shared" or "fence" in features]
@@ -79,12 +82,13 @@ def imports(features: set[str], program: WarpProgram) -> list[str]:
         "import triton",
         "from triton.experimental import gluon",
         "from triton.experimental.gluon import language as gl",
-        *(_imported(blackwell.MODULE, list(blackwell.NAMES)) if tensor else []),
+        *(_imported(blackwell.MODULE, sorted([*blackwell.NAMES, *more])) if tensor else []),
         *_imported(hopper.MODULE, used),
         f"from {hopper.HOST} import TensorDescriptor",
         "",
     ]
     lines += [settled(f"tma_{kind}") for kind in ("load", "store") if kind in features]
+    lines += [settled(REINTERPRETED)] if lies_over else []
     return lines
 
 

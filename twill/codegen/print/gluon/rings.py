@@ -46,6 +46,7 @@ def print_publish(stmt: Publish, role: Role) -> None:
         role.note("commit", "full", stmt.cursor, stmt.line)
         blackwell.print_commit(role.barrier(stmt.cursor, "full"), role, stmt.line)
         return
+    blackwell.print_fence("before", stmt.cursor, role)
     role.note("arrive", "full", stmt.cursor, stmt.line)
     role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'full')}, count=1)", stmt.line)
 

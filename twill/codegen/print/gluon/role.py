@@ -15,6 +15,7 @@ from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
 from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
+from twill.codegen.print.gluon.tensor_rings import hosted
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import Section, common_name
 from twill.codegen.warp.expression import Expr
@@ -42,7 +43,8 @@ class Role:
     statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
     among: places in the section of the groups that do what is printed now. known: fragments that may hold constants.
-    parts: names of the parts of a fragment's columns, where it was taken apart.
+    parts: names of the parts of a fragment's columns, where it was taken apart. first_column: variable of a loop over
+    parts of tensor memory's columns; what is printed is of the first part.
     """
 
     program: WarpProgram
@@ -69,6 +71,7 @@ class Role:
     among: tuple[int, ...] = ()
     known: frozenset[int] = frozenset()
     parts: dict[int, list[str]] = field(default_factory=dict)
+    first_column: str = ""
 
     def __post_init__(self) -> None:
         self.among = tuple(range(len(self.section.groups)))
@@ -164,7 +167,10 @@ class Role:
         """A slot of a buffer, or a part of it."""
         buffer = self.program.buffers[ref.buffer]
         name = self.buffer(ref.buffer)
-        text = f"{name}.index({self.slot(ref.cursor)})" if ref.cursor is not None else name
+        text = name
+        if ref.cursor is not None:
+            over, slot = hosted(self.program, buffer), self.slot(ref.cursor)
+            text = f"{name}.index({over.index(slot) if over is not None else slot})"
         for axis, part in enumerate((ref.rows, ref.columns)):
             if part is not None and part != (0, buffer.shape[axis]):
                 text += f".slice({part[0]}, {part[1] - part[0]}, dim={axis})"

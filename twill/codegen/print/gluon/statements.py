@@ -14,6 +14,7 @@ from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
+from twill.codegen.print.gluon.repeats import RepeatedParts, repeated
 from twill.codegen.print.gluon.rings import (
     print_acquire,
     print_advance,
@@ -59,6 +60,7 @@ from twill.codegen.warp.program import (
     Skip,
     SlotRef,
     Stmt,
+    StoreAccumulator,
     StoreGlobal,
     StoreShared,
     Sync,
@@ -82,6 +84,10 @@ def print_block(stmts: Sequence[Stmt], role: Role) -> None:
         if isinstance(stmt, TmaLoad | TmaStore):
             at += print_boxes(block.stmts[at:], role)
             continue
+        if (parts := repeated(block.stmts, at)) is not None:
+            print_parts(parts, role)
+            at += parts.parts * len(parts.window)
+            continue
         if isinstance(stmt, Copy) and stmt.columns is not None:
             print_columns(stmt, role)
         elif isinstance(stmt, WaitGroups):
@@ -97,6 +103,15 @@ def print_block(stmts: Sequence[Stmt], role: Role) -> None:
         at += 1
     if len(role.out.text) == before:
         role.out.line("pass")
+
+
+def print_parts(parts: RepeatedParts, role: Role) -> None:
+    """What is done to each part of the columns of tensor memory, as a loop over them."""
+    role.first_column = role.free_local("first")
+    with role.out.block(f"for {role.first_column} in gl.static_range(0, {parts.parts * parts.width}, {parts.width})"):
+        print_block(parts.window, role)
+    role.taken.discard(role.first_column)
+    role.first_column = ""
 
 
 def print_boxes(stmts: Sequence[Stmt], role: Role) -> int:
@@ -337,6 +352,7 @@ PRINTERS: dict[type[Stmt], Printer] = {
     Advance: print_advance, Skip: print_skip,
     Fence: nothing, Multiply: print_multiply, Commit: nothing,
     TensorMultiply: blackwell.print_tensor_multiply, LoadAccumulator: blackwell.print_load_accumulator,
+    StoreAccumulator: blackwell.print_store_accumulator,
     LoadShared: print_load_shared, StoreShared: print_store_shared,
     LoadGlobal: print_load_global, StoreGlobal: print_store_global,
     ProxyFence: print_proxy_fence, Sync: print_sync, Arrive: print_arrive,

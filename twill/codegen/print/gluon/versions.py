@@ -22,8 +22,11 @@ COMPILING = (
 RENAMED = {
     "tma_load": ("tma", "async_load", "async_copy_global_to_shared"),
     "tma_store": ("tma", "async_store", "async_copy_shared_to_global"),
+    "tensor_memory_as": ("tensor_memory_descriptor", "reinterpret", "_reinterpret"),
 }
-"""Name in an emitted module -> where it is found, what it is called from Triton 3.8 on, and before."""
+"""Name in an emitted module -> where it is found, what newer versions of Triton call it, and older ones."""
+
+LONG = 16  # characters of a place, of which a line has room for two
 
 ELEMENTS = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3": "fp8e4nv", "f8e5m2": "fp8e5"}
 """Elements that a kernel's signature spells otherwise than Triton's IR does."""
@@ -32,4 +35,6 @@ ELEMENTS = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "f8e4m3": "fp8e4nv", "f
 def settled(name: str) -> str:
     """The line of a module that gives a renamed function its one name."""
     place, new, old = RENAMED[name]
+    if len(place) > LONG:
+        return f'{name} = getattr({place}, "{new}", None) or {place}.{old}'
     return f'{name} = {place}.{new} if hasattr({place}, "{new}") else {place}.{old}'

@@ -1,0 +1,61 @@
+"""Rings called after what is in them.
+
+A ring of operands that threads compute is named as the product's result in the warp program, as is the product's own
+ring. In a module it is called after the variable that threads put there: `p`, not `acc 2`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from twill.codegen.warp.program import (
+    Compute,
+    Reg,
+    StoreAccumulator,
+    StoreShared,
+    TensorMultiply,
+    WarpGroup,
+    WarpProgram,
+)
+
+_OF_BLOCK = re.compile(r"\.\d+\b")  # ".0": of the first row block
+_NUMBERS = re.compile(r"(_\d+)+$")
+
+
+def with_own_names(program: WarpProgram) -> WarpProgram:
+    """The program whose rings of operands have names of their own."""
+    stmts = [stmt for group in program.groups for stmt in group.stmts]
+    operands = {stmt.a.buffer for stmt in stmts if isinstance(stmt, TensorMultiply)}
+    names = {aref.id: aref.name for aref in program.arefs}
+    of_buffers = {buffer.id: buffer.name for buffer in program.buffers}
+    for aref in program.arefs:
+        if aref.transport != "registers" or not operands.intersection(aref.buffers):
+            continue
+        (buffer,) = aref.buffers
+        taken = {*(n for number, n in names.items() if number != aref.id), *of_buffers.values()}
+        if (variable := _stored(program, buffer)) is None:
+            continue
+        block = _OF_BLOCK.search(aref.name)
+        base = variable + (block[0] if block else "")
+        name = next(n for n in (base, *(f"{base} {number}" for number in range(2, 99))) if n not in taken)
+        names[aref.id] = of_buffers[buffer] = name
+    arefs = tuple(replace(aref, name=names[aref.id]) for aref in program.arefs)
+    return replace(program, arefs=arefs, buffers=tuple(replace(b, name=of_buffers[b.id]) for b in program.buffers))
+
+
+def _stored(program: WarpProgram, buffer: int) -> str | None:
+    """The kernel's variable that threads store to a buffer, before it was converted."""
+    for group in program.groups:
+        for stmt in group.stmts:
+            if isinstance(stmt, StoreShared | StoreAccumulator) and stmt.target.buffer == buffer:
+                return _NUMBERS.sub("", group.fragment(_converted(group, stmt.operand)).name)
+    return None
+
+
+def _converted(group: WarpGroup, fragment: int) -> int:
+    for stmt in group.stmts:
+        match stmt:
+            case Compute("cast", (Reg(source),), result=result) if result == fragment:
+                return source
+    return fragment
