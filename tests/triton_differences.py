@@ -160,6 +160,12 @@ DIFFERENCES = (
         "wgmma.mma_async",
     ),
     Difference(
+        "tl.dot_scaled",
+        "computes in f32, with scales of type e4m3 (of blocks of 16) as if they were e8m0",
+        "on Blackwell exact products of elements and scales, summed in f32 in an order of the hardware's",
+        "tcgen05.mma.kind::mxf8f6f4.block_scale, kind::mxf4, kind::mxf4nvf4",
+    ),
+    Difference(
         "a second name of a value, in a loop: `d = c` before it, `d = c` and `c = c + 1` in it",
         "d is what c was when the last iteration began",
         "d is c as it was before the loop: Triton's frontend sees no assignment to d",

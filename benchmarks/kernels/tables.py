@@ -14,6 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 # Kernels that compute a row of another one, from the same arguments.
+BLACKWELL_ALONE = ("gemm_mxfp8", "gemm_nvfp4")
+"""Kernels with products that the GPUs of these tables do not have."""
 SAME = {"attention": ("attention_any_length", "attention_descending")}
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 DEPTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -98,7 +100,7 @@ def _examples() -> Iterator[Row]:
     for path in sorted((ROOT / "examples").glob("*.twill.toml")):
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         kernel = document["kernel"]
-        if kernel in ("gemm", "gemm_fp8", "attention", "attention_backward", *SAME["attention"]):
+        if kernel in ("gemm", "gemm_fp8", "attention", "attention_backward", *SAME["attention"], *BLACKWELL_ALONE):
             continue
         seen: list[Mapping[str, int]] = []
         for specialization in document["specialization"]:

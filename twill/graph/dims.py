@@ -209,14 +209,16 @@ def _rearrange(step: Step, finder: _Finder) -> None:
 
 
 def _dot(step: Step, finder: _Finder) -> None:
-    """A[m,k] B[k,n] + C[m,n]."""
+    """A[m,k] B[k,n] + C[m,n]; scales are not split."""
     a, b = step.operands[:2]
     result = step.results[0]
     finder.link((a, 0), (result, 0))
     finder.link((b, 1), (result, 1))
     finder.link((a, 1), (b, 0))
-    for c in step.operands[2:]:
+    for c in step.operands[2:3]:
         finder.link_all(c, result)
+    for scales in step.operands[3:]:
+        finder.mixed.extend((scales, axis) for axis in range(len(finder.shape(scales))))
     finder.summed.append(((a, 1), step))
     for axis, letter in (((a, 0), "m"), ((b, 1), "n"), ((a, 1), "k")):
         finder.letters.append((axis, (letter, step.stretch)))
@@ -238,7 +240,7 @@ RULES: dict[str, Callable[[Step, _Finder], None]] = {
     "update": _broadcast, "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice, "join": _join, "splat": _nothing, "constant": _nothing, "range": _nothing,
-    "reduce": _reduce, "scan": _scan, "rearrange": _rearrange, "gather": _rearrange, "dot": _dot,
+    "reduce": _reduce, "scan": _scan, "rearrange": _rearrange, "gather": _rearrange, "dot": _dot, "dot_scaled": _dot,
     "tile_load": _access, "tile_store": _access, "tile_reduce": _access,
 }  # fmt: skip
 

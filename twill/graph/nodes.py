@@ -10,11 +10,12 @@ from twill.graph.dims import Classes
 from twill.graph.wiring import Wiring
 from twill.graph.work import chain_counts, is_free, tile_bytes
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import ACCESS
+from twill.tile.vocabulary import ACCESS, MMA
 
 KINDS: dict[str, NodeKind] = {
-    "dot": "mma", "tile_load": "load", "tile_store": "store", "tile_reduce": "reduce_store",
+    "dot": "mma", "dot_scaled": "mma", "tile_load": "load", "tile_store": "store", "tile_reduce": "reduce_store",
 }  # fmt: skip
+MX_BLOCK = 32  # elements that have one scale of type e8m0 (OCP Microscaling Formats 1.0)
 TRANSPORTS: dict[str, Transport] = {"tma": "tma", "copy": "copy", "plain": "plain"}
 
 
@@ -41,7 +42,7 @@ class NodeMaker:
         last = self.flat.steps[members[-1]]
         if last.op.kind in ACCESS:
             return self._access(number, last)
-        if last.op.kind == "dot":
+        if last.op.kind in MMA:
             return self._product(number, last)
         return self._chain(number, [self.flat.steps[member] for member in members])
 
@@ -71,8 +72,8 @@ class NodeMaker:
         n = self.flat.cells[b].type.shape[1]
         (m_dim, k_dim), (_, n_dim) = self.classes.of[a], self.classes.of[b]
         mma = Mma(
-            m=m, n=n, k=k, m_dim=m_dim, n_dim=n_dim, k_dim=k_dim,
-            dtype=self.flat.cells[a].type.element,
+            m=m, n=n, k=2 * k if scaled_type(step) in PACKED else k, m_dim=m_dim, n_dim=n_dim, k_dim=k_dim,
+            dtype=scaled_type(step) or self.flat.cells[a].type.element,
             accumulator=self.flat.cells[step.results[0]].type.element,
             a_transposed=self.wiring.is_transposed(a),
             b_transposed=self.wiring.is_transposed(b),
@@ -134,6 +135,20 @@ class NodeMaker:
             if not is_free(step) and (step.stretch == stretch or not looped):
                 found.add(maker)
         return [self.flat.steps[maker] for maker in sorted(found)]
+
+
+SCALED = ("mxf8e4m3", "mxf8e5m2", "mxf4", "nvf4")
+"""Types of operands of products with scales of blocks, as machine files name them."""
+PACKED = ("mxf4", "nvf4")
+"""Types of operands with block scales of which a byte holds two elements."""
+
+
+def scaled_type(step: Step) -> str:
+    """The type of the operands of a product with block scales, of `SCALED`; "" for other products."""
+    if step.op.kind != "dot_scaled":
+        return ""
+    element, block = step.op.attribute("a"), step.op.attribute("block")
+    return f"mxf8{element}" if element != "e2m1" else "mxf4" if block == MX_BLOCK else "nvf4"
 
 
 def _reduced(step: Step) -> tuple[int, ...]:

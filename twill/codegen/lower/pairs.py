@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import reduce
 
 from twill import exc
+from twill.codegen.lower.block_scales import sources_of
 from twill.codegen.lower.multicast import CTAS, Sharing, Unlike, agreement, asked_for, depends, loops
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
@@ -30,6 +31,8 @@ def pairing(plan: LoweringPlan) -> Sharing:
     halved: dict[Place, int] = {}
     whole: set[Place] = set()
     for task in products:
+        if sources_of(plan, task) is not None:
+            refuse(plan, f"`{task.node.name}` has scales of blocks, which pairs are not emitted with", task.node.line)
         if use_of(plan, task) is not TensorUse.SUM:
             refuse(plan, f"`{task.node.name}` is read or changed by threads in its loop", task.node.line)
         whole |= {place for place, _ in operands(plan, task, 0)}

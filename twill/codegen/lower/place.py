@@ -11,12 +11,14 @@ different loops go through one ring: the loops run one after the other.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from twill.codegen.lower.cross_loop_reuse import position
 from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.scale_rings import ScaleColumns
 from twill.codegen.lower.staging import choose_panels, enough, hosts, staged, staging_bytes
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_rings import tensor_rings
@@ -35,6 +37,7 @@ def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0)
         rings = _Rings(plan, SharedMemoryPlan(file, threads=plan.tiles.target.threads), sharing, reserved, joining=True)
         rings.make()
     panels = rings.deepen()
+    rings.scales.lay(rings.by_place)
     memory = rings.memory
     return Placement(plan, sharing, rings.by_place, panels, tuple(memory.buffers), tuple(memory.arefs), memory.used())
 
@@ -51,11 +54,15 @@ class _Rings:
     by_place: dict[Place, Ring] = field(default_factory=dict)
     alike: dict[tuple[object, ...], list[Ring]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.scales = ScaleColumns(self.plan, self.memory)
+
     def make(self) -> None:
         """A ring for each tile that some task reads from shared memory or from another group."""
         shared: dict[tuple[object, ...], Ring] = {}
         pair = self.sharing is not None and self.sharing.pair
-        self.by_place = tensor_rings(self.plan, self.memory, pair)
+        least = self.scales.taken({place: self.depth(self.plan.tasks[place]) for place in self.scales.tiles})
+        self.by_place = tensor_rings(self.plan, self.memory, pair, least)
         for place in sorted(self.plan.tasks):
             task = self.plan.tasks[place]
             if place in self.by_place or self.plan.is_updater(task):
@@ -87,6 +94,8 @@ class _Rings:
         in front of them."""
         cell = self.plan.flat.steps[task.steps[-1]].results[0]
         shape, element = self.plan.tiles.core(cell) or (1,), self.plan.flat.cells[cell].type.element
+        if task.place in self.scales.tiles:
+            shape = (prod(shape),)  # chunks one behind the other
         loads = task.node.kind == "load"
         producer = self.producer(task)
         consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
@@ -204,11 +213,11 @@ class _Rings:
                 growing = single
             else:
                 growing = [number for number, slots in loops.items() if slots == least < deepest]
-            need = self.slots_bytes(growing)
-            if not growing or need > left:
+            need, deeper = self.slots_bytes(growing), {number: depth[number] + 1 for number in growing}
+            if not growing or need > left or not self.scales.fits(self.by_place, {**depth, **deeper}):
                 return depth
             left -= need
-            depth.update({number: depth[number] + 1 for number in growing})
+            depth.update(deeper)
 
     def waits(self, ring: Ring) -> bool:
         """Whether a tile keeps its slot for a whole program instance."""

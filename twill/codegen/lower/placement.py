@@ -24,6 +24,7 @@ class Ring:
     readers: tuple[Place, ...]
     multiplied: bool  # some reader is a product
     use: TensorUse | None = None  # of an accumulator that a product makes there, in tensor memory
+    scales: Buffer | None = None  # in tensor memory, of a ring of scales
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from twill.machine.description import Machine
 from twill.machine.occupancy import share
 from twill.schedule.document import Schedule
 from twill.tile.flat import Flat, Step
+from twill.tile.vocabulary import MMA
 
 
 def predicated_updates(tiles: TileLayouts) -> dict[int, tuple[Step, ...]]:
@@ -230,7 +231,7 @@ class LoweringPlan:
     def in_slot(self, task: Task, step: Step, position: int, source: Source) -> bool:
         """Whether a reader takes this operand from shared memory."""
         made = self.flat.steps[source.step].op.kind
-        if step.op.kind == "dot" and position < 2:
+        if step.op.kind in MMA and position < 2:
             if position == 1 or made == "tile_load":
                 return True
             straight = not self.tiles.is_transposed(step.operands[0])
@@ -263,7 +264,7 @@ class LoweringPlan:
         for number in task.steps:
             step = self.flat.steps[number]
             for position, source in self.part_sources(task, number):
-                if step.op.kind == "dot" and position > 1 and self.tiles.target.has_tensor_memory:
+                if step.op.kind in MMA and position == 2 and self.tiles.target.has_tensor_memory:
                     continue  # the accumulator, which is not in registers
                 if self.updates(task, source):
                     continue  # the same

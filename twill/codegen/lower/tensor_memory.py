@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twill import exc
+from twill.codegen.lower.block_scales import refuse_scales
 from twill.codegen.lower.groups import Group
 from twill.codegen.lower.operations import Tools, outside
 from twill.codegen.lower.placement import Ring
@@ -65,6 +66,8 @@ def with_readers(
 
 def refuse_not_emitted(plan: LoweringPlan) -> None:
     """Raises UnsupportedInKernel, at its line, for what is not emitted with accumulators in tensor memory yet."""
+    for task in (task for task in plan.tasks.values() if task.node.kind == "mma"):
+        refuse_scales(plan, task)
     for task in plan.tasks.values():
         name, kind, inside = f"`{task.node.name or task.node.kind}`", task.node.kind, task.region in plan.loops
         if inside and kind == "load" and task.node.transport != "tma":

@@ -38,13 +38,15 @@ def most_columns(machine: Machine, lanes: int) -> int:
     return machine.capacity("tmem") // (lanes * LANE_BYTES)
 
 
-def tensor_rings(plan: LoweringPlan, memory: SharedMemoryPlan, pair: bool = False) -> dict[Place, Ring]:
+def tensor_rings(
+    plan: LoweringPlan, memory: SharedMemoryPlan, pair: bool = False, scales: int = 0
+) -> dict[Place, Ring]:
     """The rings of a plan; those that hand a sum on have the place of what changes it. memory: gets their buffers.
-    pair: whether the CTAs of a cluster multiply together. Raises UnsupportedInKernel for more columns than there are.
-    """
+    pair: whether the CTAs of a cluster multiply together. scales: columns that are left for them. Raises
+    UnsupportedInKernel for more columns than there are."""
     if plan.tiles.target.mma is None or not plan.tiles.target.has_tensor_memory:
         return {}
-    return _TensorRings(plan, memory, pair).made()
+    return _TensorRings(plan, memory, pair, scales).made()
 
 
 @dataclass
@@ -52,6 +54,7 @@ class _TensorRings:
     plan: LoweringPlan
     memory: SharedMemoryPlan
     pair: bool = False
+    scales: int = 0
     names: dict[Place, str] = field(default_factory=dict)
 
     def made(self) -> dict[Place, Ring]:
@@ -80,7 +83,7 @@ class _TensorRings:
             over = self.names[host.place] if host is not None else ""
             tiles.append(TensorTile(name, wide // COLUMN_BITS, self.depth(task), over, extra=summed))
         assert self.plan.tiles.target.mma is not None
-        found = allocate(tiles, most_columns(self.plan.machine, self.plan.tiles.target.mma.rows))
+        found = allocate(tiles, most_columns(self.plan.machine, self.plan.tiles.target.mma.rows) - self.scales)
         if isinstance(found, str):
             raise exc.UnsupportedInKernel(found, file=self.plan.wired.program.file, hint="smaller tiles")
         return found

@@ -17,7 +17,7 @@ from twill.codegen.targets.base import Target
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Slice, Uniform, has_slices, runs
 from twill.graph.build import Wired
 from twill.tile.flat import Step
-from twill.tile.vocabulary import ELEMENTWISE, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, MMA, VIEWS
 
 ROWS, COLUMNS = 1, 0  # the axis that is taken away
 
@@ -47,7 +47,7 @@ class TileLayouts:
         self.columns = columns or {}
         self.cut_elsewhere = self.cells_of_columns()
         self.products = any(self.is_of_matrices(step) for step in self.flat.steps)
-        self.multiplies = any(step.op.kind == "dot" for step in self.flat.steps)
+        self.multiplies = any(step.op.kind in MMA for step in self.flat.steps)
         self.parent: dict[int, int] = {}
         self.side: dict[int, int] = {}
         self.beside: dict[int, tuple[int, ...]] = {}  # the matrix that a class of vectors is spread over
@@ -98,7 +98,7 @@ class TileLayouts:
         """Whether a step tells rows from columns: an MMA, or a reduction of one axis of a matrix."""
         if step.op.kind == "reduce":
             return sum(extent > 1 for extent in self.flat.cells[step.operands[0]].type.shape) == 2
-        return step.op.kind == "dot"
+        return step.op.kind in MMA
 
     # -- layouts ------------------------------------------------------------------------------
 

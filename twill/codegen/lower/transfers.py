@@ -166,6 +166,9 @@ class Transfers:
                     start = add(start, multiply(Apply("cast", (Local(RANK, "u32"),), "i32"), Number(extent)))
                 coordinates.append(add(start, Number(before + c)))
             spans = [(corner[a], corner[a] + box[a]) for a in moving]
+            if len(buffer.shape) == 1 and len(spans) > 1:  # scales, in the order in which they are in memory
+                assert box == tuple(extents), "a tile of scales is one box"
+                spans = []
             rows = spans[0] if len(spans) == 2 else None
             yield Box(tuple(coordinates), rows, spans[-1] if spans else None)
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from twill import exc
 from twill.codegen.warp.layout import WARP_ROWS
 from twill.graph.dependence import DependenceGraph, Mma
+from twill.graph.nodes import SCALED
 from twill.machine.description import Machine
 
 ROOM = "twill.codegen.targets"
@@ -31,7 +32,7 @@ class MmaShapes:
     multiples; padded: or fewer rows, multiples of it, of which the rest is computed and thrown away (0: never). depth:
     elements of 16 bits that one instruction contracts, of which operand A in registers has multiples. tensor: one
     thread issues them, and their results, of just so many rows, are in tensor memory, from which other warp groups
-    read them. most_columns: of a result (0: as many as registers hold)."""
+    read them. most_columns: of a result (0: as many as registers hold). scaled: products with scales of blocks, too."""
 
     rows: int
     columns: int
@@ -39,6 +40,7 @@ class MmaShapes:
     padded: int = 0
     tensor: bool = False
     most_columns: int = 0
+    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,14 @@ class Target:
     def refuse(self, graph: DependenceGraph) -> None:
         """Raises UnsupportedInKernel, with the line and the reason, for a product that the target does not have."""
         for node in (node for region in graph.regions for node in region.nodes):
+            if node.mma is not None and node.mma.dtype in SCALED and not (self.mma is not None and self.mma.scaled):
+                raise exc.UnsupportedInKernel(
+                    f"`{node.name or 'tl.dot_scaled'}` is a product with scales of blocks, and {self.name} has none",
+                    file=graph.file,
+                    line=node.line,
+                    hint="tl.dot of bfloat16, with each element times its scale, `x.to(tl.bfloat16) * scale`, in front "
+                    "of it; or another machine (`--machine b200`)",
+                )
             if node.mma is not None and not self.may_have(node.mma.m, node.mma.n):
                 raise exc.UnsupportedInKernel(
                     f"`{node.name or 'tl.dot'}` is a product {_spelled(node.mma)}, and {self.name} has {self.sizes}",

@@ -54,7 +54,9 @@ _STATEMENTS = {
     aref.Multiply: "multiply {accumulator:fragment} {accumulate:gains} {a:multiplied}<< transposed{a_transposed:flag}>>"
                    " @ {b:slot}<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}",
     aref.TensorMultiply: "tensor multiply {target:slot} = {a:slot}<< transposed{a_transposed:flag}>> @ {b:slot}"
-                         "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}",
+                         "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}"
+                         "<<, scales {of_a:slot} and {of_b:slot} for {block:int}>>",
+    aref.CopyScales: "copy scales {source:slot} -> {target:slot}, {rows:int} rows",
     aref.LoadAccumulator: "{result:fragment} = load accumulator {source:slot}",
     aref.StoreAccumulator: "store accumulator {operand:fragment} -> {target:slot}",
     aref.Commit: "commit",

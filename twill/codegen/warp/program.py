@@ -19,7 +19,7 @@ Grammar::
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
-           | TensorMultiply | LoadAccumulator | StoreAccumulator              MMAs in tensor memory
+           | TensorMultiply | LoadAccumulator | StoreAccumulator | CopyScales MMAs in tensor memory
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
@@ -48,7 +48,8 @@ read the slot into registers (LoadAccumulator). MMAs of one thread are done in t
 Where threads change an accumulator between the MMAs of a loop, the roles are exchanged: their group fills a ring of
 transport "registers" with what it makes of the accumulator (StoreAccumulator), and the MMA works on the slot that it
 consumes, which goes back when the MMA is over. An operand A that threads compute may be such a ring, too, and lie over
-an accumulator that nobody needs any more.
+an accumulator that nobody needs any more. A ring of scales has a slot in tensor memory for each in shared memory, into
+which the MMAs' thread copies them (CopyScales): it is free again when the MMAs are over, as the other one is.
 
 A group with a `share` (i, n) has every n-th of its CTA's program instances, from the i-th on, and n such groups take
 instances alternately. A slot of a ring that they consume is consumed by the one that has the instance; the others move
@@ -166,13 +167,13 @@ from twill.codegen.warp.statements import (
     TmaStore,
     WaitGroups,
 )
-from twill.codegen.warp.tensor_statements import LoadAccumulator, StoreAccumulator, TensorMultiply
+from twill.codegen.warp.tensor_statements import CopyScales, LoadAccumulator, StoreAccumulator, TensorMultiply
 from twill.tile.program import TileProgram
 
 __all__ = [
     "ANSWER_BYTES",
     "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
-    "Commit", "Compute", "Consumed", "Copy", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
+    "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
     "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
     "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",

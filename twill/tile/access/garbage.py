@@ -18,7 +18,7 @@ from twill.tile.access.analysis import Analysis
 from twill.tile.access.rules import SymbolicStep, axis_map
 from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, DescriptorWindow, IndexBound, Mask
 from twill.tile.program import Loop, Op
-from twill.tile.vocabulary import ELEMENTWISE
+from twill.tile.vocabulary import ELEMENTWISE, MMA
 
 STORES = ("store", "atomic_add", "descriptor_store", "descriptor_reduce")
 SHAPED = ("splat", "expand_dims", "broadcast", "reshape", "transpose")
@@ -125,8 +125,10 @@ class GarbageAnalysis:
             return self.along(op, everything)
         if op.kind == "join":
             return everything
-        if op.kind == "dot":
-            left, right, *_ = read
+        if op.kind in MMA:
+            left, right, *others = read
+            for scales in others[1:]:
+                self.clean(op, scales)
             self.clean(op, {bound: load for bound, load in left.items() if bound.axis != 0})
             self.clean(op, {bound: load for bound, load in right.items() if bound.axis != 1})
             return everything

@@ -17,6 +17,7 @@ from typing import Any
 
 from twill.tile.affine import Polynomial
 from twill.tile.digits import gathered, rearranged
+from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import (
@@ -185,6 +186,8 @@ class Instance:
             case "dot":
                 read = [*map(_cut, operands[:2])] if op.line in self.cut else operands[:2]
                 return _dot([*read, *operands[2:]], kind.element)
+            case "dot_scaled":
+                return block_scales.multiplied(operands, attributes)
             case "add_pointer":
                 return Pointer(operands[0].tensor, operands[0].offsets + np.asarray(operands[1]).astype(np.int64))
             case "make_descriptor":

@@ -21,6 +21,7 @@ from twill.tile.rewrite.loop_fusion import fuse_loops
 from twill.tile.rewrite.precision import split_mmas
 from twill.tile.rewrite.predicate import predicate_masks
 from twill.tile.rewrite.rearrange import rearrange_tiles
+from twill.tile.rewrite.scale_chunks import read_chunks
 from twill.tile.rewrite.split_k import split_k
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.vector_sides import separate_sides
@@ -76,6 +77,8 @@ PIPELINE = (
     Rewrite("predicated-masks", "loops that go on with one another are fused",
             "masks that only the first or last iterations need are computed in those alone",
             predicate_masks, lambda program, allowed: allowed.rewriting != "none"),
+    Rewrite("scale-chunks", "views of any kind",
+            "products with block scales read scales that are loaded in chunks as they are in memory", read_chunks),
     Rewrite("rearrangements", "views of any kind",
             "views leave out or repeat axes, or exchange those of a matrix; an operation moves elements else",
             rearrange_tiles),

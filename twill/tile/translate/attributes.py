@@ -17,6 +17,7 @@ READ: Mapping[str, frozenset[str]] = {
         "arith.cmpf": "predicate", "arith.cmpi": "predicate", "arith.constant": "value",
         "tt.atomic_rmw": "atomic_rmw_op sem scope", "tt.clampf": "propagateNan", "tt.descriptor_reduce": "kind",
         "tt.dot": "inputPrecision maxNumImpreciseAcc", "tt.expand_dims": "axis", "tt.extern_elementwise": "symbol",
+        "tt.dot_scaled": "a_elem_type b_elem_type lhs_k_pack rhs_k_pack",
         "tt.elementwise_inline_asm": "asm_string constraints packed_element",
         "tt.fp_to_fp": "rounding", "tt.gather": "axis", "tt.get_num_programs": "axis", "tt.get_program_id": "axis",
         "tt.load": "isVolatile", "tt.make_range": "start end", "tt.make_tensor_descriptor": "padding",
@@ -29,7 +30,7 @@ READ: Mapping[str, frozenset[str]] = {
 HARMLESS = frozenset({
     "fastmath", "overflowFlags", "exact", "nonNeg", "allow_reorder", "efficient_layout", "noinline",
     "cache", "cachePolicy", "evict", "operandSegmentSizes", "resultSegmentSizes", "pure", "libname",
-    "libpath", "isSigned",
+    "libpath", "isSigned", "fastMath",
 })  # fmt: skip
 
 # Attributes that say what is meant anyway where they have this value.

@@ -12,6 +12,7 @@ from math import prod
 from twill.tile.interpret.arrays import np
 from twill.tile.mlir import Dense, RawOp
 from twill.tile.program import TileType
+from twill.tile.translate.block_scales import dot_scaled
 from twill.tile.translate.branches import choose
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise, emit
@@ -205,5 +206,6 @@ OPERATIONS: dict[str, Rule] = {
     "math.tanh": elementwise("tanh"), "math.erf": elementwise("erf"), "math.fma": elementwise("fma"),
     "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,
     "tt.extern_elementwise": libdevice, "tt.elementwise_inline_asm": inline_asm, "tt.mulhiui": multiply_high,
-    "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot, "tt.gather": view("gather", "axis"),
+    "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot, "tt.dot_scaled": dot_scaled,
+    "tt.gather": view("gather", "axis"),
 }  # fmt: skip

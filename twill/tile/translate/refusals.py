@@ -23,7 +23,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.print": ("tl.device_print", "leave the debugging output out"),
     "tt.assert": ("tl.device_assert", "tl.assume, or a check on the host"),
     "tt.cat": ("tl.cat", "tl.join and tl.reshape, which keep the order of the elements"),
-    "tt.dot_scaled": ("tl.dot_scaled", "tl.dot on fp8 operands, with the scales multiplied in afterwards"),
     "tt.dot": (
         "tl.dot of more than 16 matrices at once, or with another precision than tf32, tf32x3, bf16x3, bf16x6 or ieee",
         "tl.dot of matrices with one of these precisions, with the batch in the launch grid",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES
+from twill.codegen.print.cuda.print_scales import print_scaled_multiply
 from twill.codegen.print.cuda.print_wgmma import OPERANDS, STEP_BYTES, side_of
 from twill.codegen.print.cuda.tcgen05_descriptors import OPERANDS as KINDS
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
@@ -26,6 +27,9 @@ _GROUP = 8  # columns for each of a load's repetitions: four registers of a thre
 
 def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     """All multiplies of one product, issued by this thread."""
+    if stmt.block:
+        print_scaled_multiply(stmt, ctx)
+        return
     operand = OPERANDS[stmt.operand]
     rows, columns = ctx.buffer(stmt.target).shape
     held = ctx.buffer(stmt.a).tensor

@@ -39,6 +39,28 @@ def instruction_descriptor(
     return bits | a_mn_major << 15 | b_mn_major << 16 | n // 8 << 17 | m // 16 << 24
 
 
+SCALED: dict[tuple[str, str, int], tuple[str, int]] = {
+    ("f8e4m3", "i8", 32): ("mxf8f6f4", 1), ("f8e5m2", "i8", 32): ("mxf8f6f4", 1),
+    ("i8", "i8", 32): ("mxf4", 2), ("i8", "f8e4m3", 16): ("mxf4nvf4", 4),
+}  # fmt: skip
+"""Of the element type of tiles (i8: two of e2m1), that of scales (i8: e8m0) and elements of a block: the kind of
+products with scales, and how many scales of a row a product reads."""
+SCALED_OPERANDS = {"f8e4m3": 0, "f8e5m2": 1, "i8": 1}  # codes of A and B in those kinds
+SCALE_TYPES = {"f8e4m3": 0, "i8": 1}
+
+
+def scaled_instruction_descriptor(m: int, n: int, operand: str, scale: str) -> int:
+    """The 32 bits of a product of m x n with scales of blocks, K-major, f32; which scales it reads is for the caller to
+    add: bits 4-5 of B, 29-30 of A, the first byte of a word. operand, scale: as in `SCALED`.
+
+    ValueError: there is no such product.
+    """
+    if m != 128 or n % 8 or not 8 <= n <= 256:
+        raise ValueError(f"there is no product of {m} x {n} with scales of blocks")
+    code = SCALED_OPERANDS[operand]
+    return code << 7 | code << 10 | n // 8 << 17 | SCALE_TYPES[scale] << 23 | m // 16 << 24
+
+
 def has_shape(kind: str, m: int, n: int, pair: bool = False) -> bool:
     """Whether a product of m x n exists, A in shared memory. kind: f16, tf32, f8f6f4 or i8."""
     if m not in ((128, 256) if pair else (64, 128)) or n > 256:

@@ -107,6 +107,9 @@ def refuse_at_once(program: TileProgram, cluster: int, order: str) -> None:
     if order == "dynamic":
         raise exc.NotInGluon("a partition of Gluon can't pass an instance's number on", hint="`--order static`")
     for op in program.ops():
+        if op.kind == "dot_scaled":
+            what = "products with scales of blocks have no printer for Gluon"
+            raise exc.NotInGluon(what, file=program.file, line=op.line, hint=_CUDA)
         for value in op.results:
             shape = program.type_of(value).shape
             if any(map(_odd, shape)):

@@ -10,6 +10,7 @@ from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.program import Loop, TileProgram
+from twill.tile.vocabulary import MMA
 
 CREEP = 4.0  # what creeping floats grow to: maxima of a row then move by less than an exponent's 8 bits, and by more
 FACTOR = 2.0**16  # in matrices: three of them and a long sum are far from the largest f32
@@ -48,6 +49,32 @@ def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int)
     return rounded(scale * rng.standard_normal(size, np.float32), element)
 
 
+def scales(program: TileProgram) -> frozenset[str]:
+    """Tensors of scales of blocks."""
+    makers = {result: op for op in program.ops() for result in op.results}
+    todo = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
+    found: set[str] = set()
+    while todo:
+        op = makers.get(todo.pop())
+        if op is None or op.access is None:
+            todo += op.operands if op is not None else ()
+        else:
+            found.add(op.access.base)
+    return frozenset(found)
+
+
+def of_scales(rng: np.random.Generator, size: int, element: str, data: Data) -> Array:
+    """Scales: of type e8m0 (i8) powers of two about 1, or awkward ones, NaN among them, of which no product of two
+    leaves f32; of type e4m3 positive numbers."""
+    if element != "i8":
+        return rounded(np.abs(rng.standard_normal(size, np.float32)) + 2.0**-6, element)
+    low, high = (96, 159) if data == "awkward" else (120, 135)
+    made = rng.integers(low, high, size).astype(np.uint8)
+    if data == "awkward":
+        made[::EVERY] = 0xFF
+    return made.view(np.int8)
+
+
 def with_awkward_floats(rng: np.random.Generator, made: Array, element: str) -> Array:
     """The tensor with a few NaN, infinities, -0.0, subnormal numbers, the largest ones, and halves of odd numbers."""
     largest, least = LARGEST[element], LEAST[element]
@@ -66,7 +93,7 @@ def finite_in_products(program: TileProgram, arrays: Mapping[str, Array]) -> Map
     """Of a program that multiplies matrices: tensors whose finite numbers are at most FACTOR. Whether products and sums
     of larger ones overflow on their way depends on the order and the width in which they are added: there is no one
     right result."""
-    if not any(op.kind == "dot" for op in program.ops()):
+    if not any(op.kind in MMA for op in program.ops()):
         return arrays
     return {name: _at_most(array, FACTOR) if array.dtype.kind == "f" else array for name, array in arrays.items()}
 

@@ -14,7 +14,9 @@ from twill.codegen.verify.abstract.data import (
     Data,
     finite_in_products,
     free_integers,
+    of_scales,
     random_tensor,
+    scales,
     tells_floats_apart,
     tensor,
 )
@@ -238,6 +240,7 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     sizes = {name: math.prod(shape) for name, shape in known.items()}
     sizes |= {name: size for name, size in extents(program, case.grid, scalars).items() if name not in sizes}
     arrays: dict[str, Array] = {}
+    scaling = scales(program)
     if picks(program):
         arrays, reaching = tables(program, case, scalars, sizes, rng, seed)
         shrink = 1
@@ -252,7 +255,9 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
         kind, _, element = argument.type.element.partition(":")
         if argument.name in arrays:
             continue
-        if kind in ("ptr", "desc"):
+        if argument.name in scaling:
+            arrays[argument.name] = of_scales(rng, sizes.get(argument.name, 0), element, data)
+        elif kind in ("ptr", "desc"):
             arrays[argument.name] = tensor(
                 rng, sizes.get(argument.name, 0), element, scale, data, argument.name in free
             )

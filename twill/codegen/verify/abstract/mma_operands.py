@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import (
+    CopyScales,
     Fragment,
     LoadAccumulator,
     Multiply,
@@ -22,6 +23,12 @@ TENSOR_ROWS, TENSOR_STEP = 128, 16  # of an accumulator in tensor memory; its co
 TENSOR_PIECE = 8  # columns that a load or store of tensor memory has multiples of
 TENSOR_WARP_ROWS = 32  # a warp's quarter of its rows
 K_BYTES = 32  # of one MMA along k
+SCALED = {
+    ("f8e4m3", "i8", 32): 1, ("f8e5m2", "i8", 32): 1, ("i8", "i8", 32): 2, ("i8", "f8e4m3", 16): 2,
+}  # fmt: skip
+"""Of a product with scales (PTX ISA, "tcgen05 block scaling"): elements of tiles and of scales (i8: two of e2m1, and
+e8m0), elements of a block; how many are in an element of a tile."""
+CHUNK_ROWS, CHUNK_SCALES = 128, 4  # of 512 bytes of scales
 
 
 def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
@@ -81,6 +88,38 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
         columns //= 2
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
+    if stmt.block:
+        yield from _scales(stmt, rows, columns, program)
+
+
+def _scales(stmt: TensorMultiply, rows: int, columns: int, program: WarpProgram) -> Iterator[str]:
+    """Scales of both operands, of one type that the product has."""
+    if stmt.of_a is None or stmt.of_b is None:
+        yield "has scales of one operand alone"
+        return
+    held = [program.buffers[ref.buffer] for ref in (stmt.of_a, stmt.of_b)]
+    if (stmt.operand, held[0].element, stmt.block) not in SCALED:
+        yield f"no MMA has {stmt.operand} with scales of {held[0].element} for {stmt.block} each"
+        return
+    count = stmt.depth * SCALED[stmt.operand, held[0].element, stmt.block] // stmt.block
+    for buffer, extent in zip(held, (rows, columns), strict=True):
+        shape = TENSOR_ROWS, -(-extent // TENSOR_WARP_ROWS) * count
+        if not buffer.tensor or buffer.element != held[0].element or buffer.shape != shape:
+            yield f"`{buffer.name}` is no tensor memory with {count} scales of {extent} rows each"
+    if program.buffers[stmt.a.buffer].tensor:
+        yield "A is in tensor memory, and has scales"
+
+
+def copy_scales(stmt: CopyScales, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    """Scales in chunks to tensor memory."""
+    source, target = program.buffers[stmt.source.buffer], program.buffers[stmt.target.buffer]
+    lanes, chunk = target.shape[0], CHUNK_ROWS * CHUNK_SCALES
+    if source.tensor or len(source.shape) != 1 or stmt.source.columns is not None or source.shape[0] % chunk:
+        yield f"`{source.name}` has no chunks of {chunk} scales one behind the other"
+    if not target.tensor or lanes != TENSOR_ROWS or target.shape[1] * TENSOR_WARP_ROWS != source.shape[0]:
+        yield f"`{target.name}` is no tensor memory for all of `{source.name}`"
+    if stmt.rows % CHUNK_ROWS or source.shape[0] % (stmt.rows * CHUNK_SCALES) or source.element != target.element:
+        yield f"`{source.name}` has no scales of {stmt.rows} rows"
 
 
 def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]:

@@ -10,6 +10,7 @@ from twill.codegen.verify.abstract.liveness import effects
 from twill.codegen.verify.abstract.memory import BITS
 from twill.codegen.verify.abstract.mma_operands import (
     Fragments,
+    copy_scales,
     load_accumulator,
     multiply,
     region,
@@ -40,6 +41,7 @@ from twill.codegen.warp.program import (
     Buffer,
     Compute,
     Copy,
+    CopyScales,
     Fragment,
     LoadAccumulator,
     LoadShared,
@@ -102,7 +104,8 @@ def _copy_box(meant: TensorMapSpec, ref: SlotRef, coordinates: int, program: War
     rows, columns = region(program, ref)
     if coordinates != len(meant.box) or len(meant.strides) != len(meant.box) or len(meant.sizes) != len(meant.box):
         yield f"{coordinates} coordinates in a tensor map of rank {len(meant.box)}"
-    if math.prod(meant.box) != rows * columns or meant.box[-1] != columns:
+    whole = len(buffer.shape) < 2 and rows * columns == buffer.shape[0]  # in the order of the box
+    if math.prod(meant.box) != rows * columns or not (whole or meant.box[-1] == columns):
         box = " x ".join(map(str, meant.box))
         yield f"a box of {box} for {rows} x {columns} elements of `{buffer.name}`"
     counted = (*meant.box[:-1], meant.box[-1] // meant.together)
@@ -298,7 +301,7 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
-    Multiply: multiply, TensorMultiply: tensor_multiply, LoadAccumulator: load_accumulator,
+    Multiply: multiply, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
     Scan: _scan, Rearrange: _rearrange, SumParts: _sum_parts, Copy: _copy,

@@ -89,8 +89,8 @@ Region = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class SlotAccess:
-    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma", or
-    "tensor" of threads that access tensor memory.
+    """An access of a region of a slot. event, time: how clocks know that it is over. proxy: "generic", "mma", "tma",
+    "scales" of copies from shared to tensor memory, or "tensor" of threads that access tensor memory.
 
     mapping: how threads share the region, where that is known: two generic accesses of one group with the same mapping
     touch the same element with the same thread.
@@ -169,9 +169,9 @@ class SlotAccesses:
 
     @staticmethod
     def _in_order(earlier: SlotAccess, access: SlotAccess) -> bool:
-        """Whether both are MMAs of one thread into tensor memory, which are done as they are issued (PTX ISA,
-        "tcgen05 Memory Consistency Model")."""
-        return earlier.group == access.group and earlier.proxy == access.proxy == "mma"
+        """Whether both are done as one thread has issued them: MMAs into tensor memory, and MMAs behind copies to it
+        (PTX ISA, "tcgen05 Pipelined Instructions"). A copy behind an MMA is in no such order."""
+        return earlier.group == access.group and access.proxy == "mma" and earlier.proxy in ("mma", "scales")
 
     def pending(self, group: int, clock: Clock) -> Iterator[SlotAccess]:
         """Accesses by a group that one who knows `clock` does not know to be over."""

@@ -28,11 +28,13 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import Instance, instances
 from twill.tile.interpret.widen import NARROW
 from twill.tile.program import Loop, Op, TileProgram, TileType
+from twill.tile.vocabulary import MMA
 
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23}
 NARROW_SUM = 2.0**-10  # a unit of f16, the narrow accumulator that MMAs have
@@ -135,6 +137,9 @@ class Shaken(Instance):
 def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mapping[str, Any]) -> Array | None:
     """What an operation of f32 or f64 may be off by, in units of its type; None: nothing."""
     match kind:
+        case "dot_scaled":
+            left, right = block_scales.operands(operands, attributes)
+            return error("dot", (left, right, operands[2]), value, {})
         case "dot":
             a, b = (np.asarray(operand, np.float32) for operand in operands[:2])
             rows, columns = np.sqrt(np.sum(a * a, -1)), np.sqrt(np.sum(b * b, -2))
@@ -181,7 +186,7 @@ def narrowed_for_mmas(program: TileProgram) -> frozenset[int]:
     makers = {result: op for op in program.ops() for result in op.results}
     computed = inexact(program)
     found: set[int] = set()
-    todo = [operand for op in program.ops() if op.kind == "dot" for operand in op.operands[:2]]
+    todo = [operand for op in program.ops() if op.kind in MMA for operand in op.operands[:2]]
     while todo:
         op = makers.get(todo.pop())
         if op is None:

@@ -10,7 +10,12 @@ from twill.codegen.verify.abstract.global_accesses import load_global, operand, 
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
-from twill.codegen.verify.abstract.tensor_memory import load_accumulator, store_accumulator, tensor_multiply
+from twill.codegen.verify.abstract.tensor_memory import (
+    copy_scales,
+    load_accumulator,
+    store_accumulator,
+    tensor_multiply,
+)
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 from twill.codegen.warp.program import (
     LAST_PART,
@@ -21,6 +26,7 @@ from twill.codegen.warp.program import (
     Commit,
     Compute,
     Copy,
+    CopyScales,
     Fence,
     FetchInstance,
     Fill,
@@ -369,7 +375,7 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
     Copy: _copy, Rearrange: _rearrange, LoadShared: _load_shared, StoreShared: _store_shared,
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
-    Commit: _commit, TensorMultiply: tensor_multiply, LoadAccumulator: load_accumulator,
+    Commit: _commit, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, WaitGroups: _wait_groups,
     TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,
     ProxyFence: _proxy_fence, FetchInstance: _fetch_instance, PublishInstance: _publish_instance,

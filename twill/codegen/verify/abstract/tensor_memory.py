@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from twill.codegen.verify.abstract.order import Event, Region, SlotAccess, SlotAccesses
 from twill.codegen.verify.abstract.scalars import evaluate
+from twill.codegen.verify.abstract.tensor_scales import SCALE_BITS, ScaledOperands, copied
 from twill.codegen.warp.program import (
     Buffer,
+    CopyScales,
     LoadAccumulator,
     SlotRef,
     StoreAccumulator,
@@ -52,6 +54,8 @@ class TensorTiles:
         words = np.ascontiguousarray(self.words[top:bottom, left:right])
         if BITS[buffer.element] == COLUMN_BITS:
             return words.view(np.float32)
+        if BITS[buffer.element] == SCALE_BITS:
+            return bitcast(words.view(np.int8), "i8", buffer.element)
         return bitcast(words.view(np.int16), "i16", buffer.element)
 
     def write(self, buffer: Buffer, slot: int, within: Region, value: Array) -> None:
@@ -59,6 +63,8 @@ class TensorTiles:
         top, bottom, left, right = self.region(buffer, slot, within)
         if BITS[buffer.element] == COLUMN_BITS:
             words = np.ascontiguousarray(value, np.float32).view(np.uint32)
+        elif BITS[buffer.element] == SCALE_BITS:
+            words = np.ascontiguousarray(bitcast(value, buffer.element, "i8")).view(np.uint32)
         else:
             words = np.ascontiguousarray(bitcast(value, buffer.element, "i16")).view(np.uint32)
         self.words[top:bottom, left:right] = words
@@ -110,15 +116,36 @@ def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
     left = [operand(cta, stmt.a, stmt.a_transposed) for cta in ctas]
     right = [operand(cta, stmt.b, stmt.b_transposed) for cta in ctas]
     into = [_place(actor, stmt.target, accessed(cta, stmt.target, True), cta) for cta in ctas]
+    if stmt.of_a is not None and stmt.of_b is not None:
+        of_a, of_b = (operand(ctas[0], ref, False) for ref in (stmt.of_a, stmt.of_b))
+        scaled = ScaledOperands(left[0], right[0], of_a, of_b, stmt.operand, stmt.block)
+        left, right = [scaled.a], [scaled.b]
     more = bool(evaluate(stmt.accumulate, actor.scope))
 
     def over() -> None:
         whole = np.concatenate([read() for read in right], axis=1) if pair else right[0]()
         for rows, result in zip(left, into, strict=True):
-            product = np.matmul(rows(), whole)
+            product = np.matmul(rows(), whole).astype(np.float32, copy=False)
             result.write(result.read() + product if more else product)
 
     actor.multiplies.open.append(over)
+
+
+def copy_scales(actor: Actor, stmt: CopyScales) -> None:
+    """Checked when it is issued; read and written in order with MMAs."""
+    index, line, machine = actor.multiplies.index, actor.line, actor.machine
+    what = f"the CopyScales to `{machine.program.buffers[stmt.target.buffer].name}`"
+    event: Event = ("mma", actor.group.id)
+
+    def accessed(ref: SlotRef, write: bool) -> SlotAccess:
+        proxy = "scales" if write else "mma"
+        return SlotAccess(actor.group.id, event, index, proxy, write, machine.shared.region(ref), line, what)
+
+    view = machine.shared.view(
+        stmt.source, actor.touch(stmt.source, accessed(stmt.source, False), actor.clock.collective())
+    )
+    place = _place(actor, stmt.target, accessed(stmt.target, True))
+    actor.multiplies.open.append(lambda: place.write(copied(view, stmt.rows)))
 
 
 def load_accumulator(actor: Actor, stmt: LoadAccumulator) -> None:

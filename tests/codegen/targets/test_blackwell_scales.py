@@ -1,0 +1,207 @@
+"""Promises of products with scales of blocks for the B200: mxfp8, mxfp4 and nvfp4 compute their tile programs; what
+is wrong with scales is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests import blackwell
+from tests.blackwell import MXFP4, MXFP8, NVFP4, SCALED
+from tests.codegen.targets.test_blackwell import Faulty, changed, instead, other, without
+from tests.conftest import ROOT
+from tests.golden_schedules import Example, kernel
+from twill import exc
+from twill.cli import main
+from twill.codegen.lowering import lower
+from twill.codegen.print.cuda.tcgen05_descriptors import scaled_instruction_descriptor
+from twill.codegen.verify.abstract.inputs import launch
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor
+from twill.codegen.warp import program as aref
+from twill.codegen.warp.parse import parse
+from twill.codegen.warp.text import text
+from twill.kernel.specialization import problem_of
+from twill.trial import execute
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+# Two tiles along each axis, the last one ragged, and so many steps that rings come round.
+SIZES: dict[Example, Mapping[str, int]] = {
+    MXFP8: {"M": 144, "N": 144, "K": 848},
+    NVFP4: {"M": 8, "N": 144, "K": 1312},
+    MXFP4: {"M": 144, "N": 8, "K": 1312},
+}
+
+
+def said(example: Example, sizes: Mapping[str, int], change: Callable[[str], str] = str) -> list[str]:
+    made, problem = blackwell.compiled(example), problem_of(kernel(example).specialization)
+    assert problem is not None
+    given = launch(made.program.program, problem.case(dict(sizes)), data="normal")
+    return execute.verified(change(made.build.ptx), made.manifest, made.program, given, 2).said()
+
+
+@pytest.mark.parametrize("example", SCALED, ids=[example.name for example in SCALED])
+def test_products_with_scales_compute_their_tile_programs(example: Example) -> None:
+    assert said(example, SIZES[example]) == []
+
+
+@pytest.mark.parametrize("example", SCALED, ids=[example.name for example in SCALED])
+def test_scales_have_a_slot_in_tensor_memory_for_each_in_shared_memory(example: Example) -> None:
+    made = blackwell.compiled(example)
+    rings = [ring for ring in made.program.arefs if len(ring.buffers) > 1]
+    assert len(rings) == 2
+    for ring in rings:
+        here, copied = (made.program.buffers[number] for number in ring.buffers)
+        assert not here.tensor and copied.tensor and here.slots == copied.slots == ring.depth > 1
+        assert ring.bytes == here.shape[0] and copied.width * 128 == here.shape[0]
+    assert parse(text(made.program), made.program.program) == made.program
+    assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("example", "kind"),
+    [(MXFP8, "mxf8f6f4.block_scale.scale_vec::1X"), (NVFP4, "mxf4nvf4.block_scale.scale_vec::4X"),
+     (MXFP4, "mxf4.block_scale.scale_vec::2X")],
+)  # fmt: skip
+def test_the_kind_of_a_product_is_that_of_its_elements_and_scales(example: Example, kind: str) -> None:
+    ptx = blackwell.compiled(example).build.ptx
+    assert f"tcgen05.mma.cta_group::1.kind::{kind}" in ptx and "tcgen05.cp.cta_group::1.32x128b.warpx4" in ptx
+
+
+def test_descriptors_of_products_with_scales_are_read_back() -> None:
+    read = InstructionDescriptor.decoded(scaled_instruction_descriptor(128, 256, "f8e5m2", "i8") | 2 << 4 | 3 << 29,
+                                         "mxf8f6f4")  # fmt: skip
+    assert (read.a, read.b, read.m, read.n, read.scale, read.scale_ids) == ("e5m2", "e5m2", 128, 256, "ue8m0", (3, 2))
+    read = InstructionDescriptor.decoded(scaled_instruction_descriptor(128, 64, "i8", "f8e4m3"), "mxf4nvf4")
+    assert (read.a, read.b, read.m, read.n, read.scale) == ("e2m1x2", "e2m1x2", 128, 64, "ue4m3")
+    with pytest.raises(ValueError, match="192 x 64"):
+        scaled_instruction_descriptor(192, 64, "i8", "i8")
+
+
+# ---------------------------------------------------------------- what is wrong is found
+
+
+def no_copy_of(name: str) -> Callable[[aref.WarpProgram], Faulty]:
+    def fault(program: aref.WarpProgram) -> Faulty:
+        gone = next(buffer.id for buffer in program.buffers if buffer.name == name)
+        return lambda stmt: None if isinstance(stmt, aref.CopyScales) and stmt.source.buffer == gone else stmt
+
+    return fault
+
+
+def plain(change: Faulty) -> Callable[[aref.WarpProgram], Faulty]:
+    return lambda program: change
+
+
+def exchanged(stmt: aref.Stmt) -> aref.Stmt:
+    return replace(stmt, of_a=stmt.of_b, of_b=stmt.of_a)  # type: ignore[attr-defined, call-arg]
+
+
+def first_slot(field: str) -> Faulty:
+    """Of a ring: always the first slot, without a cursor."""
+    return lambda stmt: replace(stmt, **{field: replace(getattr(stmt, field), cursor=None)})
+
+
+def behind_its_product(stmt: aref.Stmt) -> aref.Stmt | None:
+    """Copies that come behind the product which reads them."""
+    if not isinstance(stmt, aref.Pipeline):
+        return stmt
+
+    def moved(block: tuple[aref.Stmt, ...]) -> tuple[aref.Stmt, ...]:
+        copies = [one for one in block if isinstance(one, aref.CopyScales)]
+        rest = [one for one in block if one not in copies]
+        place = next((n for n, one in enumerate(rest) if isinstance(one, aref.TensorMultiply)), 0)
+        return (*rest[: place + 1], *copies, *rest[place + 1 :]) if copies else block
+
+    return replace(
+        stmt, steady=moved(stmt.steady), prologue=tuple(map(moved, stmt.prologue)),
+        epilogue=tuple(map(moved, stmt.epilogue)),
+    )  # fmt: skip
+
+
+FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], Faulty], str]] = {
+    "scales of A are not copied": (no_copy_of("a_scale"), "values"),
+    "scales of B are not copied": (no_copy_of("b_scale"), "values"),
+    "each has the other's": (plain(instead(aref.TensorMultiply, exchanged)), "values"),
+    "they are copied to the first columns": (plain(instead(aref.CopyScales, first_slot("target"))), "order"),
+    "they are copied from the first slot": (plain(instead(aref.CopyScales, first_slot("source"))), "values"),
+    "a product reads the first columns": (plain(instead(aref.TensorMultiply, first_slot("of_b"))), "values"),
+    "copies come behind their product": (plain(behind_its_product), "mma-wait"),
+    "scales are of other blocks": (plain(instead(aref.TensorMultiply, lambda s: replace(s, block=16))), "layout"),  # type: ignore[call-arg]
+    "they are not waited for": (plain(instead(aref.Get, lambda stmt: None)), "phase"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_with_scales_is_found_by_the_abstract_machine(name: str) -> None:
+    fault, rule = FAULTS[name]
+    program = blackwell.lowered(MXFP8)
+    found = verify(changed(program, "mma", fault(program)), problem_of(kernel(MXFP8).specialization))
+    assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
+
+
+MULTIPLY = r"(tcgen05\.mma\S* \[%r\d+\], %rd\d+, %rd\d+, )(%?\w+)(, \[)(%r\d+)(\], \[)(%r\d+)\]"
+PRINTED = {
+    "no scales are copied": without(r"(@%p\d+ )?tcgen05\.cp"),
+    "the bytes of scales are always the first": other(
+        r"\b(\d{9,10})\b(?=, \[|;)", lambda found: str(int(found[0]) & ~(3 << 4 | 3 << 29))
+    ),
+    "scales of A and of B change places": other(MULTIPLY, r"\1\2\3\6\5\4]"),
+    "rows of scales are 32 bytes apart": other(rf"\b{1 << 46 | 8 << 32}\b", str(1 << 46 | 16 << 32)),
+}
+
+
+def test_every_byte_of_a_word_of_scales_is_read() -> None:
+    """What each fault below needs to be one."""
+    cuda = blackwell.compiled(MXFP8).printed.text
+    assert "(ks * 1 % 4) << 4 | (ks * 1 % 4) << 29" in cuda
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_fault_of_printed_scales_is_found_by_the_executor(name: str) -> None:
+    assert said(MXFP8, {"M": 64, "N": 64, "K": 144}, PRINTED[name])
+
+
+# ---------------------------------------------------------------- bad input
+
+WIDE = ["--const", "BLOCK_N=256", "--sig", "b_desc=tensordesc<fp8e4nv[256, 128]>", "--sig",
+        "b_scales=tensordesc<u8[1,2,1,2,256]>", "--sig", "c_desc=tensordesc<bf16[128, 256]>"]  # fmt: skip
+TALL = ["--const", "BLOCK_M=256", "--sig", "a_desc=tensordesc<fp8e4nv[256, 128]>", "--sig",
+        "a_scales=tensordesc<u8[1,2,1,2,256]>", "--sig", "c_desc=tensordesc<bf16[256, 128]>"]  # fmt: skip
+
+
+def test_256_columns_have_scales_of_two_chunks(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--execute", *WIDE]
+    assert main(asked) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+def test_256_rows_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--ir", *TALL]) == 2
+    found = capsys.readouterr().err
+    assert re.search(r"gemm_mxfp8\.py:\d+: `acc` has 256 rows", found) and "A of 128 rows" in found
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [(["--cluster", "2"], "which pairs are not emitted with"), (["--as", "gluon"], "no printer for Gluon")],
+)
+def test_pairs_and_gluon_are_refused(more: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--execute", *more]) == 2
+    assert what in capsys.readouterr().err
+
+
+def test_scales_that_have_no_columns_left_are_refused() -> None:
+    small = blackwell.machine().model_copy(
+        update={"memories": tuple(
+            m.model_copy(update={"bytes": m.bytes.model_copy(update={"value": 65536})}) if m.name == "tmem" else m
+            for m in blackwell.machine().memories
+        )}
+    )  # fmt: skip
+    schedule = blackwell.schedule(MXFP8).model_copy(update={"machine_digest": small.digest()})
+    with pytest.raises(exc.UnsupportedInKernel, match="more than tensor memory"):
+        lower(kernel(MXFP8).program, schedule, small)

@@ -1,0 +1,120 @@
+"""Scales of blocks on their way to products: loaded in chunks into shared memory, and copied to tensor memory.
+
+A ring of scales has a slot in tensor memory for each of its slots in shared memory, and no barriers besides: the thread
+that multiplies waits for the slot, copies it, and multiplies; copies and products of one thread are done in the order
+in which it issues them. The arrival behind the products gives both back. So nothing is copied over scales that a
+product may still read, whatever the order of products and of copies behind them (PTX ISA, "tcgen05 Pipelined
+Instructions", has none).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from twill import exc
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.task import Source, Task
+from twill.tile.flat import Step
+from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES
+
+SCALES = (3, 4)  # operands of a product
+CHUNK_COLUMNS = 4  # of tensor memory: 128 rows in 32 lanes, 4 scales in 32 bits (PTX ISA, "Scale Factor A Layout")
+LANES = 128  # of tensor memory
+PACKED = 2  # elements of e2m1 in a byte
+
+
+@dataclass(frozen=True)
+class Scales:
+    """A tile of scales: rows of the operand, blocks along K."""
+
+    rows: int
+    count: int
+
+    @property
+    def columns(self) -> int:
+        """Of tensor memory."""
+        return self.rows // CHUNK_ROWS * (self.count // CHUNK_SCALES) * CHUNK_COLUMNS
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of a tile in tensor memory: lanes, and scales in each of them."""
+        return LANES, self.columns * CHUNK_SCALES
+
+
+def scales_of(plan: LoweringPlan, task: Task) -> Scales | None:
+    """The scales that a task loads for products; None if it does something else. Raises UnsupportedInKernel if other
+    work reads them, too."""
+    if task.node.kind != "load":
+        return None
+    found: set[Scales] = set()
+    others: list[Task] = []
+    for reader in plan.readers(task.place):
+        mine = [*_read_as_scales(plan, reader, task)]
+        found.update(mine)
+        others += [] if mine else [reader]
+    if found and (others or len(found) > 1):
+        _refuse(plan, task, f"scales `{task.node.name}` are read otherwise, too", "scales that products alone read")
+    return next(iter(found), None)
+
+
+def _read_as_scales(plan: LoweringPlan, reader: Task, task: Task) -> list[Scales]:
+    """As what a task reads what another one loads, of each operand that has it."""
+    step = plan.flat.steps[reader.steps[-1]]
+    if step.op.kind != "dot_scaled":
+        return []
+    return [
+        scales_at(plan, step, position)
+        for position, source in plan.sources(step, reader.block)
+        if position in SCALES and plan.place_of(source) == task.place
+    ]
+
+
+def scales_at(plan: LoweringPlan, step: Step, position: int) -> Scales:
+    """The scales of operand A (position 3) or B (4) of a product."""
+    rows, stored = plan.tiles.shape(step.operands[0])
+    columns = plan.tiles.shape(step.operands[1])[1]
+    elements = stored * (PACKED if step.op.attribute("a") == "e2m1" else 1)
+    return Scales(rows if position == SCALES[0] else columns, elements // int(str(step.op.attribute("block"))))
+
+
+def sources_of(plan: LoweringPlan, task: Task) -> tuple[Source, Source] | None:
+    """Where the scales of both operands of a product come from; None of another product."""
+    step = plan.flat.steps[task.steps[-1]]
+    if step.op.kind != "dot_scaled":
+        return None
+    of_a, of_b = (plan.source(step.operands[position], task.block) for position in SCALES)
+    assert of_a is not None and of_b is not None
+    return of_a, of_b
+
+
+def refuse_scales(plan: LoweringPlan, task: Task) -> None:
+    """Raises UnsupportedInKernel for a product whose scales do not come in chunks from loads of its loop."""
+    step = plan.flat.steps[task.steps[-1]]
+    if step.op.kind != "dot_scaled":
+        return
+    name = task.node.name or "tl.dot_scaled"
+    for position in SCALES:
+        source = plan.source(step.operands[position], task.block)
+        maker = plan.tasks.get(plan.place_of(source)) if source is not None else None
+        loaded = maker is not None and maker.node.kind == "load" and maker.node.transport == "tma"
+        if step.op.attribute("layout") != "chunks" or not loaded or maker is None or maker.region != task.region:
+            _refuse(
+                plan, task, f"the scales of `{name}` are not loaded as the tensor core has them",
+                "scales of 128 rows and 4 blocks in 512 bytes, loaded in the loop by a descriptor with blocks "
+                "[1, ROWS // 128, BLOCKS // 4, 2, 256], then .reshape(ROWS // 128, BLOCKS // 4, 32, 4, 4)"
+                ".trans(0, 3, 2, 1, 4).reshape(ROWS, BLOCKS), as in examples/gemm_mxfp8.py",
+            )  # fmt: skip
+    for operand, across in ((step.operands[0], False), (step.operands[1], True)):
+        if plan.tiles.is_transposed(operand) != across:
+            _refuse(plan, task, f"`{name}` has operands that do not lie along K", "A [M, K], and B.T of B [N, K]")
+    rows = plan.flat.cells[step.operands[0]].type.shape[0]
+    if rows != LANES or plan.tiles.is_split(step.operands[1]):
+        what = f"`{name}` has {rows} rows, whose scales a product of {LANES} would have a part of"
+        _refuse(plan, task, what, f"A of {LANES} rows")
+
+
+def _refuse(plan: LoweringPlan, task: Task, what: str, instead: str) -> NoReturn:
+    raise exc.UnsupportedInKernel(
+        f"{what}, which is not emitted", file=plan.wired.program.file, line=task.node.line, hint=instead
+    )

@@ -1,0 +1,24 @@
+// Products with scales of blocks on Blackwell, and the way of scales into tensor memory. Comments cite the PTX ISA by the
+// title of the section.
+#pragma once
+
+// "tcgen05.cp": 32 rows of 16 bytes in shared memory, as the descriptor says, to 4 columns of tensor memory, in all four
+// quarters of the lanes. Done in order with the products that this thread issues behind it.
+DEV void tensor_copy_scales(u32 tensor, u64 descriptor) {
+  asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" :: "r"(tensor), "l"(descriptor) : "memory");
+}
+// "tcgen05 Shared Memory Descriptor": rows of 16 bytes one behind the other, no swizzle; the stride of 8 rows in bits 32-45.
+DEV u64 scales_descriptor(u32 smem) {
+  return tensor_descriptor((u64)(smem >> 4) | (u64)(8 * 16 >> 4) << 32);
+}
+// "tcgen05.mma": D (128 x n) = A B with scales of their blocks, in tensor memory from `of_a` and `of_b` on.
+#define TWILL_SCALED_MULTIPLY(NAME, KIND)                                                                              \
+  DEV void tensor_multiply_##NAME(u32 tensor, u64 a, u64 b, u32 instruction, u32 of_a, u32 of_b, bool more) {          \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                                           \
+                 "tcgen05.mma.cta_group::1.kind::" KIND " [%0], %1, %2, %3, [%4], [%5], p;\n}"                         \
+                 :: "r"(tensor), "l"(a), "l"(b), "r"(instruction), "r"(of_a), "r"(of_b), "r"((u32)more) : "memory");   \
+  }
+TWILL_SCALED_MULTIPLY(mxf8f6f4, "mxf8f6f4.block_scale.scale_vec::1X")
+TWILL_SCALED_MULTIPLY(mxf4, "mxf4.block_scale.scale_vec::2X")
+TWILL_SCALED_MULTIPLY(mxf4nvf4, "mxf4nvf4.block_scale.scale_vec::4X")
+#undef TWILL_SCALED_MULTIPLY

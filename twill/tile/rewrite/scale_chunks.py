@@ -1,0 +1,67 @@
+"""Scales of blocks that lie in memory as tensor cores copy them are read as they are.
+
+Kernels load such tiles by descriptors of five axes and view them as [rows, blocks] (`reshape`, `permute`, `reshape`),
+which moves every element to another thread. A tensor core wants what was loaded: 512 bytes for 128 rows and 4 blocks.
+Where views of a loaded tile show just that, for both operands, the product reads the tiles that were loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from twill.tile.dead_code import compact
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES, in_chunks
+from twill.tile.interpret.conversions import Array
+from twill.tile.program import Loop, Op, TileProgram
+
+Items = tuple[Op | Loop, ...]
+SCALES = (3, 4)  # operands
+LOADS = ("tile_load", "descriptor_load")
+
+
+def read_chunks(program: TileProgram) -> TileProgram:
+    """The program whose products read chunks; the same one if there are none."""
+    makers = {result: op for op in program.ops() for result in op.results}
+    changed: dict[int, Op] = {}
+    for op in program.ops():
+        if op.kind == "dot_scaled" and op.attribute("layout") == "rows":
+            loaded = [_chunks(program, makers, op.operands[position]) for position in SCALES]
+            if None not in loaded:
+                said = {**dict(op.attributes), "layout": "chunks"}
+                operands = (*op.operands[: SCALES[0]], *(one for one in loaded if one is not None))
+                changed[op.id] = replace(op, operands=operands, attributes=tuple(said.items()))
+    return compact(replace(program, body=_block(program.body, changed))) if changed else program
+
+
+def _block(items: Items, changed: dict[int, Op]) -> Items:
+    return tuple(
+        replace(item, body=_block(item.body, changed)) if isinstance(item, Loop) else changed.get(item.id, item)
+        for item in items
+    )
+
+
+def _chunks(program: TileProgram, makers: dict[int, Op], scales: int) -> int | None:
+    """The loaded tile of which a tile of scales shows the chunks; None if it is made otherwise."""
+    rows, count = program.type_of(scales).shape
+    found = _shown(program, makers, scales)
+    if found is None or rows % CHUNK_ROWS or count % CHUNK_SCALES:
+        return None
+    base, places = found
+    return base if np.array_equal(places, in_chunks(rows, count)) else None
+
+
+def _shown(program: TileProgram, makers: dict[int, Op], value: int) -> tuple[int, Array] | None:
+    """The loaded tile behind a chain of views, and which of its elements, counted row by row, they show."""
+    op = makers.get(value)
+    shape = program.type_of(value).shape
+    if op is None or op.kind in LOADS:
+        return None if op is None else (value, np.arange(prod(shape)).reshape(shape))
+    if op.kind not in ("reshape", "transpose", "expand_dims"):
+        return None
+    inner = _shown(program, makers, op.operands[0])
+    if inner is None:
+        return None
+    base, places = inner
+    return base, places.transpose(op.attribute("order")) if op.kind == "transpose" else places.reshape(shape)
