@@ -29,6 +29,7 @@ LONGEST = (
     "certify/test_certify.py",
     "codegen/targets/test_blackwell.py",
     "codegen/targets/test_blackwell_pairs.py",
+    "codegen/targets/test_blackwell_scales.py",
     "codegen/targets/test_blackwell_scheduler.py",
     "server/test_openapi.py",
     "server/test_browser.py",

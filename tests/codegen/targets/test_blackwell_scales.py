@@ -82,6 +82,23 @@ def test_descriptors_of_products_with_scales_are_read_back() -> None:
         scaled_instruction_descriptor(192, 64, "i8", "i8")
 
 
+def small(element: str) -> list[str]:
+    """What kernels of `tests/scaled_kernels.py` are emitted with."""
+    types = {"a": f"{element}[128,128]", "b": f"{element}[128,128]", "sa": "u8[1,1,1,2,256]", "sb": "u8[1,1,1,2,256]",
+             "c": "bf16[128,128]"}  # fmt: skip
+    given = [word for name, kind in types.items() for word in ("--sig", f"{name}=tensordesc<{kind}>")]
+    constants = [word for name in ("BM", "BN", "BK") for word in ("--const", f"{name}=128")]
+    return [*given, "--sig", "K=i32", *constants, "--machine", "b200", "--no-store", "--execute"]
+
+
+@pytest.mark.parametrize(("name", "element"), [("twice", "fp8e4nv"), ("with_one", "fp8e5")])
+def test_scales_that_are_read_twice_are_copied_once(
+    name: str, element: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["emit", f"tests/scaled_kernels.py::{name}", *small(element)]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
 # ---------------------------------------------------------------- what is wrong is found
 
 

@@ -78,6 +78,11 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.TensorMultiply(
         aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "bf16", less(N, Number(4))
     ),
+    aref.TensorMultiply(
+        aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "i8", Number(1, "i1"),
+        aref.SlotRef(0, 10), aref.SlotRef(0), 16,
+    ),
+    aref.CopyScales(aref.SlotRef(0, 10), aref.SlotRef(0), 128),
     aref.LoadAccumulator(aref.SlotRef(0, 10), 0),
     aref.StoreAccumulator(0, aref.SlotRef(0, 10, None, (0, 32))),
     aref.Consumed(10, behind=True),
@@ -186,6 +191,8 @@ group 0 consumer: 128 threads, 240 registers
     %acc#0 = scan add %acc#0 axis 1 backwards through x with scratch
     %acc#0 = rearrange %acc#0, %acc#0 from 7 by 2, 4 of -1, 0 through x with scratch
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 bf16, added if ($N < 4)
+    tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 i8, added if 1:i1, scales x[x_read] and x for 16
+    copy scales x[x_read] -> x, 128 rows
     %acc#0 = load accumulator x[x_read]
     store accumulator %acc#0 -> x[x_read][:, 0:32]
     consumed x_read behind MMAs

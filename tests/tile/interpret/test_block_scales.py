@@ -7,8 +7,8 @@ import pytest
 
 from tests import stranger_kernels
 from tests.codegen.verify.ptx.test_strangers_block_scales import MXFP4, MXFP8, NVFP4, Case, in_blocks, tensors
-from twill.ptx.formats import decode
 from twill.kernel.specialization import resolve
+from twill.ptx.formats import decode
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.interpret import block_scales, sequential
 from twill.tile.interpret.arithmetic import Array

@@ -20,7 +20,6 @@ from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES
 
 SCALES = (3, 4)  # operands of a product
 CHUNK_COLUMNS = 4  # of tensor memory: 128 rows in 32 lanes, 4 scales in 32 bits (PTX ISA, "Scale Factor A Layout")
-LANES = 128  # of tensor memory
 PACKED = 2  # elements of e2m1 in a byte
 
 
@@ -36,10 +35,9 @@ class Scales:
         """Of tensor memory."""
         return self.rows // CHUNK_ROWS * (self.count // CHUNK_SCALES) * CHUNK_COLUMNS
 
-    @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self, lanes: int) -> tuple[int, int]:
         """Of a tile in tensor memory: lanes, and scales in each of them."""
-        return LANES, self.columns * CHUNK_SCALES
+        return lanes, self.columns * CHUNK_SCALES
 
 
 def scales_of(plan: LoweringPlan, task: Task) -> Scales | None:
@@ -88,6 +86,13 @@ def sources_of(plan: LoweringPlan, task: Task) -> tuple[Source, Source] | None:
     return of_a, of_b
 
 
+def copied_by(plan: LoweringPlan, source: Source) -> Task:
+    """The product that copies scales to tensor memory: of those that read them, the one that is issued first."""
+    loaded = plan.tasks[plan.place_of(source)]
+    readers = [reader for reader in plan.readers(loaded.place) if _read_as_scales(plan, reader, loaded)]
+    return min(readers, key=lambda reader: (reader.start, reader.place))
+
+
 def refuse_scales(plan: LoweringPlan, task: Task) -> None:
     """Raises UnsupportedInKernel for a product whose scales do not come in chunks from loads of its loop."""
     step = plan.flat.steps[task.steps[-1]]
@@ -108,10 +113,11 @@ def refuse_scales(plan: LoweringPlan, task: Task) -> None:
     for operand, across in ((step.operands[0], False), (step.operands[1], True)):
         if plan.tiles.is_transposed(operand) != across:
             _refuse(plan, task, f"`{name}` has operands that do not lie along K", "A [M, K], and B.T of B [N, K]")
-    rows = plan.flat.cells[step.operands[0]].type.shape[0]
-    if rows != LANES or plan.tiles.is_split(step.operands[1]):
-        what = f"`{name}` has {rows} rows, whose scales a product of {LANES} would have a part of"
-        _refuse(plan, task, what, f"A of {LANES} rows")
+    rows, one = plan.flat.cells[step.operands[0]].type.shape[0], plan.tiles.target.mma
+    assert one is not None
+    if rows != one.rows or plan.tiles.is_split(step.operands[1]):
+        what = f"`{name}` has {rows} rows, whose scales a product of {one.rows} would have a part of"
+        _refuse(plan, task, what, f"A of {one.rows} rows")
 
 
 def _refuse(plan: LoweringPlan, task: Task, what: str, instead: str) -> NoReturn:

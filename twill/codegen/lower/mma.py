@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from twill import exc
-from twill.codegen.lower.block_scales import SCALES, scales_at, sources_of
+from twill.codegen.lower.block_scales import SCALES, copied_by, scales_at, sources_of
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
@@ -75,29 +75,29 @@ class MmaLowering:
         element = self.plan.flat.cells[step.operands[0]].type.element
         depth = self.plan.tiles.shape(step.operands[0])[1]
         more = accumulates(task, scope.at.number, self.tools)
-        copies = [*self.scales(task, scope)]
-        yield from copies
+        scales = [*self.scales(task, scope)]
+        yield from dict.fromkeys(copy for copy, mine in scales if mine)
         for block in self.plan.parts(task):
             (a, a_across), (b, b_across) = (self.factor(task, scope, position, block) for position in (0, 1))
             assert isinstance(a, SlotRef) and isinstance(b, SlotRef)
             right = self.columns(task, b, b_across)
             made = TensorMultiply(target, a, right, a_across, b_across, depth, element, more, line=step.op.line)
-            if copies:
-                of_a, of_b = (copy.target for copy in copies)
+            if scales:
+                of_a, of_b = (copy.target for copy, _ in scales)
                 made = replace(made, of_a=of_a, of_b=of_b, block=int(str(step.op.attribute("block"))))
             yield made
             more = Number(1, "i1")
         if ring.use is TensorUse.TILE:
             yield from (Publish(cursor, behind=True, line=step.op.line), Advance(cursor))
 
-    def scales(self, task: Task, scope: LoweringScope) -> Iterator[CopyScales]:
-        """Those of A and of B into tensor memory."""
+    def scales(self, task: Task, scope: LoweringScope) -> Iterator[tuple[CopyScales, bool]]:
+        """The copies of those of A and of B to tensor memory, and whether it is this product that makes them."""
         step = self.plan.flat.steps[task.steps[-1]]
         for position, source in zip(SCALES, sources_of(self.plan, task) or (), strict=False):
             slot, ring = scope.slot(source), self.tools.rings.by_place[self.plan.place_of(source)]
             assert slot is not None and ring.scales is not None
-            rows = scales_at(self.plan, step, position).rows
-            yield CopyScales(slot, replace(slot, buffer=ring.scales.id), rows, line=step.op.line)
+            rows, mine = scales_at(self.plan, step, position).rows, copied_by(self.plan, source).place == task.place
+            yield CopyScales(slot, replace(slot, buffer=ring.scales.id), rows, line=step.op.line), mine
 
     def columns(self, task: Task, b: SlotRef, transposed: bool) -> SlotRef:
         """The columns of B that make a task's part of an MMA: all, if it is not made in parts of them."""

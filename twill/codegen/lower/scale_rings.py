@@ -47,10 +47,15 @@ class ScaleColumns:
         return self.first + self.taken(known) <= self.most
 
     @property
+    def lanes(self) -> int:
+        """Of tensor memory."""
+        assert self.plan.tiles.target.mma is not None
+        return self.plan.tiles.target.mma.rows
+
+    @property
     def most(self) -> int:
         """Columns of tensor memory."""
-        assert self.plan.tiles.target.mma is not None
-        return most_columns(self.plan.machine, self.plan.tiles.target.mma.rows)
+        return most_columns(self.plan.machine, self.lanes)
 
     def lay(self, rings: dict[Place, Ring]) -> None:
         """Gives rings of scales their slots in tensor memory. Raises UnsupportedInKernel."""
@@ -66,7 +71,9 @@ class ScaleColumns:
             if ring.aref.id not in made:  # loads of several loops may fill one ring
                 name = f"{ring.buffer.name} copied"
                 slots, element = ring.aref.depth, ring.buffer.element
-                buffer = self.memory.tensor_buffer(name, scales.shape, element, slots, first, scales.columns)
+                buffer = self.memory.tensor_buffer(
+                    name, scales.shape(self.lanes), element, slots, first, scales.columns
+                )
                 first += slots * scales.columns
                 aref = replace(ring.aref, buffers=(*ring.aref.buffers, buffer.id))
                 self.memory.arefs[aref.id] = aref

@@ -15,7 +15,7 @@ from twill.tile.interpret.arrays import np
 
 SCALE_BITS = 8
 QUARTERS, LANES = 4, 32
-CHUNK_ROWS, CHUNK_SCALES = 128, 4
+CHUNK_ROWS, CHUNK_SCALES = QUARTERS * LANES, 4
 
 
 def copied(chunks: Array, rows: int) -> Array:

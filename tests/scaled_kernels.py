@@ -1,0 +1,38 @@
+"""Kernels with scales of blocks, written to be emitted or refused for the B200."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def in_rows(scales, ROWS: tl.constexpr, BLOCKS: tl.constexpr):
+    return scales.reshape(ROWS // 128, BLOCKS // 4, 32, 4, 4).trans(0, 3, 2, 1, 4).reshape(ROWS, BLOCKS)
+
+
+@triton.jit
+def twice(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Two products with one A, whose scales both read."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    x = tl.zeros((BM, BN), dtype=tl.float32)
+    y = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        left, of_left = a.load([row, k]), in_rows(sa.load([0, row // 128, k // 128, 0, 0]), BM, BK // 32)
+        one, of_one = b.load([column, k]), in_rows(sb.load([0, column // 128, k // 128, 0, 0]), BN, BK // 32)
+        two = b.load([column + BN, k])
+        of_two = in_rows(sb.load([0, column // 128 + 1, k // 128, 0, 0]), BN, BK // 32)
+        x = tl.dot_scaled(left, of_left, "e4m3", one.T, of_one, "e4m3", x)
+        y = tl.dot_scaled(left, of_left, "e4m3", two.T, of_two, "e4m3", y)
+    c.store([row, column], (x * y).to(c.dtype))
+
+
+@triton.jit
+def with_one(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """One tensor is both operands."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        left, of_left = a.load([row, k]), in_rows(sa.load([0, row // 128, k // 128, 0, 0]), BM, BK // 32)
+        acc = tl.dot_scaled(left, of_left, "e5m2", left.T, of_left, "e5m2", acc)
+    c.store([row, column], acc.to(c.dtype))
