@@ -186,13 +186,13 @@ def compiled_of(kernel: Any) -> Any:
 # -- on a GPU -------------------------------------------------------------------------------------
 
 
-def run(folder: Path, only: str) -> int:
+def run(folder: Path, only: str, where: bool = False) -> int:
     """Every operation in a process of its own: all of them compile at once, then one after the other measures. How many
     rows are slower than without Twill, or wrong."""
     import torch
 
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
-    waiting = [Contestant(folder, one.name) for one in named(only)]
+    waiting = [Contestant(folder, one.name, where) for one in named(only)]
     for one in waiting:
         one.wait()
     outputs = []
@@ -212,9 +212,10 @@ def run(folder: Path, only: str) -> int:
 class Contestant:
     """One operation's process, which says READY when everything is compiled and measures when it is told to."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, where: bool = False) -> None:
         self.name = name
         command = [sys.executable, "-m", "benchmarks.operations", "case", str(folder), "--only", name]
+        command += ["--where"] if where else []
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -242,7 +243,7 @@ class Contestant:
         return f"FAIL {self.name}: exit code {self.process.returncode}: {(''.join(self.said) + (more or ''))[-1500:]}"
 
 
-def case(folder: Path, name: str) -> None:
+def case(folder: Path, name: str, where: bool = False) -> None:
     """One operation; prints READY, waits for a line, and prints a line for each way to launch it."""
     import torch
 
@@ -266,7 +267,7 @@ def case(folder: Path, name: str) -> None:
         sys.stdin.readline()
         if refused:
             print(f"{operation.name}: without backward: {refused[:160]}")
-        for line in measured(operation, sides, make, (False,) if refused else (False, True)):
+        for line in measured(operation, sides, make, (False,) if refused else (False, True), where):
             print(line, flush=True)
 
 
@@ -280,8 +281,10 @@ def without_backward(operation: Operation, module: Any, make: Maker) -> str:
     return ""
 
 
-def measured(operation: Operation, sides: Sides, make: Maker, ways: Sequence[bool]) -> Iterator[str]:
-    """The lines of one operation. ways: whether with backward."""
+def measured(
+    operation: Operation, sides: Sides, make: Maker, ways: Sequence[bool], where: bool = False
+) -> Iterator[str]:
+    """The lines of one operation. ways: whether with backward. where: with what `benchmarks.operations_where` says."""
     import torch
 
     far = distance(operation, sides, make, ways[-1])
@@ -301,6 +304,11 @@ def measured(operation: Operation, sides: Sides, make: Maker, ways: Sequence[boo
             plain, wrapped = in_turns(pair, timer, rounds)
             yield (f"{operation.name:22} {what:16} {kind:12} without {plain:8.1f} us, under twill {wrapped:8.1f} us "
                    f"x{plain / wrapped:.3f}{'  SLOW' if plain / wrapped < LEAST else ''}")  # fmt: skip
+        if where:
+            from benchmarks.operations_where import accounted, alone
+
+            yield from accounted(pair, what)
+            yield from alone(pair) if backward is ways[-1] else ()
     yield f"{'ok  ' if far <= SAME else 'FAIL'} {operation.name}: results are {far:.1e} from those without Twill"
     for kernel in sides.made:
         if kernel.twill_dispatch.launched:
@@ -369,6 +377,7 @@ def main() -> int:
     one.add_argument("--machine", default="h200")
     one.add_argument("--seconds", type=float, default=20.0, help="for each solve, for prepare")
     one.add_argument("--configurations", type=int, default=1, help="of each autotuner, for prepare (default 1)")
+    one.add_argument("--where", action="store_true", help="for run: where the time goes (benchmarks.operations_where)")
     one.add_argument("--fill", type=float, default=60.0, help="seconds, for fill (default 60)")
     given = one.parse_args()
     from benchmarks import operations_fill
@@ -381,8 +390,8 @@ def main() -> int:
     if given.command == "prepare":
         return prepare(given.folder, given.only, given.machine, given.seconds, given.configurations)
     if given.command == "run":
-        return int(bool(run(given.folder, given.only)))
-    case(given.folder, given.only)
+        return int(bool(run(given.folder, given.only, given.where)))
+    case(given.folder, given.only, given.where)
     return 0
 
 

@@ -1,14 +1,17 @@
 """Do losses of a training under `twill.jit` stay with those of the same training without it?
 
     python -m benchmarks.repeated fill STORE [--seconds S]          solve what the program launches
-    python -m benchmarks.repeated runs [STORE] [--runs N] [--nudge] trainings in one process, without Twill or with it
+    python -m benchmarks.repeated runs [STORE] [--runs N] [--nudge | --noise]    trainings in one process, without
+                                                                    Twill or with it
     python -m benchmarks.repeated shadow STORE [--steps N]          every emitted launch compared (benchmarks.shadow)
     python -m benchmarks.repeated report OUTPUT OUTPUT ...          what outputs of `runs` say, the first one without
 
 The Llama of `benchmarks.training_model`, on four batches that come again and again, at a learning rate (3e-4) at which
 it learns them by heart: a program in which small differences grow. `runs` prints the losses of each training, a line of
 JSON each; all begin with the same weights. With --nudge, one weight of each training (another in each) is the next
-number of its type: what the smallest difference there is becomes. Emitted kernels are launched wherever there are any;
+number of its type: what the smallest difference there is becomes. With --noise, launches of Triton's rotations leave
+some of their results, by chance, at a neighbouring number, as many as are rounded otherwise by the emitted kernel: what
+other roundings become that nobody could call wrong. Emitted kernels are launched wherever there are any;
 TWILL_STRICT_MATH=1: those that round where the kernels say.
 """
 
@@ -19,10 +22,11 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.training_model import BATCH, LENGTH, VOCABULARY, gla, llama
 
@@ -53,6 +57,31 @@ def train(make: Any, steps: int, nudge: int = 0, pause: Any = None) -> list[floa
         if pause is not None:
             pause(step)
     return [float(loss) for loss in losses]
+
+
+ROUNDED, NOISY = 0.18, {"_triton_rope": ("q_ptr", "k_ptr")}  # 2.3e-3 of the norm of q and k, as seen by `shadow`
+
+
+@contextmanager
+def noisy() -> Iterator[None]:
+    """Results of some of Triton's kernels are rounded otherwise inside, here and there."""
+    import torch
+    from triton.runtime.jit import JITFunction
+
+    launch, numbers = JITFunction.run, torch.Generator("cuda").manual_seed(1)  # others in each training
+
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        launched = launch(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+        given = {**dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+        for name in NOISY.get(kernel.__name__, ()):
+            bits = given[name].view(torch.int16)
+            chance = torch.rand(bits.shape, device=bits.device, generator=numbers)
+            step = (chance < ROUNDED / 2).to(torch.int16) - (chance > 1 - ROUNDED / 2).to(torch.int16)
+            bits += step * ((bits & 0x7FFF) > 0x80)  # zeros and what lies next to them stay
+        return launched
+
+    with mock.patch.object(JITFunction, "run", run):
+        yield
 
 
 def under(stack: ExitStack, store: Path, policy: str) -> list[Any]:
@@ -113,6 +142,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--nudge", action="store_true")
+    parser.add_argument("--noise", action="store_true")
     asked = parser.parse_args()
     make = llama if asked.model == "llama" else gla
     if asked.command == "report":
@@ -125,6 +155,8 @@ def main() -> None:
             if asked.paths:
                 train(make, 3)  # look-ups
                 time.sleep(2)
+            if asked.noise:
+                stack.enter_context(noisy())
             for number in range(asked.runs):
                 print(json.dumps(train(make, asked.steps, number + 1 if asked.nudge else 0)), flush=True)
             account(made)

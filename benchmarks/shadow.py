@@ -102,13 +102,13 @@ def shadowed() -> Iterator[Seen]:
     import torch
 
     seen = Seen()
-    launch = TwillKernel.twill_launch
+    start = TwillKernel.twill_start
 
-    def compared(self: Any, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def compared(self: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         names = [name for name in self.arg_names if name not in kwargs][: len(args)] + list(kwargs)
         given = [*args, *kwargs.values()]
         theirs, again = copied(given), copied(given)
-        compiled = launch(self, grid, *args, **kwargs)
+        compiled = start(self, grid, args, dict(kwargs))
         if compiled is not None:
             return compiled
 
@@ -118,12 +118,12 @@ def shadowed() -> Iterator[Seen]:
         more, named = split(theirs)
         self.twill_original.run(*more, grid=grid, warmup=False, **named)
         more, named = split(again)
-        if launch(self, grid, *more, **named) is not None:
+        if start(self, grid, more, named) is not None:
             again = given  # it became Triton's turn
         for name, ours, other, repeated in zip(names, given, theirs, again, strict=True):
             if isinstance(ours, torch.Tensor):
                 seen.add(self.twill_original.__name__, name, ours.detach(), other, repeated.detach())
         return None
 
-    with mock.patch.object(TwillKernel, "twill_launch", compared):
+    with mock.patch.object(TwillKernel, "twill_start", compared):
         yield seen

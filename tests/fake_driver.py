@@ -10,7 +10,19 @@ from typing import Any
 import pytest
 from cuda.bindings import driver as real
 
-from twill.runtime import device, driver, interval, launch, module, native, occupancy, plan, tensor_map, workspace
+from twill.runtime import (
+    delay,
+    device,
+    driver,
+    interval,
+    launch,
+    module,
+    native,
+    occupancy,
+    plan,
+    tensor_map,
+    workspace,
+)
 
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
@@ -49,7 +61,9 @@ class FakeDriver:
     capturing: streams that a graph is captured on. allocated: (device, bytes). mode: of captures, for this thread.
     calls: what was asked of memory and streams. elapsed: microseconds that the GPU has worked; cost: of one launch of
     an emitted kernel; behind: whether the GPU has not done yet what it was asked to; destroyed: streams that are
-    gone. alive: events that were not given back. resident: CTAs of a kernel that an SM holds."""
+    gone. alive: events that were not given back. resident: CTAs of a kernel that an SM holds. quick: kernels
+    that let time pass are over at once; held: events behind another one, of which the driver says once that they are
+    still to come; holding: the next event is one."""
 
     sizes: list[int]
     capability: tuple[int, int] = (9, 0)
@@ -72,6 +86,9 @@ class FakeDriver:
     events: dict[int, float] = field(default_factory=dict)
     alive: set[int] = field(default_factory=set)
     resident: int = 2
+    quick: bool = False
+    held: set[int] = field(default_factory=set)
+    holding: bool = False
 
     def entry_points(self) -> native.EntryPoints:
         """What is called through C values, with the functions that `cuda.bindings` would have."""
@@ -119,8 +136,8 @@ class FakeDriver:
         major, minor = self.capability
         return OK, {**ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR": major, "COMPUTE_CAPABILITY_MINOR": minor}[name]
 
-    def cuLibraryLoadData(self, *arguments: Any) -> tuple[Code, str]:
-        self.loaded += 1
+    def cuLibraryLoadData(self, code: bytes, *arguments: Any) -> tuple[Code, str]:
+        self.loaded += b".entry" not in code
         return OK, "library"
 
     def cuLibraryGetKernel(self, library: str, name: bytes) -> tuple[Code, int]:
@@ -195,9 +212,20 @@ class FakeDriver:
             return (Code(400),)
         self.calls.append(("record", event, stream, self.mode))
         self.events[event] = self.elapsed
+        if self.holding:
+            self.held.add(event)
+            self.holding = False
+        return (OK,)
+
+    def cuLaunchKernel(self, *arguments: Any) -> tuple[Code]:
+        self.calls.append(("delay", arguments))
+        self.holding = not self.quick
         return (OK,)
 
     def cuEventQuery(self, event: int) -> tuple[Code]:
+        if event in self.held:
+            self.held.remove(event)
+            return (Code(real.CUresult.CUDA_ERROR_NOT_READY),)
         return (Code(real.CUresult.CUDA_ERROR_NOT_READY if self.behind else 0),)
 
     def cuEventElapsedTime(self, first: int, last: int) -> tuple[Code, float]:
@@ -235,7 +263,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
 
 def forget() -> None:
     """The runtime remembers nothing of a driver."""
-    kept = (device.device, device.driver_version, module.prepare, module._attribute, tensor_map.encode)
+    kept = (delay._kernel, device.device, device.driver_version, module.prepare, module._attribute, tensor_map.encode)
     for remembered in (*kept, driver._primary_context, workspace.zeros):
         remembered.cache_clear()
 

@@ -41,7 +41,7 @@ def drained(fast: Any) -> None:
     raise TimeoutError
 
 
-@pytest.mark.parametrize(("emitted", "triton", "wins"), [(10.0, 12.0, "e"), (10.0, 10.0, "e"), (12.0, 10.0, "t")])
+@pytest.mark.parametrize(("emitted", "triton", "wins"), [(10.0, 12.0, "e"), (10.0, 10.0, "t"), (12.0, 10.0, "t")])
 def test_both_have_the_first_launches_in_turns_and_the_faster_one_all_others(
     stored: World, emitted: float, triton: float, wins: str
 ) -> None:
@@ -183,6 +183,23 @@ def test_events_do_not_break_a_graph_that_another_stream_captures(stored: World)
     launched(stored, stored.jit(prefer="faster"), 6)
     recorded = [call for call in stored.cuda.calls if call[0] == "record"]
     assert recorded and all("RELAXED" in call[-1].name for call in recorded)
+
+
+def test_every_time_is_the_gpu_s_alone(stored: World) -> None:
+    fast = stored.jit(prefer="faster")
+    launched(stored, fast, ENOUGH)
+    asked = [call[0] for call in stored.cuda.calls if call[0] in ("record", "delay")]
+    assert asked == ["delay", "record", "record"] * (2 * SAMPLES)
+
+
+def test_a_time_that_the_host_had_a_part_in_is_taken_again_and_counts_at_last(stored: World) -> None:
+    fast = stored.jit(prefer="faster")
+    stored.cuda.quick = True  # the GPU is through with the delay before the host has issued the launch
+    launched(stored, fast, ENOUGH)
+    assert "8 of" not in twill.explain(fast) and "medians" not in twill.explain(fast)
+    launched(stored, fast, SAMPLES + 2)
+    assert f"medians of {SAMPLES} launches" in twill.explain(fast)
+    assert stored.cuda.alive == set()
 
 
 def test_a_stream_that_is_destroyed_is_no_error_and_gives_no_time(stored: World) -> None:

@@ -13,7 +13,7 @@ import torch
 from tests.jit_kernels import MANIFEST
 from twill.manifest.document import CallArgument, MapEntry
 from twill.runtime.matcher import changed, facts_of, kinds, matcher
-from twill.runtime.plans import REFUSED, Plans
+from twill.runtime.plans import Plans, RefusedLaunch
 
 NAMES = [argument.name for argument in MANIFEST.arguments]
 
@@ -92,11 +92,12 @@ def test_every_difference_that_matters_is_another_key(a: torch.Tensor) -> None:
 def test_what_was_refused_is_refused_and_a_changed_global_is_not_matched(a: torch.Tensor) -> None:
     plans = Plans()
     match = matched(plans)
-    plans.add(match((4,), a, 32), REFUSED)
-    assert match((4,), a, 32) is None
+    refused = RefusedLaunch()
+    plans.add(match((4,), a, 32), refused)
+    assert match((4,), a, 32) is refused
     place = {"LIMIT": 3}
     values = {("LIMIT", 0): (3, place)}
-    assert matched(plans, values)((4,), a, 32) is None
+    assert matched(plans, values)((4,), a, 32) is refused
     place["LIMIT"] = 4
     assert changed(values)
     assert matched(plans, values)((4,), a, 32) is False

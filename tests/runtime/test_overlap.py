@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -96,6 +97,21 @@ def test_what_was_right_once_is_not_looked_at_again_and_every_difference_is(monk
     monkeypatch.setattr(OverlapPair, "right", lambda *_: pytest.fail("it was looked at again"))
     assert pairs.right((whole[:32], 8, whole[32:], 9)) and pairs.right((whole[:, :32], 8, whole[:, 32:], 9))
     assert pairs.right((object(), 8, whole, 9)) is None
+
+
+def test_tensors_in_storages_of_their_own_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = PairsOfLaunch(pairs_of([("y", "x"), ("y", "z")], ["x", "y", "z"]), {0: 3, 1: 5, 2: 7})
+    x, y, z, whole = torch.zeros(64), torch.zeros(64), torch.zeros(64), torch.zeros(128)
+
+    def values(*tensors: torch.Tensor) -> list[Any]:
+        ends = [one.untyped_storage().data_ptr() + one.untyped_storage().nbytes() for one in tensors]
+        told = [(one.data_ptr(), end - one.data_ptr()) for one, end in zip(tensors, ends, strict=True)]
+        return [*tensors, *(number for both in told for number in both)]
+
+    assert pairs.right(values(x, whole[:64], whole[64:])) and pairs.right(values(whole[:65], x, z))
+    assert pairs.right(values(x, whole[64:], whole[:65])) is False and pairs.right(values(y[1:], y[:9], x)) is False
+    monkeypatch.setattr(PairsOfLaunch, "looked_at", lambda *_: pytest.fail("they were looked at"))
+    assert pairs.right(values(x, y, z)) and pairs.right(values(z[3:], x, y)) and pairs.right(values(x, y[5:], x))
 
 
 @pytest.fixture

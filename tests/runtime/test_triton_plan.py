@@ -14,6 +14,10 @@ from triton import knobs
 import twill
 from tests.fake_triton import FakeTriton, installed
 from tests.jit_kernels import plain
+from twill.runtime.hot import Hot
+from twill.runtime.matcher import matcher
+from twill.runtime.plans import Plans, RefusedLaunch
+from twill.runtime.triton_plan import SeenCalls
 
 
 @pytest.fixture
@@ -108,6 +112,41 @@ def test_a_launch_that_is_recognized_is_not_bound_and_gets_what_triton_s_gets(
         # the metadata of launches is for hooks, of which there are none
         assert passed[-1][3] == 7 and passed[-1][:3] == usual[:3] and passed[-1][4:6] == usual[4:6]
         assert passed[-1][9] is x and passed[-1][10:] == (n, 64)
+
+
+def test_a_launch_that_the_emitted_kernel_refuses_is_bound_twice_at_most(
+    fake: FakeTriton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = wrapped()
+    settled(fast, (X, 5))
+    wanted = fast.twill_original.run(X, 5, grid=(2,), warmup=True, BLOCK=64)
+    dispatch = fast.twill_dispatch
+    dispatch.hot.plans.by_key.clear()
+    dispatch.hot.plans.add(dispatch.hot.match((2,), X, 5, BLOCK=64), RefusedLaunch())
+    dispatch.stays.clear()
+    assert fast[(2,)](X, 5, BLOCK=64) is wanted
+    closed(fast, monkeypatch)
+    before = len(fake.launches)
+    assert fast[(2,)](torch.zeros(64), 7, BLOCK=64) is wanted and len(fake.launches) == before + 1
+
+
+def test_so_is_one_that_calls_were_not_told_apart_for(fake: FakeTriton, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = wrapped()
+    settled(fast, (X, 5))
+    dispatch = fast.twill_dispatch
+    dispatch.seen = SeenCalls(dispatch.original)  # as if emitted kernels were all that there has been
+    dispatch.match(dispatch.used)
+    monkeypatch.setattr(dispatch, "hot", Hot(dispatch_match(dispatch), Plans()))
+    wanted = fast.twill_original.run(X, 5, grid=(2,), warmup=True, BLOCK=64)
+    dispatch.hot.plans.add(dispatch.hot.match((2,), X, 5, BLOCK=64), RefusedLaunch())
+    assert fast[(2,)](X, 5, BLOCK=64) is wanted
+    assert dispatch.hot.all
+
+
+def dispatch_match(dispatch: Any) -> Any:
+    """As for emitted kernels of which nothing is looked at but what they rely on."""
+    looked_at: Any = {"x": "tensor", "n": "free", "BLOCK": "constant"}
+    return matcher(dispatch.original.signature, looked_at, Plans(), lambda _: 0, lambda: 0, {})
 
 
 @pytest.mark.parametrize("what", ["cache", "setting", "gpu", "hook"])

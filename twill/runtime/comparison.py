@@ -3,6 +3,11 @@
 The first launches of a variant in a class of sizes go to one and to the other in turns; each of them is timed by two
 events in the program's own stream. Nothing is launched twice, nothing waits for the GPU: times are read when a later
 launch finds them. When there are enough, the faster one has all launches of the class.
+
+What is timed is the GPU's work: the stream is kept busy (`twill.runtime.delay`) until the host has issued the launch
+and both events. In a stream that waits for the host, two events lie as far apart as the host takes from one to the
+other, and that is another time in a comparison than after it: a launch of either kernel costs the host about the same
+once there is a verdict.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from twill.exc import TwillError
 from twill.runtime.driver import on_device
 from twill.runtime.interval import TimedInterval, captures
 from twill.runtime.plan import LaunchPlan
-from twill.runtime.plans import REFUSED, RefusedLaunch
+from twill.runtime.plans import RefusedLaunch
 from twill.runtime.verdict import PredictedVerdict, Side, SizeClass, Verdict
 
 WARMUP = 1  # launches of each that are not timed: code is loaded, Triton may compile
@@ -40,7 +45,8 @@ class TimedComparison:
 
     where: the GPU and its driver, for the verdict. notify: told when there is a verdict, by whoever found it. judge:
     what is predicted of the emitted kernel beside the compiled kernel that Triton launched, before the emitted one is
-    launched at all; predicted: what that was.
+    launched at all; predicted: what that was. starved: launches that the GPU waited for; from some number on they
+    count.
     """
 
     sizes: SizeClass
@@ -53,6 +59,7 @@ class TimedComparison:
     issued: dict[Side, int] = field(default_factory=lambda: {"emitted": 0, "triton": 0})
     times: dict[Side, list[float]] = field(default_factory=lambda: {"emitted": [], "triton": []})
     failures: int = 0
+    starved: int = 0
     pending: list[tuple[Side, TimedInterval]] = field(default_factory=list)
     compared: list[ComparedLaunch] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -129,7 +136,7 @@ class TimedComparison:
         """One that begins now; None if the driver does not want to."""
         try:
             with on_device(self.device):
-                return TimedInterval(stream)
+                return TimedInterval(stream, delayed=True)
         except TwillError:
             return None
 
@@ -141,6 +148,12 @@ class TimedComparison:
         except TwillError:
             interval.forget()
             return False
+        if not interval.fed and self.starved < SAMPLES:  # the host was too slow, or there was no delay
+            self.starved += 1
+            interval.forget()
+            with self.lock:
+                self.issued[side] -= 1
+            return True
         with self.lock:
             self.pending.append((side, interval))
         return True
@@ -206,7 +219,7 @@ class TimedComparison:
         """A prepared launch of the class, to be remembered."""
         with self.lock:
             if self.verdict is not None:
-                return plan if self.verdict.side == "emitted" else REFUSED
+                return plan if self.verdict.side == "emitted" else plan.refused
             compared = ComparedLaunch(self, plan)
             self.compared.append(compared)
             return compared
@@ -239,9 +252,9 @@ class ComparedLaunch:
     def take_turns(self, values: Sequence[Any], stream: int) -> Any:
         """`start` before the verdict."""
         if self.comparison.turn(stream) == "triton":
-            return TritonTurn(self.comparison, stream) if self.comparison.verdict is None else None
+            return TritonTurn(self.comparison, stream) if self.comparison.verdict is None else self.plan.refused
         return self.comparison.timed("emitted", stream, lambda: self.plan.start(values, stream))
 
     def settle(self, side: Side) -> None:
         """`start` after it."""
-        self.start = self.plan.start if side == "emitted" else REFUSED.start
+        self.start = self.plan.start if side == "emitted" else self.plan.refused.start

@@ -26,8 +26,8 @@ from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.hot import Hot, remember, remember_refusal
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Shelf
-from twill.runtime.matcher import kinds, matcher
-from twill.runtime.plans import REFUSED, Call, Plans
+from twill.runtime.matcher import kinds, matcher, reaches
+from twill.runtime.plans import Call, Plans, RefusedLaunch
 from twill.runtime.policy import JitSettings
 from twill.runtime.reasons import Reasons
 from twill.runtime.triton_launch import TritonLauncher
@@ -145,9 +145,22 @@ class Dispatch:
         self.after_triton(known, compiled)
         return compiled
 
-    def refused(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A launch that was matched, and is Triton's."""
-        return self.as_triton.run(grid, args, kwargs)
+    def refused(self, hot: Hot, call: RefusedLaunch, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A launch that was matched, and is Triton's: have those like it launched without binding them."""
+        compiled = self.as_triton.run(grid, args, kwargs)
+        if compiled is None or hasattr(compiled, "result") or call.tries >= MOST or not usual(self.original):
+            return compiled
+        asked = self.ask(args, kwargs)
+        if asked is None:
+            return compiled
+        if hot.all:
+            call.tries += 1
+            call.triton = triton_plan(self.original, compiled, asked.index, {compiled: SETTLED}, grid, asked.bound)
+        elif self.seen.changed < MOST:
+            with self.lock:
+                if self.hot is hot and self.seen.widen(asked.bound):
+                    self.match(self.used)
+        return compiled
 
     def stayed(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A launch of a kernel of which nothing is emitted: Triton's, and a look afterwards if its variant is new."""
@@ -251,10 +264,11 @@ class Dispatch:
         try:
             plan = kernel.plan(bound, sizes, stream)
         except TwillError as error:
-            remember(hot, call, REFUSED)
+            remember(hot, call, RefusedLaunch())
             return refusal(error)
         parameters = list(bound)
-        plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names])
+        places = {parameters.index(name): place for name, place in (hot.reaches if hot is not None else {}).items()}
+        plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names], places)
         comparison = self.compare(known, sizes, bound)
         remember(hot, call, plan if comparison is None else comparison.enter(plan))
         if plan.overlapping is not None:
@@ -295,16 +309,14 @@ class Dispatch:
         original, active = self.original, driver.active
         constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
         plans = Plans()
+        looked_at = kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs, self.seen.kinds)
+        reached = frozenset(name for kernel in kernels for pair in kernel.manifest.apart for name in pair[:2])
         match = matcher(
-            original.signature,
-            kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs, self.seen.kinds),
-            plans,
-            active.get_current_stream,
-            active.get_current_device,
-            original.used_global_vals,
-            options=bool(self.seen.kinds),
-        )
-        self.hot = Hot(match, plans, bool(self.seen.kinds)) if kernels or self.seen.kinds else None
+            original.signature, looked_at, plans, active.get_current_stream, active.get_current_device,
+            original.used_global_vals, bool(self.seen.kinds), reached,
+        )  # fmt: skip
+        told = reaches(list(original.signature.parameters), looked_at, reached)
+        self.hot = Hot(match, plans, bool(self.seen.kinds), told) if kernels or self.seen.kinds else None
         self.used = kernels
 
     def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> TimedComparison | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from twill.runtime.matcher import Match
-from twill.runtime.plans import REFUSED, Call, Plans, PreparedLaunch
+from twill.runtime.plans import Call, Plans, PreparedLaunch, RefusedLaunch
 
 INT32 = 1 << 31
 
@@ -15,11 +15,12 @@ INT32 = 1 << 31
 @dataclass(frozen=True)
 class Hot:
     """How calls like an earlier one are found: `match` looks into `plans`. all: whether it tells calls apart as Triton
-    does, so that launches that stay with Triton can be remembered."""
+    does, so that launches that stay with Triton can be remembered. reaches: as of `twill.runtime.matcher`."""
 
     match: Match
     plans: Plans
     all: bool = False
+    reaches: Mapping[str, int] = field(default_factory=dict)
 
 
 def remember(hot: Hot | None, call: object, plan: PreparedLaunch) -> None:
@@ -32,4 +33,4 @@ def remember_refusal(hot: Hot | None, call: object, bound: Mapping[str, Any]) ->
     """The same for a call whose variant is Triton's. A wide number is not told from others, but makes it one."""
     wide = any(isinstance(value, int) and not -INT32 <= value < INT32 for value in bound.values())
     if hot is not None and isinstance(call, Call) and not wide:
-        hot.plans.add(call, REFUSED)
+        hot.plans.add(call, RefusedLaunch())

@@ -7,16 +7,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from twill.exc import DriverFailed
+from twill.runtime.delay import delay
 from twill.runtime.driver import bindings, call
 
 
 class TimedInterval:
-    """From where it is made to `close`, in one stream. Errors of both: DriverFailed."""
+    """From where it is made to `close`, in one stream. Errors of both: DriverFailed.
 
-    def __init__(self, stream: int) -> None:
+    delayed: the stream is kept busy before, so that the host has closed the interval before the GPU begins it; fed:
+    whether it was so, and the GPU never waited for the host in between.
+    """
+
+    def __init__(self, stream: int, *, delayed: bool = False) -> None:
         self.stream = stream
         self.events: list[Any] = []
+        self.fed = False
         try:
+            if delayed:
+                with relaxed():
+                    delay(stream)
             self.mark()
         except DriverFailed:
             self.forget()
@@ -32,6 +41,10 @@ class TimedInterval:
     def close(self) -> None:
         """It ends here."""
         self.mark()
+        driver = bindings()
+        with relaxed():
+            (code,) = driver.cuEventQuery(self.events[0])
+        self.fed = int(code) == int(driver.CUresult.CUDA_ERROR_NOT_READY)
 
     def microseconds(self) -> float | None:
         """How long it took; None while the GPU is not there yet. Errors: DriverFailed, as for a destroyed stream."""

@@ -24,8 +24,9 @@ from twill.runtime.configurations import ConfigurationTurns
 from twill.runtime.dispatch import Dispatch
 from twill.runtime.family import EmittedFamily
 from twill.runtime.hooks import hooked
-from twill.runtime.plans import Call
+from twill.runtime.plans import Call, RefusedLaunch
 from twill.runtime.policy import JitSettings, settings
+from twill.runtime.wrappers import quicken
 from twill.store.location import open_store
 
 
@@ -66,6 +67,10 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """As Triton's, with `grid` and `warmup` by name: what autotuners and heuristics call."""
+        return self.twill_run(args, kwargs)
+
+    def twill_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As `run`; `kwargs` is nobody else's."""
         dispatch = self.twill_dispatch
         if kwargs["warmup"]:
             return self.twill_original.run(*args, **kwargs)
@@ -73,12 +78,10 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         del kwargs["warmup"]
         turn = None if self.twill_tuned is None else self.twill_tuned.taken()
         if turn is not None:
-            launched = self.twill_launch(grid, *args, **kwargs)
+            launched = self.twill_start(grid, args, kwargs)
             turn.over(dispatch.verdict_of(grid, args, kwargs))
             return launched
-        if dispatch.hot is None and dispatch.stays and self.twill_family is None:
-            return dispatch.stayed(grid, args, kwargs)
-        return self.twill_launch(grid, *args, **kwargs)
+        return self.twill_start(grid, args, kwargs)
 
     def _unsafe_update_src(self, new_src: str) -> None:
         """As Triton's, for both."""
@@ -87,6 +90,10 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
 
     def twill_launch(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         """One launch on `grid`. Triton's kernel gives back what Triton gives back, an emitted one None."""
+        return self.twill_start(grid, args, kwargs)
+
+    def twill_start(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same."""
         dispatch = self.twill_dispatch
         if self.twill_family is not None and not self.pre_run_hooks and not hooked():
             try:
@@ -108,9 +115,9 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
                 call = False
             if call is True:
                 return None
-            if call is None:
-                return dispatch.refused(grid, args, kwargs)
             kind = call.__class__
+            if kind is RefusedLaunch:
+                return dispatch.refused(hot, call, grid, args, kwargs)
             if kind is TritonTurn:
                 return call.run(lambda: dispatch.as_triton.run(grid, args, kwargs))
             if kind is not Call and call is not False:
@@ -149,7 +156,16 @@ def _wrapped(kernel: Any, chosen: JitSettings, family: str | Path | None) -> Any
     if isinstance(getattr(outer, "cache", None), dict):  # of what was the fastest without emitted kernels
         outer.cache = {}
         take_turns(outer)
+    hasten(outer)
     return outer
+
+
+def hasten(wrapper: Any) -> None:
+    """Have an autotuner or heuristics launch at less cost to the host, if a `TwillKernel` is in it that ever has
+    emitted kernels (`twill.runtime.wrappers`)."""
+    kernel = _inside(wrapper)
+    if kernel is not None and kernel.twill_dispatch.variants is not None:
+        quicken(wrapper)
 
 
 def take_turns(tuner: Any) -> None:

@@ -81,7 +81,7 @@ class EmittedKernel:
         stream = self._current_stream(values) if given is None else stream_handle(given)
         key = self._key(sizes, values, stream)
         plan = self._plans.by_key.get(key)
-        if plan is None or not plan.start(values, stream):
+        if plan is None or plan.start(values, stream) is not True:
             plan = self._prepared(values, sizes, stream)
             if plan.overlapping is not None:
                 raise plan.overlapping

@@ -30,6 +30,7 @@ Match = Callable[..., Any]
 not seen before; a `TritonTurn`; anything else: the compiled kernel that Triton launched."""
 
 HOW = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # Triton's options that an emitted kernel does not ask for
+NEXT_LINE = "\n    "
 NAMED = (bool, str, type(None), tl.dtype)  # classes of values that are what they are
 
 
@@ -101,15 +102,21 @@ def matcher(
     current_device: Callable[[], int],
     global_values: Mapping[Any, Any],
     options: bool = False,
+    reached: frozenset[str] = frozenset(),
 ) -> Match:
     """The function for a kernel of this signature.
 
     plans: what was prepared. stream_of: the current stream of a GPU. global_values: as Triton keeps them,
     (name, id) -> (value, where it is); calls are not matched once one of them has changed. options: whether Triton's
-    options, which are nothing to an emitted kernel, tell calls apart, too.
+    options, which are nothing to an emitted kernel, tell calls apart, too. reached: tensors of which plans are told how
+    far their memory goes (`reaches`).
     """
     names = list(signature.parameters)
     facts = [fact for name in names for fact in _FACTS[looked_at[name]](name)]
+    told = reaches(names, looked_at, reached)
+    seen = [line for name in names if looked_at[name] in TENSORS for line in _seen(name, name in told)]
+    seen += ["pass"]
+    values = [*names, *(f"twill__{fact}_{name}" for name in told for fact in ("at", "beyond"))]
     facts += [name for name in HOW if name not in signature.parameters] if options else []
     placed = next((name for name in names if looked_at[name] not in ("constant", "fixed", "free", "float", "any")), "")
     base = f"{placed}.base" if "descriptor" in looked_at.get(placed, "") else placed
@@ -123,8 +130,9 @@ def match(twill__grid, /, {_parameters(signature)}):
         twill__sizes = twill__grid
     else:
         twill__sizes = tuple(twill__grid({{{arguments}}}) if callable(twill__grid) else twill__grid)
+    {NEXT_LINE.join(seen)}
     twill__key = (twill__sizes, {"".join(f"{fact}, " for fact in facts)})
-    twill__values = ({"".join(f"{name}, " for name in names)})
+    twill__values = ({"".join(f"{value}, " for value in values)})
     twill__plan = twill__find(twill__key)
     if twill__plan is None:
         return twill__Call(twill__key)
@@ -156,13 +164,37 @@ def _parameters(signature: inspect.Signature) -> str:
     return ", ".join([*written, *(f"{name}=None" for name in HOW if name not in signature.parameters)])
 
 
+def reaches(names: Sequence[str], looked_at: Mapping[str, Kind], reached: frozenset[str]) -> dict[str, int]:
+    """Tensors of which a plan is told where they begin, and how many bytes behind that are of their storage: where in
+    its values the first of both numbers is, by name. They come behind the arguments."""
+    told = [n for n in names if looked_at[n] == "open tensor" or (looked_at[n] in TENSORS and n in reached)]
+    return {name: len(names) + 2 * number for number, name in enumerate(told)}
+
+
+TENSORS = ("tensor", "open tensor")
+
+
+def _seen(name: str, whole: bool) -> list[str]:
+    """Of a tensor, once: where it is; whole: and how far its storage goes, as `beyond`."""
+    lines = [f"twill__at_{name} = {name}.data_ptr()"]
+    if whole:
+        memory = f"twill__of_{name}"
+        end = f"{memory}.data_ptr() + {memory}.nbytes()"
+        lines += [f"{memory} = {name}.untyped_storage()", f"twill__beyond_{name} = {end} - twill__at_{name}"]
+    return lines
+
+
 def _tensor(name: str) -> list[str]:
+    return [f"not twill__at_{name} & 15", f"{name}.dtype", f"{name}.get_device()"]
+
+
+def _based(name: str) -> list[str]:
     return [f"{name}.data_ptr() & 15 == 0", f"{name}.dtype", f"{name}.get_device()"]
 
 
 def _descriptor(name: str) -> list[str]:
     sizes = [f"tuple({name}.{field})" for field in ("shape", "strides", "block_shape")]
-    return [*sizes, f"{name}.padding", f"getattr({name}, 'round_f32_to_tf32', None)", *_tensor(f"{name}.base")]
+    return [*sizes, f"{name}.padding", f"getattr({name}, 'round_f32_to_tf32', None)", *_based(f"{name}.base")]
 
 
 _FACTS: dict[Kind, Callable[[str], list[str]]] = {
@@ -174,7 +206,7 @@ _FACTS: dict[Kind, Callable[[str], list[str]]] = {
         f"None if {name} is None else ({name}.data_ptr() & 15 == 0, {name}.dtype, {name}.get_device())"
     ],
     "tensor": _tensor,
-    "open tensor": lambda name: [*_tensor(name), f"twill__beyond({name})"],
+    "open tensor": lambda name: [*_tensor(name), f"twill__beyond_{name}"],
     "descriptor": _descriptor,
     "open descriptor": lambda name: [*_descriptor(name), f"twill__beyond({name}.base)"],
     "any": lambda name: [f"twill__any({name})"],

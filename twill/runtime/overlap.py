@@ -76,10 +76,14 @@ MOST_SEEN = 512  # that are remembered
 
 class PairsOfLaunch:
     """The pairs of a prepared launch. What was found right once, tensors of the same addresses, sizes and strides, is
-    not looked at again."""
+    not looked at again. reaches: by position, where values say at which address a tensor begins, and behind that how
+    many bytes are left of its storage: tensors that lie apart so need no look."""
 
-    def __init__(self, pairs: Sequence[OverlapPair]) -> None:
+    def __init__(self, pairs: Sequence[OverlapPair], reaches: Mapping[int, int] | None = None) -> None:
         self.pairs = tuple(pairs)
+        told = reaches or {}
+        places = [tuple(told.get(position, -1) for position in pair.positions) for pair in pairs]
+        self.quick = tuple(places) if all(min(both) >= 0 for both in places) else ()
         self.tensors = sorted({position for pair in pairs for position in pair.positions})
         conditions = [one for pair in pairs for one in pair.alike]
         self.numbers = sorted({place for one in conditions for place in (one.left, one.right) if place >= 0})
@@ -87,6 +91,17 @@ class PairsOfLaunch:
 
     def right(self, values: Sequence[Any]) -> bool | None:
         """Whether a launch may have these values; None if that is not known, of tensors that are not PyTorch's."""
+        for left, right in self.quick:
+            first, second = values[left], values[right]
+            if first + values[left + 1] > second and second + values[right + 1] > first:
+                break
+        else:
+            if self.quick:
+                return True
+        return self.looked_at(values)
+
+    def looked_at(self, values: Sequence[Any]) -> bool | None:
+        """The same, element by element."""
         bases = [_base(values[position]) for position in self.tensors]
         try:
             key = (

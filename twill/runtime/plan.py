@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from twill.runtime.launch import LaunchShape, Packed, Value, check_shape, pack
 from twill.runtime.module import Kernel, LaunchParameter, ParameterKind, prepare
 from twill.runtime.native import NativeLaunch, error_name, native_config
 from twill.runtime.overlap import OverlapPair, PairsOfLaunch, overlapping, pairs_of
+from twill.runtime.plans import RefusedLaunch
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
@@ -68,6 +69,7 @@ class LaunchPlan:
     room: int = 0
     overlapping: exc.OverlappingTensors | None = None
     matched: bool = False
+    reaches: Mapping[int, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -77,22 +79,24 @@ class LaunchPlan:
         self.config = native_config(self.shape, self.stream)
         self.native = NativeLaunch(self.config, self.handle, self.packed.address)
         self.empty = 0 in self.shape.grid
-        self.apart = PairsOfLaunch(self.pairs)
+        self.apart = PairsOfLaunch(self.pairs, self.reaches)
+        self.refused = RefusedLaunch()
 
-    def positioned(self, positions: Sequence[int]) -> LaunchPlan:
-        """The same for values of a matched call, of which the first is at `positions[0]`, and so on."""
+    def positioned(self, positions: Sequence[int], reaches: Mapping[int, int] | None = None) -> LaunchPlan:
+        """The same for values of a matched call, of which the first is at `positions[0]`, and so on. reaches: as of
+        `PairsOfLaunch`."""
         free = tuple(replace(one, position=positions[one.position]) for one in self.free)
         maps = tuple(replace(one, position=positions[one.position]) for one in self.maps)
         pairs = tuple(pair.positioned(positions) for pair in self.pairs)
-        return replace(self, free=free, maps=maps, pairs=pairs, matched=True)
+        return replace(self, free=free, maps=maps, pairs=pairs, matched=True, reaches=reaches or {})
 
-    def start(self, values: Sequence[Any], stream: int) -> bool | None:
-        """Launch with what is free in `values`. Nothing is launched if something takes a careful look: False; or if
-        tensors overlap: None."""
+    def start(self, values: Sequence[Any], stream: int) -> Any:
+        """Launch with what is free in `values`: True. Nothing is launched if something takes a careful look: False; if
+        tensors overlap, it is Triton's launch, as of `RefusedLaunch`."""
         if self.pairs:
             right = self.apart.right(values)
             if not right:
-                return False if right is None else None
+                return False if right is None else self.refused.start(values, stream)
         with self.lock:
             if not self.write(values):
                 return False

@@ -17,18 +17,24 @@ class PreparedLaunch(Protocol):
 
     @property
     def start(self) -> Callable[[Sequence[Any], int], Any]:
-        """(values, stream) -> True: launched; False: that takes a careful look; None: the launch is Triton's; `STALE`;
-        anything else: what Triton gave back for its launch, which was made."""
+        """(values, stream) -> True: launched; False: that takes a careful look; a `RefusedLaunch`: the launch is
+        Triton's; `STALE`; anything else: what Triton gave back for its launch, which was made."""
 
 
 class RefusedLaunch:
-    """Stands for a launch that the emitted kernel cannot do, such as one with a misaligned tensor."""
+    """Stands for launches that the emitted kernel cannot do, such as one with a misaligned tensor, or should not.
 
-    def start(self, values: Sequence[Any], stream: int) -> None:
-        """Nothing was launched."""
+    triton: the plan of Triton's own launch of them, once one was made and if there can be one; tries: how often there
+    was none.
+    """
 
+    def __init__(self) -> None:
+        self.triton: PreparedLaunch | None = None
+        self.tries = 0
 
-REFUSED = RefusedLaunch()
+    def start(self, values: Sequence[Any], stream: int) -> Any:
+        """Triton's launch, if it is prepared; else this: nothing was launched."""
+        return self if self.triton is None else self.triton.start(values, stream)
 
 
 class Stale:

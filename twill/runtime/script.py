@@ -11,10 +11,10 @@ from typing import Any
 
 import triton
 from triton.runtime import jit as triton_jit
-from triton.runtime.autotuner import Autotuner
+from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITFunction
 
-from twill.runtime.jit import TwillKernel, take_turns
+from twill.runtime.jit import TwillKernel, hasten, take_turns
 from twill.runtime.policy import JitSettings
 
 
@@ -46,19 +46,24 @@ def every_kernel(chosen: JitSettings, made: list[TwillKernel]) -> Iterator[None]
             return lambda later: under(original(**options)(later))
         return under(original(fn, **options))
 
-    beginning = Autotuner.__init__
+    beginning, judging = Autotuner.__init__, Heuristics.__init__
 
     def begin(tuner: Any, *args: Any, **options: Any) -> None:
         beginning(tuner, *args, **options)
         take_turns(tuner)
+        hasten(tuner)
+
+    def judge(heuristics: Any, *args: Any, **options: Any) -> None:
+        judging(heuristics, *args, **options)
+        hasten(heuristics)
 
     triton.jit = triton_jit.jit = jit
-    Autotuner.__init__ = begin
+    Autotuner.__init__, Heuristics.__init__ = begin, judge
     try:
         yield
     finally:
         triton.jit = triton_jit.jit = original
-        Autotuner.__init__ = beginning
+        Autotuner.__init__, Heuristics.__init__ = beginning, judging
 
 
 def summary(made: Sequence[TwillKernel]) -> str:

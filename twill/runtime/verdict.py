@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Side = Literal["emitted", "triton"]
-SCHEMA = "twill.verdict/1"
-MARGIN = 0.01  # by which an emitted kernel may seem slower: two runs of one kernel differ by as much
+SCHEMA = "twill.verdict/2"
+MARGIN = 0.01  # by which a kernel must be faster to have another's launches: two runs of one kernel differ by as much
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """emitted, triton: microseconds of single launches. where: the GPU and its driver."""
+    """emitted, triton: microseconds of single launches on the GPU. where: the GPU and its driver."""
 
     emitted: tuple[float, ...]
     triton: tuple[float, ...]
@@ -24,7 +24,7 @@ class Verdict:
     @property
     def side(self) -> Side:
         """Who runs."""
-        limit = statistics.median(self.triton) * (1 + MARGIN)
+        limit = statistics.median(self.triton) * (1 - MARGIN)
         return "emitted" if statistics.median(self.emitted) <= limit else "triton"
 
     def text(self) -> str:

@@ -1,0 +1,120 @@
+"""Triton's autotuners and heuristics around a kernel under `twill.jit`, doing what they do at less cost to the host.
+
+A launch through `@triton.heuristics` and `@triton.autotune` takes Triton twice as long as the launch of the kernel
+itself: dictionaries of all arguments are made for each heuristic and for the autotuner's key, names of element types
+are printed, every wrapper unpacks all arguments for the next. `quicken` gives a wrapper a class whose `run` finds the
+same values, the same key and the same configuration. What is not a plain launch of a known key is done by Triton's own.
+A class that a package has made from Triton's keeps its own `run`, and finds ours where it calls Triton's.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from triton.runtime.autotuner import Autotuner, Heuristics
+
+TUNER_RUN, HEURISTICS_RUN = Autotuner.run, Heuristics.run
+PLAIN = frozenset({int, float, bool, str, type(None)})  # their values have no element type
+
+_element_types: dict[Any, str] = {}
+
+
+class QuickTuner(Autotuner):  # type: ignore[misc]
+    """An autotuner. twill_names: of the kernel's parameters."""
+
+    twill_names: frozenset[str]
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """As `Autotuner.run`."""
+        return self.twill_run(args, kwargs)
+
+    def twill_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same; `kwargs` is nobody else's."""
+        config = None
+        if Autotuner.run is TUNER_RUN:
+            try:
+                config = self.twill_chosen(args, kwargs)
+            except Exception:  # Triton says what is wrong with the call
+                config = None
+        if config is None:
+            return Autotuner.run(self, *args, **kwargs)
+        more = config.all_kwargs()
+        if config.pre_hook is not None or not more.keys().isdisjoint(kwargs):
+            return Autotuner.run(self, *args, **kwargs)
+        self.best_config = config
+        kwargs.update(more)
+        return start(self.fn, args, kwargs)
+
+    def twill_chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The configuration of a call whose key is known; None if it is not."""
+        if len(self.configs) == 1:
+            return self.configs[0]
+        names = self.twill_names
+        given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs} if args else kwargs
+        key = [given[name] for name in self.keys if name in given and name in names]
+        for name, value in given.items():
+            if value.__class__ not in PLAIN and hasattr(value, "dtype") and name in names:
+                key.append(_named(value.dtype))
+        whole = tuple(key)
+        if whole in self.cache:
+            return self.cache[whole]
+        return None
+
+
+class QuickHeuristics(Heuristics):  # type: ignore[misc]
+    """Heuristics."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """As `Heuristics.run`."""
+        return self.twill_run(args, kwargs)
+
+    def twill_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same; `kwargs` is nobody else's."""
+        if Heuristics.run is not HEURISTICS_RUN:
+            return Heuristics.run(self, *args, **kwargs)
+        given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs} if args else kwargs.copy()
+        for name, value_of in self.values.items():
+            kwargs[name] = given[name] = value_of(given.copy())
+        return start(self.fn, args, kwargs)
+
+
+def start(inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`inner.run(*args, **kwargs)`; `kwargs` is nobody else's."""
+    kind: Any = type(inner)
+    if kind.run is _quick_run(kind) and "run" not in vars(inner):
+        return inner.twill_run(args, kwargs)
+    return inner.run(*args, **kwargs)
+
+
+@cache
+def _quick_run(kind: Any) -> Any:
+    """The `run` of a class that does the same as its `twill_run`; None if there is no such pair."""
+    owner = next((one for one in kind.__mro__ if "run" in vars(one)), object)
+    return vars(owner)["run"] if "twill_run" in vars(owner) else None
+
+
+def _named(element_type: Any) -> str:
+    """Its name, which is the same for ever if it is PyTorch's."""
+    name = _element_types.get(element_type)
+    if name is None:
+        name = str(element_type)
+        if type(element_type).__module__ == "torch":
+            _element_types[element_type] = name
+    return name
+
+
+def quicken(wrapper: Any) -> None:
+    """Have an autotuner or heuristics around a kernel under `twill.jit` launch quicker; what is neither is left
+    alone."""
+    kind: Any = type(wrapper)
+    if isinstance(wrapper, Autotuner | Heuristics) and not isinstance(wrapper, QuickTuner | QuickHeuristics):
+        wrapper.twill_names = frozenset(wrapper.arg_names)
+        wrapper.__class__ = _quickened(kind, QuickTuner if isinstance(wrapper, Autotuner) else QuickHeuristics)
+
+
+@cache
+def _quickened(kind: Any, quick: Any) -> type:
+    """`kind`, which finds `quick` where it would find Triton's."""
+    bases = (quick,) if kind in quick.__mro__ else (kind, quick)
+    return type(kind.__name__, bases, {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
