@@ -50,10 +50,13 @@ def _filled(loop: Pipeline) -> str:
 
 
 def _steps(loop: Pipeline, role: Role) -> str:
-    """The trip count as a name."""
+    """The trip count as a name, or a name and a number."""
     text = role.scalar(loop.trip)
     if text.level == ATOM and text.text.isidentifier():
         return text.text
+    match loop.trip:
+        case Apply("add", (Local(), Number())):
+            return text.text
     name = role.free_local("steps")
     role.out.line(f"{name} = {text.text}", loop.line)
     return name
