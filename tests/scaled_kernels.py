@@ -36,3 +36,17 @@ def with_one(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
         left, of_left = a.load([row, k]), in_rows(sa.load([0, row // 128, k // 128, 0, 0]), BM, BK // 32)
         acc = tl.dot_scaled(left, of_left, "e5m2", left.T, of_left, "e5m2", acc)
     c.store([row, column], acc.to(c.dtype))
+
+
+@triton.jit
+def instead(a, sa, b, sb, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr):
+    """What is written where there is no such product: scales [blocks, rows] of type e8m0, multiplied in afterwards."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    i, j = row + tl.arange(0, BM), column + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, 32):
+        of_a = tl.load(sa + (k // 32) * M + i, mask=i < M, other=0).to(tl.int32) << 23
+        of_b = tl.load(sb + (k // 32) * N + j, mask=j < N, other=0).to(tl.int32) << 23
+        of_a, of_b = of_a.to(tl.float32, bitcast=True), of_b.to(tl.float32, bitcast=True)
+        acc += tl.dot(a.load([row, k]), b.load([column, k]).T) * of_a[:, None] * of_b[None, :]
+    c.store([row, column], acc.to(c.dtype))

@@ -74,7 +74,7 @@ def test_scales_of_blocks(machine: str, capsys: pytest.CaptureFixture[str]) -> N
     here = r"pair_kernels\.py:\d+: "
     if machine == "h100":
         assert re.search(here + "`acc` is a product with scales of blocks, and Hopper has none", wrong)
-        assert "x.to(tl.bfloat16) * scale" in instead
+        assert "acc += tl.dot(a, b) * of_a[:, None] * of_b[None, :]" in instead
     else:
         assert re.search(here + "the scales of `acc` are not loaded as the tensor core has them", wrong)
         assert "[1, ROWS // 128, BLOCKS // 4, 2, 256]" in instead

@@ -222,3 +222,12 @@ def test_scales_that_have_no_columns_left_are_refused() -> None:
     schedule = blackwell.schedule(MXFP8).model_copy(update={"machine_digest": small.digest()})
     with pytest.raises(exc.UnsupportedInKernel, match="more than tensor memory"):
         lower(kernel(MXFP8).program, schedule, small)
+
+
+def test_what_is_to_be_written_for_hopper_is_emitted(capsys: pytest.CaptureFixture[str]) -> None:
+    types = {"a": "tensordesc<fp8e4nv[64,32]>", "b": "tensordesc<fp8e4nv[64,32]>", "c": "tensordesc<bf16[64,64]>",
+             "sa": "*u8", "sb": "*u8", "M": "i32", "N": "i32", "K": "i32"}  # fmt: skip
+    given = [word for name, kind in types.items() for word in ("--sig", f"{name}={kind}")]
+    asked = ["tests/scaled_kernels.py::instead", *given, "--const", "BM=64", "--const", "BN=64"]
+    assert main(["emit", *asked, "--machine", "h100", "--no-store", "--ir"]) == 0
+    assert "k 32 f8e4m3" in capsys.readouterr().out

@@ -124,8 +124,8 @@ class Target:
                     f"`{node.name or 'tl.dot_scaled'}` is a product with scales of blocks, and {self.name} has none",
                     file=graph.file,
                     line=node.line,
-                    hint="tl.dot of bfloat16, with each element times its scale, `x.to(tl.bfloat16) * scale`, in front "
-                    "of it; or another machine (`--machine b200`)",
+                    hint="a loop over blocks, `acc += tl.dot(a, b) * of_a[:, None] * of_b[None, :]`, with one scale of "
+                    "a row in each iteration, as float32; or another machine (`--machine b200`)",
                 )
             if node.mma is not None and not self.may_have(node.mma.m, node.mma.n):
                 raise exc.UnsupportedInKernel(
