@@ -75,6 +75,22 @@ STEPS = (
         "the formats in the instruction descriptor",
     ),
     Step(
+        "mxfp8", "gemm_mxfp8-e4m3", {"M": 144, "N": 144, "K": 848},
+        "tcgen05.cp of scales, kind::mxf8f6f4 with scales in tensor memory, tensor maps of five axes",
+        "all wrong by powers of two: scales of other rows or blocks, the byte that the instruction descriptor names"
+        " (twill/codegen/print/cuda/print_scales.py); wrong in three quarters of the rows: warpx4; wrong now and then:"
+        " the order of copies and products",
+    ),
+    Step(
+        "nvfp4", "gemm_nvfp4-nvfp4", {"M": 144, "N": 144, "K": 1312},
+        "kind::mxf4nvf4: two elements a byte, scales of type e4m3",
+        "zeros or NaN: the type of scales in the instruction descriptor; else the halves of bytes",
+    ),
+    Step(
+        "mxfp4", "gemm_nvfp4-mxfp4", {"M": 144, "N": 144, "K": 1312}, "kind::mxf4: two scales an instruction",
+        "the first byte of two that the instruction descriptor names: 0 or 2",
+    ),
+    Step(
         "epilogue", "gemm_bias_gelu-bf16", {"M": 144, "N": 144, "K": 272}, "a vector of columns beside an accumulator",
         "the layout that tcgen05.ld gives",
     ),

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tests.gpu import scaled_products
 from twill.trial.data import Data
 
 Reference = Callable[[Data, torch.dtype], dict[str, Tensor]]
@@ -204,4 +205,6 @@ EXAMPLES: Mapping[str, Example] = {
         warps=4,
     ),
     "attention_backward": Example(attention_backward, CONTEXTS, prepare_backward),
+    "gemm_mxfp8": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
+    "gemm_nvfp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
 }

@@ -6,14 +6,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from tests import blackwell
 from tests.blackwell import MXFP4, MXFP8, NVFP4, SCALED
 from tests.codegen.targets.test_blackwell import Faulty, changed, instead, other, without
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
+from tests.gpu import scaled_products
 from twill import exc
 from twill.cli import main
 from twill.codegen.lowering import lower
@@ -25,7 +29,10 @@ from twill.codegen.warp import program as aref
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
+from twill.tile.interpret import sequential
+from twill.tile.interpret.sequential import descriptor_scalars
 from twill.trial import execute
+from twill.trial.data import make_data
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -97,6 +104,27 @@ def test_scales_that_are_read_twice_are_copied_once(
 ) -> None:
     assert main(["emit", f"tests/scaled_kernels.py::{name}", *small(element)]) == 0
     assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", [MXFP8, NVFP4], ids=[MXFP8.name, NVFP4.name])
+def test_what_a_board_is_compared_with_is_the_tile_program(example: Example) -> None:
+    """`tests.gpu.scaled_products`, which runs on a B200 alone otherwise."""
+    made, problem = blackwell.compiled(example), problem_of(kernel(example).specialization)
+    assert problem is not None
+    case = problem.case({"M": 136, "N": 16, "K": 288})
+    data = make_data(made.manifest, case, device="cpu")
+    scaled_products.prepare(data)
+    wanted = scaled_products.reference(data, torch.float64)["c_desc"].numpy()
+    program = kernel(example).program
+    names = ("a_desc", "a_scales", "b_desc", "b_scales", "c_desc")
+    arrays = {name: held(data.tensor(name)).reshape(-1) for name in names}
+    sequential.run(program, case.grid, arrays, {**case.scalars, **descriptor_scalars(program, case.shapes)})
+    assert np.abs(arrays["c_desc"].reshape(wanted.shape) - wanted).max() <= 2**-7 * np.abs(wanted).max() > 0
+
+
+def held(tensor: torch.Tensor) -> Any:
+    """As the interpreter holds elements."""
+    return tensor.numpy().view(np.int8).copy() if tensor.dtype == torch.uint8 else tensor.float().numpy().copy()
 
 
 # ---------------------------------------------------------------- what is wrong is found
