@@ -46,11 +46,12 @@ def must_be_apart(program: TileProgram) -> tuple[tuple[str, ...], ...]:
         if op.kind == "constant" and op.results and isinstance(number := op.attribute("value"), int)
     }
     names = {a.value: a.name for a in program.arguments if "." not in a.name}  # not of what a descriptor holds
+    unknown = {a.name for a in program.arguments if a.is_pointee}  # to a launch: taken to be apart
     found: dict[tuple[str, str], dict[str, None] | None] = {}
     for store in (one for one in every if one.op.kind in WRITES):
         for load in (one for one in every if one.op.kind == "tile_load"):
             pair = (store.access.base, load.access.base)
-            if load.access.base == store.access.base or not _in_the_way(store, load):
+            if load.access.base == store.access.base or unknown.intersection(pair) or not _in_the_way(store, load):
                 continue
             alike = _alike(store, load, names, constants)
             known = found.setdefault(pair, {})

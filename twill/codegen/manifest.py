@@ -29,6 +29,7 @@ from twill.manifest.document import (
     sha256,
 )
 from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
+from twill.tile.program import POINTEE
 
 COUNTER = 4  # bytes that instances are counted in
 SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
@@ -168,14 +169,15 @@ def _element(name: str) -> str:
 def _promises(program: WarpProgram) -> Iterator[Promise]:
     """Of every argument; a launch checks them all, whichever the code came to rely on."""
     for argument in program.program.arguments:
-        if argument.divisibility > 1 or argument.positive:
+        if (argument.divisibility > 1 or argument.positive) and not argument.is_pointee:
             yield Promise(argument.name, argument.divisibility, argument.positive)
 
 
 def _accessed(program: WarpProgram, kind: str) -> tuple[str, ...]:
     """Arguments whose tensors are accessed so, in order."""
     found = {op.access.base for op in program.program.ops() if op.kind == kind and op.access is not None}
-    return tuple(argument.name for argument in program.program.arguments if argument.name in found)
+    own = (argument for argument in program.program.arguments if not argument.is_pointee)
+    return tuple(argument.name for argument in own if argument.name in found)
 
 
 def _parameters(program: WarpProgram) -> Iterator[KernelParameter]:
@@ -186,4 +188,5 @@ def _parameters(program: WarpProgram) -> Iterator[KernelParameter]:
                 file=program.program.file,
                 hint="i32, i64, fp32 or fp64",
             )
-        yield KernelParameter(parameter.kind, parameter.name, parameter.element, parameter.index)
+        kind = "origin" if parameter.kind == "pointer" and parameter.name.endswith(POINTEE) else parameter.kind
+        yield KernelParameter(kind, parameter.name, parameter.element, parameter.index)

@@ -6,12 +6,17 @@
     units = { M = 16, N = "BLOCK_N", K = 16 }       # every size, and what its values are multiples of
     tensors = { a_desc = ["M", "K"], LSE = ["M"] }  # shapes of tensor arguments, row-major
     scalars = { scale = "HEAD_DIM ** -0.5" }        # scalar arguments that are not sizes
+    tables = { sizes = ["M", "N - row"] }           # numbers in a tensor of integers, row after row; optional
     run = [{ M = 256, N = 384, K = 80 }]            # sizes to compare results at
     bench = [{ M = 8192, N = 8192, K = 8192 }]      # sizes to measure at
 
 Expressions are arithmetic (+ - * / // % **, cdiv, min, max, sqrt, log2) over sizes, constexprs and scalars that stand
 before. A scalar argument that `scalars` does not name is the size of the same name. The grid of the specialization is
 evaluated over the same names.
+
+A tensor that numbers are looked up in is one of `tables` where not any numbers will do: addresses, sizes, strides. Its
+elements are the expressions one after the other, and again, with `row` for how often they came before. An address is
+counted in bytes from the begin of what the tensor `ptrs` points to, which is the tensor `"ptrs.pointee"`.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -32,12 +37,14 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Case:
-    """One way to launch a kernel. shapes: of tensor arguments. scalars: scalar arguments by name."""
+    """One way to launch a kernel. shapes: of tensor arguments. scalars: scalar arguments by name. tables: the numbers
+    in tensors of integers, those that are not left to chance; each is among the scalars, too (`sizes[3]`)."""
 
     sizes: Mapping[str, int]
     grid: tuple[int, ...]
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, Number]
+    tables: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ class ProblemTable:
     constants: Mapping[str, Number]
     file: str = ""
     line: int = 0
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def unit(self, size: str) -> int:
         """What every value of a size is a multiple of."""
@@ -82,7 +90,17 @@ class ProblemTable:
             name: tuple(int(self._evaluate(text, names)) for text in shape) for name, shape in self.tensors.items()
         }
         scalars = {name: names[name] for name in (*sizes, *self.scalars)}
-        return Case(dict(sizes), tuple(int(self._evaluate(text, names)) for text in self.grid), shapes, scalars)
+        grid = tuple(int(self._evaluate(text, names)) for text in self.grid)
+        tables = {name: self._table(name, shapes, names) for name in self.tables}
+        scalars |= {f"{name}[{place}]": number for name, of in tables.items() for place, number in enumerate(of)}
+        return Case(dict(sizes), grid, shapes, scalars, tables)
+
+    def _table(self, name: str, shapes: Mapping[str, tuple[int, ...]], names: Mapping[str, Number]) -> tuple[int, ...]:
+        """The numbers in a tensor of integers."""
+        if name not in shapes:
+            raise self._wrong(f"{name} has numbers and no shape", f'{name} = ["..."] among `tensors`')
+        texts, size = self.tables[name], math.prod(shapes[name])
+        return tuple(int(self._evaluate(texts[i % len(texts)], {**names, "row": i // len(texts)})) for i in range(size))
 
     def with_constants(self, given: Mapping[str, object]) -> ProblemTable:
         """The same with other values of constexprs: other tiles have other grids and units."""
@@ -111,6 +129,7 @@ def read_problem(table: Table, grid: tuple[str, ...], constants: Mapping[str, ob
         constants={name: value for name, value in constants.items() if isinstance(value, int | float)},
         file=table.text.file,
         line=table.line(),
+        tables=_shapes(table.table("tables", 'tables = { sizes = ["M"] }')) if table.has("tables") else {},
     )
     table.finish()
     for sizes in (*problem.run, *problem.bench):

@@ -84,9 +84,10 @@ class MapEntry:
 @dataclass(frozen=True)
 class KernelParameter:
     """A parameter of the compiled kernel. kind "map": `maps[index]`; "grid": grid size along axis `index`; "computed":
-    `numbers[index]`; "workspace": the address of the zeros that the kernel asks for (`twill.runtime.workspace`)."""
+    `numbers[index]`; "workspace": the address of the zeros that the kernel asks for (`twill.runtime.workspace`);
+    "origin": where the addresses are counted from that the kernel looks up, 0 on a GPU."""
 
-    kind: Literal["map", "scalar", "pointer", "grid", "computed", "workspace"]
+    kind: Literal["map", "scalar", "pointer", "grid", "computed", "workspace", "origin"]
     name: str
     element: str
     index: int

@@ -137,7 +137,7 @@ def kernel_parameters(manifest: Manifest) -> tuple[LaunchParameter, ...]:
             kind = "tensor_map"
         elif parameter.kind == "pointer":
             kind = "pointer"
-        elif parameter.kind == "workspace":
+        elif parameter.kind in ("workspace", "origin"):
             kind = "u64"
         else:
             kind = "u32" if parameter.kind == "grid" else _SCALARS[parameter.element]
@@ -286,6 +286,8 @@ def _value(
             return grid[parameter.index]
         case "workspace":
             return 0  # every launch writes its own
+        case "origin":
+            return 0
         case "computed":
             try:
                 return manifest.computed(parameter.index, bound.scalars, grid)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis, Carry, Loop, Op, TileProgram, Value
 
-EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "tile_store", "tile_reduce"})
+EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "tile_store", "tile_reduce",
+                     "visit"})  # fmt: skip
 
 Items = tuple[Op | Loop, ...]
 

@@ -18,6 +18,7 @@ from twill.tile.program import Access, Argument, Axis, Carry, Index, Loop, Op, S
 
 Attribute = int | float | str | tuple[int, ...]
 INDENT = "  "
+WALK = "walk | "
 UNKNOWN = TileType((), "i32")  # of numbers that no line of the text gives to a value
 NAME = r"[^\s,:*()\[\]]+"
 REF = re.compile(rf"%(\d+)(?::({NAME}))?")
@@ -29,6 +30,8 @@ def parse(text: str) -> TileProgram:
     """The program of a text. Raises TileTextSyntax."""
     written = [TileTextLine(number, one) for number, one in enumerate(text.split("\n"), 1) if one.strip()]
     head, *others = written or [TileTextLine(1, "")]
+    way = [one.removeprefix(WALK) for one in text.split("\n") if one.startswith(WALK)]
+    others = [one for one in others if not one.text.startswith(WALK)]
     named = head.match(r"kernel (\S+) spec (\S+) file ([^\s,]+)", "`kernel NAME spec NAME file PATH`")
     strict, apart = bool(head.accept(", strict")), bool(head.accept(", no fp fusion"))
     parts = head.optional(r", (\d+) parts along axis (\d+)")
@@ -45,6 +48,7 @@ def parse(text: str) -> TileProgram:
     return TileProgram(
         named[1], named[2], named[3], tuple(reader.arguments), values, body, fp_fusion=not apart, strict=strict,
         split=None if parts is None else Split(int(parts[2]), int(parts[1])),
+        walk=parse("\n".join(way)) if way else None,
     )  # fmt: skip
 
 

@@ -154,6 +154,9 @@ class Loop:
     line: int
 
 
+POINTEE = ".pointee"
+
+
 @dataclass(frozen=True)
 class Argument:
     """A runtime argument. divisibility: the integer (or address) is a multiple of it (1: unknown). positive: the float
@@ -164,6 +167,14 @@ class Argument:
     type: TileType
     divisibility: int
     positive: bool = False
+
+    @property
+    def is_pointee(self) -> bool:
+        """Whether it is no argument of the kernel, but the memory that numbers are addresses of: `ptrs.pointee` is what
+        the numbers in the tensor `ptrs` point to (or the number `ptrs` itself). It begins at address 0; a number n
+        points to element n / (bytes of an element). What is reached through one tensor of addresses is taken to be
+        apart from what is reached otherwise, as tensors of different arguments are."""
+        return self.name.endswith(POINTEE)
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,9 @@ class TileProgram:
     the program may round anything otherwise or elsewhere than it says (`twill.codegen.numerics`). regrouped: lines of
     the kernel where factors and summands were collected (`twill.tile.rewrite.uniform_factors`). tiles: the loop over
     tiles that the kernel has around it; they are the program instances here (`twill.tile.tile_instances`). split: how
-    its instances are split (`twill.tile.rewrite.split_k`)."""
+    its instances are split (`twill.tile.rewrite.split_k`). walk: a program of scalars and loops that says with which
+    numbers each program of the launch grid does this one's work, one after the other (`twill.tile.walks`); None: once
+    each."""
 
     kernel: str
     spec: str
@@ -197,6 +210,7 @@ class TileProgram:
     regrouped: tuple[int, ...] = ()
     tiles: TileLoop | None = None
     split: Split | None = None
+    walk: TileProgram | None = None
 
     def type_of(self, value: int) -> TileType:
         """The type of a value."""
@@ -211,6 +225,9 @@ class TileProgram:
         """Those with scalars for operands and results, by their id."""
         shapes = {op.id: [self.type_of(value).shape for value in (*op.operands, *op.results)] for op in self.ops()}
         return frozenset(number for number, found in shapes.items() if not any(found))
+
+
+Items = tuple[Op | Loop, ...]
 
 
 def loops_of(items: tuple[Op | Loop, ...]) -> Iterator[Loop]:

@@ -12,7 +12,7 @@ from twill.tile.trip import Trip
 from twill.tile.uniformity import Uniformity
 from twill.tile.vocabulary import ACCESS, REDUCE
 
-GRID = frozenset({"program_id", "num_programs"})
+GRID = frozenset({"program_id", "num_programs", "visited"})
 SIGNS = {"div": "/", "rem": "%"}
 
 

@@ -16,7 +16,9 @@ def program_text(program: TileProgram) -> str:
         options += f", {program.split.parts} parts along axis {program.split.axis}"
     head = f"kernel {program.kernel} spec {program.spec} file {program.file}{options}"
     arguments = (argument_text(argument) for argument in program.arguments)
-    return "\n".join([head, *arguments, *_Printer(program).block(program.body, "")]) + "\n"
+    way = program_text(program.walk).splitlines() if program.walk is not None else []
+    walks = (f"walk | {line}" for line in way)
+    return "\n".join([head, *walks, *arguments, *_Printer(program).block(program.body, "")]) + "\n"
 
 
 def argument_text(argument: Argument) -> str:

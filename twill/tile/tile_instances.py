@@ -64,14 +64,14 @@ class _TileAnalysis:
         numbers = {
             op.results[0] for op in self.program.ops() if op.kind == "program_id" and op.attribute("axis") == axis
         }
-        own = _reached(self.before, numbers)  # what depends on the program's own number
+        own = reached(self.before, numbers)  # what depends on the program's own number
         steps, count = self._stride(makers, axis), _scalar(self.program, makers, loop.upper)
         if steps is None or count is None or not self._begins_alike(own, numbers):
             return None
         if not all(self._follows(carry, makers, own, numbers) for carry in loop.carried):
             return None
         tile = {loop.induction, *(carry.argument for carry in loop.carried)}
-        if not self._independent(_reached(loop.body, tile), makers):
+        if not self._independent(reached(loop.body, tile), makers):
             return None
         stride = None if isinstance(steps, Op) else steps
         once = any(op.kind in ADDS for op in self.program.ops())
@@ -82,7 +82,7 @@ class _TileAnalysis:
             begin = self._polynomial(carry.init, makers, numbers)
             if begin + begin.coefficient_of(loop.lower) * step == number:
                 stands_for[carry.yielded] = loop.lower
-        body = (*_renamed(self.before, {}), *_renamed(loop.body, stands_for))
+        body = (*renamed(self.before, {}), *renamed(loop.body, stands_for))
         made = compact(replace(self.program, body=body, tiles=TileLoop(axis, count, stride, once)))
         programs = any(op.kind == "num_programs" and op.attribute("axis") == axis for op in made.ops())
         return None if programs else made
@@ -140,7 +140,7 @@ class _TileAnalysis:
 
     def _independent(self, tiles: set[int], makers: Mapping[int, Op]) -> bool:
         """Whether no tile needs what another one leaves. tiles: values that depend on the tile."""
-        pointers = self._pointers(makers)
+        found_pointers = pointers(self.program)
         written, loaded = set[int](), set[int]()
         combined: dict[int, tuple[object, object]] = {}
         for op in self.program.ops():
@@ -148,14 +148,14 @@ class _TileAnalysis:
                 return False
             if op.kind not in EFFECTS | LOADS:
                 continue
-            if op.operands[0] not in pointers:
+            if op.operands[0] not in found_pointers:
                 return False
-            (loaded if op.kind in LOADS else written).add(pointers[op.operands[0]])
+            (loaded if op.kind in LOADS else written).add(found_pointers[op.operands[0]])
             if op.kind in ADDS and self._read(op.results):
                 return False
             said = dict(op.attributes)
             how = (said.get("combine", "add"), said.get("signed", 1))
-            if op.kind in ADDS and combined.setdefault(pointers[op.operands[0]], how) != how:
+            if op.kind in ADDS and combined.setdefault(found_pointers[op.operands[0]], how) != how:
                 return False  # a maximum and then a minimum are something else than a minimum and then a maximum
             address = (op.operands[0], *op.operands[2:]) if op.kind == "descriptor_store" else op.operands[:1]
             if op.kind in EFFECTS - ADDS and not tiles.intersection(address):
@@ -167,17 +167,18 @@ class _TileAnalysis:
         carried = {carry.yielded for item in self._items() if isinstance(item, Loop) for carry in item.carried}
         return bool(carried.union(*(_reads(item) for item in self._items())).intersection(values))
 
-    def _pointers(self, makers: Mapping[int, Op]) -> dict[int, int]:
-        """The argument that each pointer or descriptor points into, where it is one."""
-        found = {one.value: one.value for one in self.program.arguments if ":" in one.type.element}
-        for item in self._items():  # in program order: what a loop carries points where it began
-            if isinstance(item, Loop):
-                for carry in item.carried:
-                    if carry.init in found:
-                        found[carry.argument] = found[carry.result] = found[carry.init]
-            elif item.kind in VIEWS_OF_POINTERS and item.operands[0] in found:
-                found[item.results[0]] = found[item.operands[0]]
-        return found
+
+def pointers(program: TileProgram) -> dict[int, int]:
+    """The argument that each pointer or descriptor points into, where it is one."""
+    found = {one.value: one.value for one in program.arguments if ":" in one.type.element}
+    for item in _all(program.body):  # in program order: what a loop carries points where it began
+        if isinstance(item, Loop):
+            for carry in item.carried:
+                if carry.init in found:
+                    found[carry.argument] = found[carry.result] = found[carry.init]
+        elif item.kind in VIEWS_OF_POINTERS and item.operands[0] in found:
+            found[item.results[0]] = found[item.operands[0]]
+    return found
 
 
 def _all(items: Items) -> Iterator[Op | Loop]:
@@ -196,7 +197,7 @@ def _reads(item: Op | Loop) -> tuple[int, ...]:
     return (item.lower, item.upper, item.step, *carried)
 
 
-def _reached(items: Items, values: set[int]) -> set[int]:
+def reached(items: Items, values: set[int]) -> set[int]:
     """The values, and what is computed from them."""
     found, known = set(values), -1
     while len(found) != known:  # once more for what a loop carries
@@ -236,12 +237,14 @@ def _scalar(program: TileProgram, makers: Mapping[int, Op], value: int) -> Scala
     return ScalarOperation(op.kind, program.type_of(value).element, known_ones, attributes)
 
 
-def _renamed(items: Items, stands_for: Mapping[int, int]) -> Items:
+def renamed(items: Items, stands_for: Mapping[int, int]) -> Items:
     """The items with values replaced."""
-    return tuple(_renamed_item(item, stands_for) for item in items)
+    return tuple(renamed_item(item, stands_for) for item in items)
 
 
-def _renamed_item(item: Op | Loop, stands_for: Mapping[int, int]) -> Op | Loop:
+def renamed_item(item: Op | Loop, stands_for: Mapping[int, int]) -> Op | Loop:
+    """The same of one item."""
+
     def now(value: int) -> int:
         return stands_for.get(value, value)
 
@@ -250,5 +253,5 @@ def _renamed_item(item: Op | Loop, stands_for: Mapping[int, int]) -> Op | Loop:
     carried = tuple(replace(carry, init=now(carry.init), yielded=now(carry.yielded)) for carry in item.carried)
     return replace(
         item, lower=now(item.lower), upper=now(item.upper), step=now(item.step), carried=carried,
-        body=_renamed(item.body, stands_for),
+        body=renamed(item.body, stands_for),
     )  # fmt: skip

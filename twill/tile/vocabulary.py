@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SOURCES = ("constant", "program_id", "num_programs", "last_part", "range", "splat")
+SOURCES = ("constant", "program_id", "num_programs", "last_part", "range", "splat", "visited")
 # constant: attribute value. program_id, num_programs: attribute axis. range: start, end.
 # last_part: attribute axis. A scalar i1: whether this program instance has the sum of `sum_parts`.
 # splat: scalar -> tile (a view of one element).
+# visited: attribute index. The operand of that index of the `visit` of the program's walk, for this instance.
 
 VIEWS = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join", "update")
 # expand_dims: axis. transpose: order.
@@ -96,6 +97,8 @@ ACCESS = (
     "tile_store",  # tile [mask]
     "tile_reduce",  # tile [mask]; attributes combine, signed (1)
 )
+VISIT = "visit"  # scalar...; in a walk (`twill.tile.walks`), where the work of an instance is done
+
 # mask: what the bounds of the access do not say; elements where it is false are not touched either. A scalar i1 is the
 # same for all of them: of a store, whether it is one.
 

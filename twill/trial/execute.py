@@ -135,7 +135,7 @@ def argument(
         return manifest.computed(parameter.index, bound.scalars, grid)
     if parameter.kind == "workspace":
         return ptx.PointerArgument(WORKSPACE)
-    if parameter.kind == "pointer":
+    if parameter.kind in ("pointer", "origin"):  # addresses are counted from where what they point to begins
         return ptx.PointerArgument(parameter.name)
     value = bound.scalars[parameter.name]
     return float(value) if parameter.element in ("f32", "f64") else int(value)

@@ -29,6 +29,13 @@ ONCE: tuple[aref.Stmt, ...] = (
     aref.Keep((Local("together", "u32"), CtaNumber("cta"), Number(0, "u32"), Number(1, "u32"))),
 )
 
+WALK: tuple[aref.Stmt, ...] = (
+    aref.ScalarLoop(
+        ("at", "left"), (Number(0), N), less(Local("at"), N),
+        (Apply("add", (Local("at"), Number(1)), "i32"), Local("at")), (aref.Visit(line=5),), line=4,
+    ),
+)  # fmt: skip
+
 EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
     aref.CountReuse("same", (ROW, N)),
@@ -116,6 +123,7 @@ PROGRAM = aref.WarpProgram(
     shared=16416,
     setup=SETUP,
     once=ONCE,
+    walk=WALK,
 )  # fmt: skip
 
 EXPECTED = """\
@@ -132,6 +140,9 @@ once
   define size = cast([$N]):u32
   define together = evenly instances by at most 33
   keep together, cta(), 0, 1
+walk
+  while (at < $N) with at, left = 0, $N then (at + 1), at  # line 4
+    visit  # line 5
 
 group 0 consumer: 128 threads, 240 registers
   fragment 0 acc: f32 accumulator 64x64
@@ -209,5 +220,5 @@ def test_every_statement_is_one_line_with_names_lines_and_notes() -> None:
 
 def test_every_kind_of_statement_has_a_form() -> None:
     kinds = {kind for kind in vars(aref).values() if isinstance(kind, type) and issubclass(kind, aref.Stmt)}
-    shown = {type(stmt) for stmt in aref.walk((*SETUP, *ONCE, *EVERY_STATEMENT))}
+    shown = {type(stmt) for stmt in aref.walk((*SETUP, *ONCE, *WALK, *EVERY_STATEMENT))}
     assert kinds - {aref.Stmt, aref.SchedulingStmt} == shown

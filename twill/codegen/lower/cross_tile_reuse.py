@@ -44,7 +44,7 @@ class TileReuse:
 def tile_reuse(plan: LoweringPlan, by_place: Iterable[Ring], task: Task, ring: Ring) -> TileReuse | None:
     """What a load brings if it may stay: a tile that neighbours want alike, alone in its ring, of a tensor that the
     kernel does not write, in a loop of nothing but MMAs. None if it may not."""
-    if not plan.only_multiplies() or task.node.transport != "tma":
+    if plan.wired.program.walk is not None or not plan.only_multiplies() or task.node.transport != "tma":
         return None
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
     if not alone or ring.held or ring.aref.shared or ring.aref.pair or position(plan.reuse_groups, task.place)[1] > 1:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 
 from twill import exc
+from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.expression import (
     Apply,
     Expr,
@@ -59,6 +60,7 @@ class ScalarTable:
 
     def __post_init__(self) -> None:
         self.program = self.wired.program
+        self.taken |= walk_of(self.program).names
         self.arguments = {a.value: a for a in self.program.arguments}
         self.inductions = {item.induction: item for item in self.program.body if isinstance(item, Loop)}
         self.in_loops = {
@@ -107,6 +109,8 @@ class ScalarTable:
             return ProgramId(int(str(axis)))
         if op.kind == "num_programs":
             return NumPrograms(int(str(axis)))
+        if op.kind == "visited":
+            return walk_of(self.program).visited[int(str(op.attribute("index")))]
         if op.kind == "last_part":
             return Local(LAST_PART, "i1")
         return None

@@ -20,6 +20,7 @@ from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.select_group import select_group
 from twill.codegen.lower.tile_scheduler import tile_scheduler
+from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, WarpProgram
 from twill.tile.program import TileProgram
@@ -47,23 +48,38 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     besides = sum(buffer.bytes for buffer in more if not buffer.name.startswith("staging"))
     if rings.sharing is not None:
         refuse_dynamic(asked, program)
-    dynamic = rings.sharing is None and is_dynamic(plan, asked)
+    walk = walk_of(program)
+    if walk.stmts:
+        refuse_order_of_walk(asked, rings.sharing is not None, program)
+    dynamic = rings.sharing is None and not walk.stmts and is_dynamic(plan, asked)
     found = rings.sharing
     cluster_of = None if found is None else Cluster(found.axis, CTAS, together=found.together)
-    order = longest_first(plan) if cluster_of is None else None
-    raster_group = raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
+    order = longest_first(plan) if cluster_of is None and not walk.stmts else None
+    raster_group = (
+        0 if walk.stmts else raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
+    )
     in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)
     scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs)
     made = WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
         arefs=tuple(memory.arefs), barriers=tuple(memory.barriers),
-        groups=tuple(groups), shared=0, ctas=plan.candidate.ctas, cluster=cluster_of,
+        groups=tuple(groups), shared=0, ctas=plan.candidate.ctas, cluster=cluster_of, walk=walk.stmts,
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
     half = plan.machine.emitting.most_registers.whole // 2  # as many are left for what is computed
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
                       cancel=plan.tiles.target.cancels)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
+
+
+def refuse_order_of_walk(asked: Order, cluster: bool, program: TileProgram) -> None:
+    """Raises if programs that find their work by themselves were to have another order, or to meet in clusters."""
+    if asked == "dynamic" or cluster:
+        raise exc.UnsupportedInKernel(
+            "loops around the kernel's work, whose bounds are loaded, say which work a program has, in this order",
+            file=program.file,
+            hint="emit without `--order dynamic` and `--cluster`",
+        )
 
 
 def refuse_dynamic(asked: Order, program: TileProgram) -> None:

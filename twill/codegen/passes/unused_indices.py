@@ -13,9 +13,9 @@ from twill.codegen.warp.scheduling import SchedulingStmt, StopUnless
 from twill.codegen.warp.verifier import defined_by
 
 
-def asked(group: WarpGroup) -> frozenset[int]:
-    """Axes of the launch grid that a warp group asks for."""
-    return frozenset(node.axis for node in nodes((group.body, group.skip)) if isinstance(node, ProgramId))
+def asked(group: WarpGroup, walk: tuple[Stmt, ...] = ()) -> frozenset[int]:
+    """Axes of the launch grid that a warp group asks for. walk: of its program."""
+    return frozenset(node.axis for node in nodes((group.body, group.skip, walk)) if isinstance(node, ProgramId))
 
 
 def names(block: object) -> frozenset[str]:
@@ -43,18 +43,18 @@ def published(stmt: PublishInstance, axes: frozenset[int]) -> PublishInstance:
     return replace(stmt, index=(x, y, z), body=tuple(reversed(tuple(body))))
 
 
-def pruned(group: WarpGroup, axes: frozenset[int]) -> tuple[Stmt, ...]:
-    """What a warp group does in front of each instance. axes: that some warp group asks for."""
+def pruned(group: WarpGroup, axes: frozenset[int], walk: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """What a warp group does in front of each instance. axes: that some warp group asks for. walk: of the program."""
     made = (published(stmt, axes) if isinstance(stmt, PublishInstance) else stmt for stmt in group.next)
-    return tuple(reversed(tuple(needed(tuple(made), names((group.body, group.skip)), asked(group)))))
+    return tuple(reversed(tuple(needed(tuple(made), names((group.body, group.skip, walk)), asked(group, walk)))))
 
 
-def every(groups: Iterable[WarpGroup]) -> frozenset[int]:
-    """Axes that some warp group asks for."""
-    return frozenset().union(*map(asked, groups))
+def every(groups: Iterable[WarpGroup], walk: tuple[Stmt, ...] = ()) -> frozenset[int]:
+    """Axes that some warp group asks for. walk: of the program."""
+    return frozenset().union(*(asked(group, walk) for group in groups))
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
-    axes = every(program.groups)
-    return replace(program, groups=tuple(replace(group, next=pruned(group, axes)) for group in program.groups))
+    axes, walk = every(program.groups, program.walk), program.walk
+    return replace(program, groups=tuple(replace(group, next=pruned(group, axes, walk)) for group in program.groups))

@@ -86,6 +86,8 @@ _STATEMENTS = {
     aref.Keep: "keep {values:counts}",
     aref.Recall: "recall",
     aref.SetProgramId: "program_id {axis:int} = {value:count}",
+    aref.ScalarLoop: "while {condition:expr} with {names:words} = {inits:exprs} then {yields:exprs}",
+    aref.Visit: "visit",
     aref.StopUnless: "stop unless {condition:count}",
     aref.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
     aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",

@@ -35,7 +35,7 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
     blocks = ((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups)
-    for node in nodes((program.setup, program.once, *blocks)):
+    for node in nodes((program.setup, program.once, program.walk, *blocks)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
         elif isinstance(node, Window | Lookup):

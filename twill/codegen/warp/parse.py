@@ -176,8 +176,9 @@ def _statement(line: TextLine, names: ScalarNames) -> aref.Stmt:
     said |= {"line": line.reader.line, "note": line.reader.note}
     if form.made is aref.If:
         return aref.If(**said, body=_block(line.below, names))
-    if form.made is aref.PublishInstance:
-        return aref.PublishInstance(**said, body=_block(line.below, names))
+    if form.made in (aref.PublishInstance, aref.ScalarLoop):
+        inner: aref.Stmt = form.made(**said, body=_block(line.below, names))
+        return inner
     if form.made is aref.Pipeline:
         return _pipeline(line, said, names)
     _only(line, lambda r: None)

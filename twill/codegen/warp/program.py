@@ -2,9 +2,10 @@
 
 Grammar::
 
-    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once WarpGroup*
+    WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once walk WarpGroup*
     setup       ::= Define*          (scalars of the whole CTA, known to all warp groups)
     once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
+    walk        ::= (Let | ScalarLoop | Visit)*    (run by every warp group for each instance; at a Visit its body)
     WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share
     next        ::= Stmt*            (run in front of each program instance: says which it is, or that there is none)
     body        ::= Stmt*            (run for each program instance of a persistent CTA, cursors live on)
@@ -77,6 +78,10 @@ fetches its place in the order when it has issued its part of the one before (Fe
 to the others through a ring of transport `instance`; every group comes by each instance of its CTA, and by the message
 that there is none left, which ends it (StopUnless).
 
+Where a launch cannot know how often its programs do their work (`twill.tile.walks`), the instances of the launch grid
+are programs that walk: for each of them every warp group runs the block `walk`, scalars and loops over scalars, and at
+each `Visit` the body, to which the scalars of the walk are known. `INSTANCES` counts visits then.
+
 Nothing here knows a kernel; everything was decided by the lowering (`twill.codegen.lower.lower`).
 """
 
@@ -118,9 +123,11 @@ from twill.codegen.warp.scheduling import (
     PublishInstance,
     Recall,
     ReceiveInstance,
+    ScalarLoop,
     SchedulingStmt,
     SetProgramId,
     StopUnless,
+    Visit,
 )
 from twill.codegen.warp.statements import (
     DIGITS,
@@ -179,8 +186,8 @@ __all__ = [
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",
     "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance", "Rearrange",
     "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless",
-    "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
-    "TensorMultiply", "TmaLoad", "TmaStore", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
+    "ScalarLoop", "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
+    "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
     "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
@@ -272,6 +279,7 @@ class WarpProgram:
     cluster: Cluster | None = None
     setup: tuple[Stmt, ...] = ()
     once: tuple[Stmt, ...] = ()
+    walk: tuple[Stmt, ...] = ()
 
     @cached_property
     def instance_ring(self) -> Aref | None:
@@ -311,6 +319,8 @@ def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) 
     match stmt:
         case PublishInstance():
             return replace(stmt, body=tuple(made(stmt.body)))
+        case ScalarLoop():
+            return replace(stmt, body=tuple(made(stmt.body)))
         case If():
             return replace(stmt, body=tuple(made(stmt.body)), otherwise=tuple(made(stmt.otherwise)))
         case Pipeline():
@@ -331,7 +341,7 @@ def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if isinstance(stmt, If):
             yield from walk(stmt.body)
             yield from walk(stmt.otherwise)
-        elif isinstance(stmt, PublishInstance):
+        elif isinstance(stmt, PublishInstance | ScalarLoop):
             yield from walk(stmt.body)
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, *stmt.steadies, *stmt.epilogue):

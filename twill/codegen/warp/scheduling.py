@@ -1,6 +1,6 @@
 """Statements of the tile scheduler: how a warp group comes by its next program instance.
 
-All but the last three do arithmetic with unsigned numbers (u32, modulo 2^32). What CTAs do in common is in the blocks
+All but the last five do arithmetic with unsigned numbers (u32, modulo 2^32). What CTAs do in common is in the blocks
 `setup` and `once` of a program, what a warp group does in front of each instance in its block `next`
 (`twill.codegen.warp.program`).
 """
@@ -109,6 +109,23 @@ class ReceiveInstance(Stmt):
     """Define what `source` says as `told.x`, `told.y`, `told.z` and `told.w`. Waiting (Get) comes before."""
 
     source: SlotRef
+
+
+@dataclass(frozen=True)
+class ScalarLoop(Stmt):
+    """A loop over scalars: `names` begin as `inits`, and where `condition` holds, `body` is run and they become
+    `yields`, all at once; and again. They stay defined behind it, with the values that the condition refused."""
+
+    names: tuple[str, ...]
+    inits: tuple[Expr, ...]
+    condition: Expr
+    yields: tuple[Expr, ...]
+    body: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True)
+class Visit(Stmt):
+    """Where a program walks (`WarpProgram.walk`): the work of an instance, that is the body of the warp group."""
 
 
 def evenly(count: int, most: int) -> int:

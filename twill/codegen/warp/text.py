@@ -14,7 +14,7 @@ from twill.codegen.warp.scalars import ScalarNames, table, write_expr
 from twill.codegen.warp.tokens import INDENT, quoted
 
 BLOCKS = ("start", "next", "body", "skip", "finish")  # of a warp group, in this order
-COMMON = ("setup", "once")  # blocks of the program
+COMMON = ("setup", "once", "walk")  # blocks of the program
 
 
 def text(program: aref.WarpProgram) -> str:
@@ -71,7 +71,7 @@ def _block(stmts: Iterable[aref.Stmt], names: ScalarNames, indent: str) -> Itera
             if stmt.otherwise:
                 yield f"{indent}else"
                 yield from _block(stmt.otherwise, names, indent + INDENT)
-        elif isinstance(stmt, aref.PublishInstance):
+        elif isinstance(stmt, aref.PublishInstance | aref.ScalarLoop):
             yield from _block(stmt.body, names, indent + INDENT)
         elif isinstance(stmt, aref.Pipeline):
             for name, block in _phases(stmt, names):

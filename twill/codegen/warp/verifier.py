@@ -11,6 +11,7 @@ rules:
 - a ring is no deeper than its buffers; both sides of a `%x = %y` have one element type and layout;
 - a pipeline has as many blocks of prologue and of epilogue as stages, and a second steady state only behind a
   condition;
+- a walk visits, and nothing else does;
 - statements of the tile scheduler stand in `next`, fetching in the body, too; what `once` keeps is kept there; nothing
   multiplies in `next`;
 - a warp group without a loop over its instances is stopped by `next`, and no other is;
@@ -41,8 +42,10 @@ PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.Recall: ("next",),
     aref.SetProgramId: ("next",),
     aref.StopUnless: ("next",),
+    aref.Visit: ("walk",),
     aref.Multiply: ("start", "body", "skip", "finish"),
 }  # the blocks of a program or warp group where a statement may stand, if not everywhere
+WALKING = (aref.Let, aref.ScalarLoop, aref.Visit)  # all that stands in a walk
 
 
 def refuse_ill_formed(program: aref.WarpProgram, after: str) -> None:
@@ -97,6 +100,9 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
         yield from (f"{name}: {text}" for text in verifier.faults(block, common))
         if name == "setup":
             common |= scalars(block)
+    walked = frozenset(name for stmt in aref.walk(program.walk) for name in defined_by(stmt))
+    if program.walk and not any(isinstance(stmt, aref.Visit) for stmt in aref.walk(program.walk)):
+        yield "walk: visits nothing"
     for group in program.groups:
         known = of_all | {
             "fragment": {entry.id for entry in group.fragments},
@@ -113,7 +119,7 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
             verifier = _Block(program, group.fragments, group.cursors, known, name)
             defined = {"start": common, "finish": common | {aref.INSTANCES}, "next": counted}.get(name)
             if defined is None:
-                defined = counted | scalars(group.next)
+                defined = counted | scalars(group.next) | walked
             yield from (f"{group.role}, {name}: {text}" for text in verifier.faults(getattr(group, name), defined))
 
 
@@ -130,7 +136,7 @@ def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
             return (name,)
         case aref.SumParts():
             return (aref.LAST_PART,)
-        case aref.Define(names):
+        case aref.Define(names) | aref.ScalarLoop(names):
             return names
         case aref.Recall():
             return aref.RECALLED
@@ -162,6 +168,8 @@ class _Block:
             match stmt:
                 case aref.PublishInstance():
                     yield from self.faults(stmt.body, defined)
+                case aref.ScalarLoop(names):
+                    yield from self.faults(stmt.body, defined | {*names})
                 case aref.If():
                     yield from self.faults(stmt.body, defined)
                     yield from self.faults(stmt.otherwise, defined)
@@ -177,13 +185,17 @@ class _Block:
         for kind, number in named(stmt):
             if number not in self.known[kind]:
                 yield f"names {kind} {number}, which is not there"
-        if self.name not in PLACES.get(type(stmt), BLOCKS):
+        if self.name not in PLACES.get(type(stmt), BLOCKS) and not (self.name == "walk" and isinstance(stmt, WALKING)):
             yield f"stands in `{self.name}`"
         inside = defined | {stmt.step} if isinstance(stmt, aref.Pipeline) else defined
         if isinstance(stmt, aref.Define):
             inside |= {*stmt.names}
             if len(stmt.names) != len(stmt.values):
                 yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
+        elif isinstance(stmt, aref.ScalarLoop):
+            inside |= {*stmt.names, *scalars(stmt.body)}
+            if not len(stmt.names) == len(stmt.inits) == len(stmt.yields):
+                yield f"has {len(stmt.names)} names, {len(stmt.inits)} inits and {len(stmt.yields)} yields"
         elif isinstance(stmt, aref.PublishInstance):
             inside |= scalars(stmt.body)
         for node in own_nodes(stmt):

@@ -43,10 +43,16 @@ def resolve_accesses(program: TileProgram) -> TileProgram:
     """The program with tile accesses only. Raises `AddressNotAffine`, `AtomicResultUsed`, `NestedLoop`.
 
     A loop in a loop is one loop then (`twill.tile.nests`), and `original` has them both."""
+    resolved = flatten_nests(_resolved(program))
+    return resolved if program.walk is None else replace(resolved, walk=_resolved(program.walk))
+
+
+def _resolved(program: TileProgram) -> TileProgram:
+    """The program with tile accesses, its nests as they are."""
     program = hoist_scalars(program)
     rewriter = _Rewriter(bounded_where_it_may_be(program))
     body = tuple(rewriter.block(program.body))
-    return flatten_nests(compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values))))
+    return compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values)))
 
 
 def bounded_where_it_may_be(program: TileProgram) -> Analysis:
@@ -335,7 +341,8 @@ class _Rewriter:
         combine = combining(dict(op.attributes))
         alignment = self.arguments[address.base].divisibility
         declared = self.arguments[address.base].type.element.partition(":")[2]
-        movement = Movement(kind, combine, element, declared, address, pad, alignment, promised, self.names)
+        movement = Movement(kind, combine, element, declared, address, pad, alignment, promised, self.names,
+                            located=not self.arguments[address.base].is_pointee)  # fmt: skip
         transport, reason = choose(movement, self.analysis.scalars)
         indices = tuple(Index(tuple(a for a in term.axes if a >= 0), term.scale) for term in address.terms)
         return Access(address.base, element, address.axes, address.constant, pad, transport, reason, indices)

@@ -115,7 +115,7 @@ class SymbolicScalars:
         return None
 
     def _fact(self, op: Op, operands: Sequence[Polynomial]) -> Fact:
-        fixed = op.kind != "program_id" and all(self.fixed(operand) for operand in operands)
+        fixed = op.kind not in ("program_id", "visited") and all(self.fixed(operand) for operand in operands)
         if op.kind in ("program_id", "num_programs"):
             return Fact(1, True, fixed)
         signs = [self.nonnegative(operand) for operand in operands]

@@ -30,7 +30,8 @@ FLOAT_REDUCTIONS = {"f32": ("add",), "f16": ("add", "min", "max"), "bf16": ("add
 class Movement:
     """What is moved. kind: "tile_load", "tile_store" or "tile_reduce" (with `combine`). declared: the element type of
     the argument. alignment: the base address is a multiple of it, in bytes. promised: the kernel uses a descriptor,
-    which promises that a tensor map can be made. names: of symbols, for reasons.
+    which promises that a tensor map can be made. names: of symbols, for reasons. located: a launch
+    knows where the tensor is.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Movement:
     alignment: int
     promised: bool
     names: Mapping[int, str]
+    located: bool = True
 
 
 def choose(movement: Movement, scalars: SymbolicScalars) -> tuple[str, str]:
@@ -58,6 +60,8 @@ def choose(movement: Movement, scalars: SymbolicScalars) -> tuple[str, str]:
 def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     """Reasons against a tensor map, in words."""
     address, bytes_each = movement.address, BYTES[movement.element]
+    if not movement.located:
+        yield "its address is looked up"
     moving = [axis for axis in address.axes if axis.extent > 1]
     if not moving:
         yield "it is a single element"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import Elements, seen_as
-from twill.tile.interpret.sequential import Instance, instances
+from twill.tile.interpret.sequential import Instance, visits
 from twill.tile.program import Op, TileProgram
 
 NOBODY, SEVERAL = -1, -2
@@ -72,8 +73,8 @@ def conflicts(
     raw = any(op.access is None and op.kind in RAW for op in program.ops())
     met = _Meetings({name: _Tags.of(array.size) for name, array in copies.items() if raw or name in written})
     with np.errstate(all="ignore"):
-        for number, index in enumerate(instances(grid)):
-            _Witness(program, index, grid, copies, scalars, met, number).run()
+        for number, (index, at) in enumerate(visits(program, grid, copies, scalars)):
+            _Witness(program, index, grid, copies, scalars, met, number, at).run()
     return Conflicts(met.between, met.within)
 
 
@@ -92,8 +93,9 @@ class _Witness(Instance):
         scalars: Mapping[str, int | float],
         met: _Meetings,
         number: int,
+        at: tuple[Any, ...] = (),
     ) -> None:
-        super().__init__(program, index, grid, tensors, scalars)
+        super().__init__(program, index, grid, tensors, scalars, at=at)
         self.met, self.number_of = met, number
 
     def op(self, op: Op) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,7 +32,7 @@ from twill.tile.interpret.elements import (
 )
 from twill.tile.interpret.partial_sums import PartialSums
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
-from twill.tile.vocabulary import combining
+from twill.tile.vocabulary import VISIT, combining
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,47 @@ def run(
     """Every program instance of the grid in order; what it stores goes to `tensors`. cut: as for `Instance`."""
     with np.errstate(all="ignore"):  # infinities are values like others
         sums = PartialSums()
-        for index in instances(grid):
-            Instance(program, index, grid, tensors, scalars, cut, sums).run()
+        for index, at in visits(program, grid, tensors, scalars):
+            Instance(program, index, grid, tensors, scalars, cut, sums, at).run()
 
 
 def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:
     """The grid indices in launch order: axis 0 is the fastest."""
     x, y, z = (*grid, 1, 1, 1)[:3]
     return ((i, j, k) for k, j, i in itertools.product(range(z), range(y), range(x)))
+
+
+Index = tuple[int, int, int]
+
+
+def visits(
+    program: TileProgram, grid: Sequence[int], tensors: Mapping[str, Array], scalars: Mapping[str, int | float]
+) -> Iterator[tuple[Index, tuple[Any, ...]]]:
+    """Every program instance of a grid in order: its grid index, and where in its walk it is (`()`: it has none)."""
+    for index in instances(grid):
+        yield from ((index, at) for at in walked(program, index, grid, tensors, scalars))
+
+
+def walked(
+    program: TileProgram, index: Sequence[int], grid: Sequence[int], tensors: Mapping[str, Array],
+    scalars: Mapping[str, int | float],
+) -> Iterator[tuple[Any, ...]]:  # fmt: skip
+    """Where a program of the grid does its work, one after the other."""
+    if program.walk is None:
+        yield ()
+        return
+    yield from _Way(program.walk, index, grid, tensors, scalars).visits()
+
+
+def tables_of(scalars: Mapping[str, int | float]) -> dict[str, Array]:
+    """The tensors of integers whose numbers are known with the scalars of a launch: `sizes[3]` is one of `sizes`
+    (`twill.kernel.problem`)."""
+    found: dict[str, list[int | float]] = {}
+    for name, number in scalars.items():  # in order
+        table, bracket, _ = name.partition("[")
+        if bracket:
+            found.setdefault(table, []).append(number)
+    return {name: np.array(numbers, np.int64) for name, numbers in found.items()}
 
 
 def descriptor_scalars(program: TileProgram, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -89,7 +122,8 @@ def descriptor_scalars(program: TileProgram, shapes: Mapping[str, Sequence[int]]
 
 class Instance:
     """One program instance. `trips`: how often each loop ran, by its id. cut: lines whose products read tf32 as tensor
-    cores do, without the last 13 bits of each number. sums: those that instances of the launch have parts of."""
+    cores do, without the last 13 bits of each number. sums: those that instances of the launch have parts of. at: where
+    in the program's walk it is."""
 
     def __init__(
         self,
@@ -100,7 +134,9 @@ class Instance:
         scalars: Mapping[str, int | float],
         cut: frozenset[int] = frozenset(),
         sums: PartialSums | None = None,
+        at: tuple[Any, ...] = (),
     ) -> None:
+        self.at = at
         self.program, self.index, self.grid, self.cut = program, index, (*grid, 1, 1, 1)[:3], cut
         self.tensors, self.scalars = tensors, scalars
         self.values: dict[int, Any] = {}
@@ -109,6 +145,11 @@ class Instance:
 
     def run(self) -> None:
         """Runs it from start to end."""
+        self.begin()
+        self.block(self.program.body)
+
+    def begin(self) -> None:
+        """Gives the arguments their values."""
         for argument in self.program.arguments:
             name, element = argument.name, argument.type.element
             if element.startswith("ptr:"):
@@ -120,7 +161,6 @@ class Instance:
                 self.values[argument.value] = Descriptor(name, 0, shape, strides)
             else:
                 self.values[argument.value] = rounded(self.scalars[name], element)
-        self.block(self.program.body)
 
     def block(self, items: Sequence[Op | Loop]) -> None:
         """Runs the operations and loops of a block."""
@@ -162,6 +202,8 @@ class Instance:
                 return np.int32(self.index[attributes["axis"]])
             case "num_programs":
                 return np.int32(self.grid[attributes["axis"]])
+            case "visited":
+                return self.at[attributes["index"]]
             case "sum_parts":
                 return self.sum_parts(operands[0], attributes["axis"])
             case "last_part":
@@ -279,6 +321,35 @@ class Instance:
             return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
         combine = "" if op.kind == "store" else combining(dict(op.attributes))
         return self.write(op, tensor, element, (address, inside), operands[1], combine)
+
+
+class _Way(Instance):
+    """A program of the grid on its way: nothing but scalars."""
+
+    def visits(self) -> Iterator[tuple[Any, ...]]:
+        """Where the work is done."""
+        with np.errstate(all="ignore"):
+            self.begin()
+            yield from self._visits(self.program.body)
+
+    def _visits(self, items: Sequence[Op | Loop]) -> Iterator[tuple[Any, ...]]:
+        for item in items:
+            if isinstance(item, Loop):
+                yield from self._around(item)
+            elif item.kind == VISIT:
+                yield tuple(self.values[operand] for operand in item.operands)
+            else:
+                self.op(item)
+
+    def _around(self, loop: Loop) -> Iterator[tuple[Any, ...]]:
+        carried = [self.values[carry.init] for carry in loop.carried]
+        counter = HELD[self.program.type_of(loop.induction).element]
+        for index in range(*(int(self.values[value]) for value in (loop.lower, loop.upper, loop.step))):
+            self.values[loop.induction] = counter(index)
+            self.values.update(zip((carry.argument for carry in loop.carried), carried, strict=True))
+            yield from self._visits(loop.body)
+            carried = [self.values[carry.yielded] for carry in loop.carried]
+        self.values.update(zip((carry.result for carry in loop.carried), carried, strict=True))
 
 
 @lru_cache(maxsize=64)

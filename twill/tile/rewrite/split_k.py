@@ -80,7 +80,7 @@ class _Splitting:
             op.kind in ("program_id", "num_programs") and op.attribute("axis") == axis for op in program.ops()
         ):
             raise self.refused(f"its launch grid has no axis {axis} that is free", loop.line, "a grid of two axes")
-        if program.tiles is not None:
+        if program.tiles is not None or program.walk is not None:
             raise self.refused("the kernel strides over tiles", loop.line, "a program instance for each tile")
         if program.type_of(loop.induction) != I32:
             raise self.refused("the loop counts in 64 bits", loop.line, "a counter of 32 bits")

@@ -10,7 +10,7 @@ from twill.kernel.specialization import Specialization
 from twill.tile.dead_code import compact
 from twill.tile.invariant_carries import without_invariant_carries
 from twill.tile.mlir import RawOp, RawValue
-from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.program import POINTEE, Argument, Loop, Op, TileProgram, TileType, Value
 
 Attribute = int | float | str | tuple[int, ...]
 
@@ -34,14 +34,14 @@ TRUTH = TileType((), "i1")
 class ProgramBuilder:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
-    file: the kernel's file, for errors. strided: a loop that may be one over tiles. unsigned: raw values that are
+    file: the kernel's file, for errors. around: loops that may be loops over tiles. unsigned: raw values that are
     descriptors of unsigned integers; other types of Triton's IR do not say it, their operations do.
     """
 
-    def __init__(self, file: str, strided: RawOp | None = None) -> None:
-        self.file, self.strided = file, strided
+    def __init__(self, file: str, around: Sequence[RawOp] = ()) -> None:
+        self.file, self._around = file, {id(op) for op in around}
         self.line = 0
-        self._over_tiles = False
+        self._over_tiles = 0
         self.unsigned: set[int] = set()
         self._values: list[Value] = []
         self._made: dict[int, Made] = {}
@@ -50,6 +50,9 @@ class ProgramBuilder:
         self._body: list[Op | Loop] = []
         self._outer: list[tuple[list[Op | Loop], Condition, dict[Condition, int]]] = []
         self._ids = 0
+        self.parameters: dict[int, str] = {}  # arguments of the kernel by their value
+        self._pointees: dict[str, Argument] = {}
+        self._addresses: dict[int, frozenset[str]] = {}  # the arguments that a scalar integer is loaded from, or is
         self._moved: dict[int, tuple[int, int]] = {}  # scalar pointer -> the one it was made from, and by how much
         self._condition: Condition = ()
         self._conditions: dict[Condition, int] = {}  # those that were made in the open block
@@ -121,8 +124,34 @@ class ProgramBuilder:
         made = tuple(self.new_value(result, op.line, op.variable) for result in results)
         if kind == "add_pointer" and not results[0].shape:
             self._moved[made[0]] = (operands[0], operands[1])
+        self._trace(kind, operands, made, results)
         self.append(Op(self.next_id(), kind, tuple(operands), made, tuple(attributes), op.line, op.variable))
         return made
+
+    def _trace(self, kind: str, operands: Sequence[int], made: Sequence[int], results: Sequence[TileType]) -> None:
+        """Notes where a scalar integer comes from that may become a pointer."""
+        if len(made) != 1 or results[0].shape or not results[0].element.startswith("i"):
+            return
+        if kind == "load":
+            base = self.parameters.get(self.way(operands[0])[0])
+            self._addresses[made[0]] = frozenset({base} if base is not None else ())
+        elif kind in ("add", "sub", "cast"):
+            sources = (self._addresses.get(operand, frozenset()) for operand in operands)
+            self._addresses[made[0]] = frozenset[str]().union(*sources)
+
+    def pointee(self, number: int, kind: TileType) -> int | None:
+        """The pointer to what the numbers of a tensor of addresses point to, of this type; None if `number` is not
+        looked up in one tensor, or its addresses are those of other elements elsewhere. An address that is itself an
+        argument is such a number, too."""
+        sources = self._addresses.get(number, frozenset())
+        name = self.parameters.get(number) or (next(iter(sources)) if len(sources) == 1 else None)
+        if name is None:
+            return None
+        if name not in self._pointees:
+            value = self.new_value(kind, self.line, name + POINTEE)
+            self._pointees[name] = Argument(name + POINTEE, value, kind, 16)
+        made = self._pointees[name]
+        return made.value if made.type == kind else None
 
     @contextmanager
     def under(self, condition: Condition) -> Iterator[None]:
@@ -174,17 +203,21 @@ class ProgramBuilder:
 
     @property
     def in_loop(self) -> bool:
-        """Whether a loop is open, but for the strided one."""
+        """Whether a loop is open, but for those over tiles."""
         return len(self._outer) > self._over_tiles
 
     @property
     def nested(self) -> bool:
         """Whether a loop in a loop is open, in which no other may be."""
-        return len(self._outer) > 1
+        return len(self._outer) > max(1, self._over_tiles)
+
+    def is_over_tiles(self, op: RawOp) -> bool:
+        """Whether a loop may be one over tiles."""
+        return id(op) in self._around
 
     def open_loop(self, over_tiles: bool = False) -> None:
-        """Operations go to a loop's body from now on. over_tiles: it is the strided one."""
-        self._over_tiles |= over_tiles
+        """Operations go to a loop's body from now on. over_tiles: it may be one over tiles."""
+        self._over_tiles += over_tiles
         self._outer.append((self._body, self._condition, dict(self._conditions)))
         self._body, self._condition = [], ()
 
@@ -192,7 +225,7 @@ class ProgramBuilder:
         """The body of the loop that was open."""
         body = tuple(self._body)
         self._body, self._condition, self._conditions = self._outer.pop()
-        self._over_tiles &= bool(self._outer)
+        self._over_tiles = min(self._over_tiles, len(self._outer))
         return body
 
     def program(self, spec: Specialization, arguments: tuple[Argument, ...]) -> TileProgram:
@@ -200,6 +233,13 @@ class ProgramBuilder:
         body = (*self._constant_ops, *self._body)
         values = tuple(self._values)
         program = TileProgram(
-            spec.kernel, spec.spec, spec.file, arguments, values, body, fp_fusion=spec.fp_fusion, strict=spec.strict
+            spec.kernel,
+            spec.spec,
+            spec.file,
+            (*arguments, *self._pointees.values()),
+            values,
+            body,
+            fp_fusion=spec.fp_fusion,
+            strict=spec.strict,
         )
         return compact(without_invariant_carries(program))

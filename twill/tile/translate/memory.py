@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from twill.tile.access.transport import BYTES
 from twill.tile.mlir import RawOp
-from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
+from twill.tile.program import TileType
+from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule
 from twill.tile.translate.refusals import refuse_order
 
@@ -17,6 +19,7 @@ ATOMICS: dict[int, dict[str, Attribute]] = {
 RELAXED, ACQUIRE_RELEASE = 1, 4  # of "sem"; the others are acquire and release
 GPU, CTA = 1, 2  # of "scope"; the other is the system
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
+ADDRESS = TileType((), "i64")
 PADDINGS = {1: "zero", 2: "nan"}
 
 # What touches memory, which a branch that is not taken must not.
@@ -44,6 +47,25 @@ def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     if op.attributes.get("scope", GPU) not in (GPU, CTA):
         refuse_order(emitter.file, op, "an atomic operation in the scope of the system", 'scope="gpu"')
     return _raw(op, emitter, "atomic_add", **said)
+
+
+def pointer_of(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
+    """`tt.int_to_ptr number`: an address that is looked up in a tensor of addresses, or passed as a number. It becomes
+    an offset in what these addresses point to (`twill.tile.program.Argument.is_pointee`). None: a tile of addresses, or
+    a number that is made of anything else.
+    """
+    kind = op.results[0].type
+    if kind.shape:
+        return None
+    number = emitter.value(op.operands[0])
+    base = emitter.pointee(number, kind)
+    if base is None:
+        return None
+    offset, size = emitter.widened(op, number), BYTES[kind.element.partition(":")[2]]
+    if size > 1:
+        shift = emitter.constant(Literal(size.bit_length() - 1, ADDRESS))
+        offset = emitter.emit(op, "shr", (offset, shift), (ADDRESS,), (("signed", 1),))[0]
+    return emitter.emit(op, "add_pointer", (base, offset), (kind,))
 
 
 def make_descriptor(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
@@ -76,6 +98,7 @@ def _raw(op: RawOp, emitter: ProgramBuilder, kind: str, **attributes: Attribute)
 
 MEMORY: dict[str, Rule] = {
     "tt.load": load, "tt.store": raw("store"), "tt.atomic_rmw": atomic, "tt.addptr": raw("add_pointer"),
+    "tt.int_to_ptr": pointer_of,
     "tt.make_tensor_descriptor": make_descriptor, "tt.descriptor_load": raw("descriptor_load"),
     "tt.descriptor_store": raw("descriptor_store"), "tt.descriptor_reduce": descriptor_reduce,
 }  # fmt: skip

@@ -35,7 +35,10 @@ REFUSALS: dict[str, tuple[str, str]] = {
     "tt.descriptor_scatter": ("scatter through a tensor descriptor", "a block of rows that lie next to each other"),
     "tt.map_elementwise": ("tl.map_elementwise", "operations on whole tiles, with tl.where"),
     "tt.mulhiui": ("tl.umulhi of 64-bit integers", "products of their halves, as tl.int64"),
-    "tt.int_to_ptr": ("a pointer made from an integer", "a pointer argument"),
+    "tt.int_to_ptr": (
+        "a pointer made from an integer that is not loaded from one tensor of addresses, or a tile of such pointers",
+        "`tl.load(addresses + i).to(tl.pointer_type(...))`, one element type for each tensor of addresses",
+    ),
     "tt.ptr_to_int": ("the integer value of a pointer", "offsets from a pointer argument"),
     "tt.call": ("a call of a function that is not inlined", "the function without noinline=True"),
     "tt.load": ("a volatile tl.load", "tl.load without volatile=True"),

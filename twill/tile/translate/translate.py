@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from twill.exc import KernelDoesNotCompile, UnsupportedOperation
+from twill.exc import KernelDoesNotCompile, NestedLoop, UnsupportedOperation
 from twill.kernel.specialization import Specialization
 from twill.kernel.ttir import ttir
 from twill.tile.mlir import RawBlock, RawOp, parse
@@ -25,6 +25,7 @@ from twill.tile.translate.folds import fold
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
+from twill.tile.walks import of_walk
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
 IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield", "cf.br",
@@ -61,13 +62,22 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
     blocks = count_whiles(kernel.regions[0])
     strided = _strided(blocks)
-    program = of_tiles(_program(spec, blocks, strided)) if strided else None
-    return program or _program(spec, blocks, None)
+    program = of_tiles(_program(spec, blocks, (strided,))) if strided else None
+    if program is not None:
+        return program
+    try:
+        return _program(spec, blocks)
+    except NestedLoop:
+        around = _around(blocks)
+        walked = of_walk(_program(spec, blocks, around)) if around else None
+        if walked is None:
+            raise
+        return walked
 
 
-def _program(spec: Specialization, blocks: tuple[RawBlock, ...], strided: RawOp | None) -> TileProgram:
-    """The program of a function's blocks. strided: a loop that may have loops in it."""
-    emitter = ProgramBuilder(spec.file, strided)
+def _program(spec: Specialization, blocks: tuple[RawBlock, ...], around: Sequence[RawOp] = ()) -> TileProgram:
+    """The program of a function's blocks. around: loops that may have loops in them."""
+    emitter = ProgramBuilder(spec.file, around)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
@@ -81,6 +91,16 @@ def _strided(blocks: Sequence[RawBlock]) -> RawOp | None:
         if begin is not None and begin.name == "tt.get_program_id" and _has_loop(op):
             return op
     return None
+
+
+def _around(blocks: Sequence[RawBlock]) -> tuple[RawOp, ...]:
+    """The loops of a kernel's last loop, itself included, that have a loop in them."""
+    found = []
+    loops = [op for block in blocks for op in block.operations if op.name == "scf.for"]
+    while loops and _has_loop(loops[-1]):
+        found.append(loops[-1])
+        loops = [op for op in loops[-1].regions[0][0].operations if op.name == "scf.for"]
+    return tuple(found)
 
 
 def _has_loop(op: RawOp) -> bool:
@@ -105,6 +125,7 @@ def _arguments(spec: Specialization, block: RawBlock, emitter: ProgramBuilder) -
             hint="a Triton version between 3.6 and 3.9",
         )
     values = [emitter.define(raw, name) for raw, (name, _) in zip(block.arguments, names, strict=True)]
+    emitter.parameters.update((value, name) for value, (name, _) in zip(values, names, strict=True) if "." not in name)
     return tuple(
         Argument(name, value, raw.type, divisor, name in spec.positive)
         for raw, value, (name, divisor) in zip(block.arguments, values, names, strict=True)
@@ -145,7 +166,7 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
     """`scf.for lower upper step inits` with a block of (induction, carried values)."""
     if unread(op):
         refuse_attribute(file, op, unread(op))
-    over_tiles = op is emitter.strided
+    over_tiles = emitter.is_over_tiles(op)
     counts = None if over_tiles else _counts(op, emitter)
     if counts is not None and (
         emitter.in_loop or any(inner.name == "scf.for" for inner in op.regions[0][0].operations)

@@ -63,6 +63,7 @@ class PrintContext:
     multiples: dict[str, int]  # what a local is known to be a multiple of
     place: str
     block: Callable[[tuple[Stmt, ...], PrintContext], None]
+    visit: Callable[[PrintContext], None] | None = None  # prints the work of an instance, where a program walks
 
     def inside(self) -> PrintContext:
         """A scope within this one."""

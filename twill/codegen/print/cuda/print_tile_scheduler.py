@@ -25,9 +25,11 @@ from twill.codegen.warp.program import (
     PublishInstance,
     Recall,
     ReceiveInstance,
+    ScalarLoop,
     SchedulingStmt,
     SetProgramId,
     StopUnless,
+    Visit,
 )
 
 ASKED = "asked"  # requests for the place of another CTA so far
@@ -94,6 +96,31 @@ def print_set_program_id(stmt: SetProgramId, ctx: PrintContext) -> None:
 def print_stop_unless(stmt: StopUnless, ctx: PrintContext) -> None:
     """The end of the loop over instances."""
     _line(stmt, f"if (!{print_unsigned(stmt.condition, ctx.expression, 9)}) break;", ctx)
+
+
+# ---------------------------------------------------------------- a walk
+def print_scalar_loop(stmt: ScalarLoop, ctx: PrintContext) -> None:
+    """Variables, and a loop that changes them all at once."""
+    inits = [ctx.expression(init) for init in stmt.inits]
+    for name, init, begin in zip(stmt.names, stmt.inits, inits, strict=True):
+        ctx.out.line(f"{value_type(init.element)} {ctx.define(name)} = {begin};")
+    ctx.out.line("#pragma unroll 1")
+    with ctx.out.block(f"while ({ctx.expression(stmt.condition)})"):
+        inner = ctx.inside()
+        ctx.block(stmt.body, inner)
+        made = []
+        for name, value in zip(stmt.names, stmt.yields, strict=True):
+            then = inner.names.fresh(f"{name}_then")
+            ctx.out.line(f"const {value_type(value.element)} {then} = {inner.expression(value)};")
+            made.append(f"{ctx.locals[name]} = {then};")
+        ctx.out.line(" ".join(made))
+
+
+def print_visit(stmt: Visit, ctx: PrintContext) -> None:
+    """The body of the warp group."""
+    assert ctx.visit is not None
+    with ctx.out.block(""):
+        ctx.visit(ctx.inside())
 
 
 # ---------------------------------------------------------------- the loop

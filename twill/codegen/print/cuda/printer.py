@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from twill.codegen.print.cuda.alone import alone
 from twill.codegen.print.cuda.context import PrintContext
@@ -301,28 +302,31 @@ class _Kernel:
             print_block(group.start, ctx.inside())
         shares = tuple(self.program.groups[number].share for number in section.groups)
         mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
-        counted = of > 1 or any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.next))
+        asked = (group.next, group.finish) if self.program.walk else group.next
+        counted = of > 1 or any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(asked))
         if any(isinstance(stmt, FetchInstance) for stmt in group.stmts):
             out.line(f"u32 {PLACE} = blockIdx.x;  // in the order of instances")
             ctx.locals[PLACE] = PLACE
             if self.program.cancels:
                 out.line(f"u32 {ASKED} = 0;")
-        if group.loop is None and counted:
+        walks = bool(self.program.walk)
+        if (group.loop is None or walks) and counted:
             out.line(f"i32 {INSTANCES} = 0;")
         out.line("#pragma unroll 1")
-        with out.block(loop_head(group.loop, counted, ctx)):
+        with out.block(loop_head(group.loop, counted and not walks, ctx)):
             inner = ctx.inside()
             if counted:
                 inner.locals[INSTANCES] = INSTANCES
             print_block(group.next, inner)
-            if of > 1:
-                with out.block(f"if ({INSTANCES} % {of} != {mine})"):
-                    print_block(group.skip, inner.inside())
-                    out.line("continue;")
-            for fragment in group.fragments:
-                kind = "indices" if fragment.id in ctx.indices else fragment.element
-                out.line(f"{ctx.declaration(fragment.id)}  // {kind}, {layout_text(fragment.layout)}")
-            print_block(group.body, inner.inside())
+            if walks:
+                inner.visit = partial(self._visit, group, mine, of, counted)
+                print_block(self.program.walk, inner)
+            else:
+                if of > 1:
+                    with out.block(f"if ({INSTANCES} % {of} != {mine})"):
+                        print_block(group.skip, inner.inside())
+                        out.line("continue;")
+                self._work(group, inner)
         if group.finish:
             out.line("// ---- after the last instance")
             after = ctx.inside()
@@ -330,9 +334,28 @@ class _Kernel:
                 self._past(after)
             print_block(group.finish, after)
 
+    def _visit(self, group: WarpGroup, mine: str, of: int, counted: bool, ctx: PrintContext) -> None:
+        """The work of an instance on a walk, or what a warp group does whose turn it is not."""
+        if of > 1:
+            with self.out.block(f"if ({INSTANCES} % {of} != {mine})"):
+                print_block(group.skip, ctx.inside())
+            with self.out.block("else"):
+                self._work(group, ctx)
+        else:
+            self._work(group, ctx)
+        if counted:
+            self.out.line(f"++{INSTANCES};")
+
+    def _work(self, group: WarpGroup, ctx: PrintContext) -> None:
+        """The body, in front of it what it keeps in registers."""
+        for fragment in group.fragments:
+            kind = "indices" if fragment.id in ctx.indices else fragment.element
+            self.out.line(f"{ctx.declaration(fragment.id)}  // {kind}, {layout_text(fragment.layout)}")
+        print_block(group.body, ctx.inside())
+
     def _past(self, ctx: PrintContext) -> None:
         """How many instances the CTA had."""
-        if ctx.group.loop is None:
+        if ctx.group.loop is None or self.program.walk:
             ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
             return
         name = ctx.define(INSTANCES)

@@ -38,6 +38,8 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Advance: print_synchronization.print_advance,
     aref.Skip: print_synchronization.print_skip,
     aref.Define: print_tile_scheduler.print_define,
+    aref.ScalarLoop: print_tile_scheduler.print_scalar_loop,
+    aref.Visit: print_tile_scheduler.print_visit,
     aref.Evenly: print_tile_scheduler.print_evenly,
     aref.Keep: print_tile_scheduler.print_keep,
     aref.Recall: print_tile_scheduler.print_recall,

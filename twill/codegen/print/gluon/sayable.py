@@ -105,6 +105,11 @@ def refuse_at_once(program: TileProgram, cluster: int, order: str) -> None:
     """Raises NotInGluon for what no schedule could say: tiles of other sizes, and what was asked for beside them."""
     if cluster > 1:
         raise exc.NotInGluon("modules of Gluon have no CTAs that load tiles together", hint="emit without `--cluster`")
+    if program.walk is not None or any(argument.is_pointee for argument in program.arguments):
+        raise exc.NotInGluon(
+            "modules of Gluon have no loops around a kernel's work and no pointers from integers",
+            file=program.file, hint=_CUDA,
+        )  # fmt: skip
     if order == "dynamic":
         raise exc.NotInGluon("a partition of Gluon can't pass an instance's number on", hint="`--order static`")
     for op in program.ops():

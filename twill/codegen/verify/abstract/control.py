@@ -30,11 +30,13 @@ from twill.codegen.warp.program import (
     Pipeline,
     Publish,
     PublishInstance,
+    ScalarLoop,
     SchedulingStmt,
     Skip,
     Stmt,
     StopUnless,
     Sync,
+    Visit,
 )
 
 
@@ -42,16 +44,37 @@ def run(actor: Actor) -> Iterator[Waiting]:
     """The start, the body for each program instance, then the finish."""
     group, scope = actor.group, actor.scope
     yield from block(actor, group.start)
-    mine, of = group.share
     for wait in fetched_instances(actor) if group.loop is None else static_instances(actor, group.loop):
         if wait is not None:
             yield wait
             continue
-        actor.fragments.forget()
-        yield from block(actor, group.body if actor.number % of == mine else group.skip)
-        actor.number += 1
+        if actor.machine.program.walk:
+            yield from block(actor, actor.machine.program.walk)
+        else:
+            yield from instance(actor)
     scope.names = {**actor.machine.common.names, INSTANCES: actor.number}
     yield from block(actor, group.finish)
+
+
+def instance(actor: Actor) -> Iterator[Waiting]:
+    """The work of one instance, or what a group does whose turn it is not."""
+    mine, of = actor.group.share
+    actor.fragments.forget()
+    yield from block(actor, actor.group.body if actor.number % of == mine else actor.group.skip)
+    actor.number += 1
+    actor.scope.names[INSTANCES] = actor.number
+
+
+def scalar_loop(actor: Actor, loop: ScalarLoop) -> Iterator[Waiting]:
+    """A loop over scalars, whose last values stay."""
+    scope = actor.scope
+    values = [evaluate(init, scope) for init in loop.inits]
+    while True:
+        scope.names.update(zip(loop.names, values, strict=True))
+        if not evaluate(loop.condition, scope):
+            return
+        yield from block(actor, loop.body, lasting=True)
+        values = [evaluate(value, scope) for value in loop.yields]
 
 
 def static_instances(actor: Actor, loop: InstanceLoop) -> Iterator[Waiting | None]:
@@ -100,6 +123,10 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
             case PublishInstance(body=body):
                 yield from block(actor, body, lasting=True)
                 execute(actor, stmt)
+            case ScalarLoop():
+                yield from scalar_loop(actor, stmt)
+            case Visit():
+                yield from instance(actor)
             case CountReuse(name):
                 scope.names[name] = count_reuse(stmt, scope, actor.alike)
             case If(condition, body, otherwise):

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 
 from twill.codegen.verify.abstract.derive import bounds_met, shapes, touched, touches_outside
-from twill.codegen.verify.abstract.extent import ZeroStep, trips_of
+from twill.codegen.verify.abstract.extent import ZeroStep, trips_of, walked_at
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.wanted import Wanted
@@ -36,6 +36,7 @@ CONSTANT = 512  # iterations of a loop whose count is no matter of sizes, at mos
 CONSTANT_INSTANCES = 64  # of a grid that no size makes smaller, at most
 FAR = 40  # iterations
 LARGEST = 1 << 16  # of a size
+MOST_NUMBERS = 256  # in a table that says where programs do their work
 
 Goal = tuple[object, ...]
 Trips = list[tuple[int, ...]]
@@ -138,17 +139,24 @@ class _Search:
         """None: too many instances, or a loop that makes no step."""
         key = tuple(sizes[name] for name in self.base)
         if key not in self.seen:
-            case = self.problem.case(sizes)
             few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
             try:
-                self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if few else None
+                case = self.problem.case(sizes) if few else None
+                self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if case is not None else None
             except ZeroStep:
                 self.seen[key] = None
         return self.seen[key]
 
     def _instances(self, sizes: Mapping[str, int]) -> int:
-        """Program instances of a launch."""
-        return math.prod(self.problem.case(sizes).grid)
+        """Program instances of a launch; where programs walk, visits, as far as they are worth counting."""
+        case = replace(self.problem, tables={}).case(sizes)
+        if self.program.walk is None:
+            return math.prod(case.grid)
+        if any(math.prod(case.shapes[name]) > MOST_NUMBERS for name in self.problem.tables):
+            return LARGEST
+        case = self.problem.case(sizes)
+        visits = islice(walked_at(self.program, case.grid, self.scalars(case)), CONSTANT_INSTANCES + 1)
+        return sum(1 for _ in visits)
 
     def scalars(self, case: Case) -> Mapping[str, int | float]:
         """Of every scalar argument, descriptors' included."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.codegen.verify.abstract.extent import ScalarInstance
+from twill.codegen.verify.abstract.extent import ScalarInstance, walked_at
 from twill.kernel.problem import Case, ProblemTable
 from twill.manifest.evaluate import names
 from twill.manifest.tile_loop import TileLoop
-from twill.tile.interpret.sequential import descriptor_scalars, instances
+from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import Argument, Loop, TileProgram
 
 ROW = 1 << 14  # elements between rows whose distance is an argument
@@ -69,8 +69,8 @@ def of_parts(program: TileProgram, problem: ProblemTable) -> ProblemTable:
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
     """Elements that each pointer argument's tensor needs, from the addresses that are touched."""
     needed: dict[str, int] = {}
-    for index in instances(grid):
-        scout = ScalarInstance(program, index, grid, scalars, within=True)
+    for index, at in walked_at(program, grid, scalars):
+        scout = ScalarInstance(program, index, grid, scalars, within=True, at=at)
         scout.run()
         for op in program.ops():
             if op.access is None or op.id not in scout.constants:
@@ -88,8 +88,8 @@ def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int
 def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> bool:
     """Whether a launch accesses what lies before a tensor or, of a tensor without a known shape, very far behind its
     begin: no kernel is made for such sizes."""
-    for index in instances(case.grid):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+    for index, at in walked_at(program, case.grid, scalars):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
         scout.run()
         for op in program.ops():
             if op.access is None or op.id not in scout.constants:
@@ -112,8 +112,8 @@ def touched(program: TileProgram, case: Case, scalars: Mapping[str, int | float]
     """The accesses of which some program instance touches whole tiles ("all"), and those of which it touches parts
     ("some"), in the first iteration or the last."""
     found: set[tuple[str, int, str]] = set()
-    for index in instances(case.grid):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+    for index, at in walked_at(program, case.grid, scalars):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
         scout.run()
         for op in program.ops():
             axes = op.access.axes if op.access else ()
@@ -128,8 +128,8 @@ def touched(program: TileProgram, case: Case, scalars: Mapping[str, int | float]
 def bounds_met(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> set[tuple[str, int, int, str]]:
     """Of every axis of an access whether its bounds leave all of it, some of it or none, in some program instance."""
     found: set[tuple[str, int, int, str]] = set()
-    for index in instances(case.grid):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+    for index, at in walked_at(program, case.grid, scalars):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
         scout.run()
         for op in program.ops():
             for number, axis in enumerate(op.access.axes if op.access else ()):
@@ -155,8 +155,8 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
     unbounded = {argument.name: (ROW,) * len(argument.type.shape) for argument in missing}
     scalars = {**case.scalars, **descriptor_scalars(program, {**found, **unbounded})}
     ends: dict[str, list[int]] = {argument.name: [1] * len(argument.type.shape) for argument in missing}
-    for index in instances(case.grid):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True)
+    for index, at in walked_at(program, case.grid, scalars):
+        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
         scout.run()
         for op in program.ops():
             for axis, end in enumerate(ends.get(op.access.base, ()) if op.access else ()):
@@ -192,7 +192,7 @@ def _strides(program: TileProgram) -> set[int]:
     strides |= {symbol for access in accesses for index in access.indices for symbol in index.scale.symbols()}
     loops = [item for item in program.body if isinstance(item, Loop)]
     moving = {loop.induction for loop in loops} | {carry.argument for loop in loops for carry in loop.carried}
-    moving |= {result for op in program.ops() if op.kind == "program_id" for result in op.results}
+    moving |= {result for op in program.ops() if op.kind in ("program_id", "visited") for result in op.results}
     for term in (term for access in accesses for term, _ in access.constant.terms):
         still = {symbol for symbol, _ in term if not reach(program, (symbol,)) & moving}
         strides |= still if len(still) < len(term) else set()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from twill.tile.interpret.sequential import Instance, instances
-from twill.tile.program import Axis, Loop, Op, TileProgram
+from twill.tile.interpret.elements import OutsideOfTensor
+from twill.tile.interpret.sequential import Instance, instances, tables_of, walked
+from twill.tile.program import Access, Axis, Loop, Op, TileProgram
 
 FEW = 256  # iterations of a loop that are all visited
 
@@ -28,12 +30,36 @@ def trips_at(
 ) -> list[tuple[int, ...]]:
     """Iterations of each loop in order, for these program instances."""
     found = []
-    for index in indices:
-        scout = _Counter(program, index, grid, scalars)
+    for index, at in walked_at(program, grid, scalars, indices):
+        scout = _Counter(program, index, grid, scalars, at=at)
         scout.run()
         loops = [item for item in program.body if isinstance(item, Loop)]
         found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
     return found
+
+
+def walked_at(
+    program: TileProgram,
+    grid: Sequence[int],
+    scalars: Mapping[str, int | float],
+    indices: Iterable[tuple[int, int, int]] | None = None,
+) -> Iterator[tuple[tuple[int, int, int], tuple[Any, ...]]]:
+    """Program instances, all or these, each with where in its walk it is; `()` where that is not known."""
+    tables = tables_of(scalars)
+    for index in instances(grid) if indices is None else indices:
+        if program.walk is not None and not loaded_by_walk(program) <= tables.keys():
+            yield index, ()
+            continue
+        try:
+            yield from ((index, at) for at in walked(program, index, grid, tables, scalars))
+        except OutsideOfTensor:
+            return
+
+
+def loaded_by_walk(program: TileProgram) -> set[str]:
+    """The tensors that say where a program does its work."""
+    ops = program.walk.ops() if program.walk is not None else ()
+    return {op.access.base for op in ops if op.access is not None}
 
 
 def was_nest(program: TileProgram) -> bool:
@@ -57,8 +83,9 @@ class ScalarInstance(Instance):
         grid: Sequence[int],
         scalars: Mapping[str, int | float],
         within: bool = False,
+        at: tuple[Any, ...] = (),
     ) -> None:
-        super().__init__(program, index, grid, {}, scalars)
+        super().__init__(program, index, grid, tables_of(scalars), scalars, at=at)
         self.within = within
         self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
@@ -83,6 +110,9 @@ class ScalarInstance(Instance):
         """Scalars whose operands are known; the rest is left out."""
         if op.access is not None:
             self.note(op)
+            self.look_up(op, op.access)
+            return
+        if op.kind == "visited" and not self.at:
             return
         if op.id in self.program.scalar_ops and all(operand in self.values for operand in op.operands):
             whole = op.kind in ("div", "rem") and self.program.type_of(op.results[0]).element.startswith("i")
@@ -100,6 +130,12 @@ class ScalarInstance(Instance):
             self._widen(self.constants, op.id, (constant, constant))
         except KeyError:  # an address that depends on what is loaded
             return
+
+    def look_up(self, op: Op, access: Access) -> None:
+        """A number from a table that is known."""
+        if op.kind == "tile_load" and not access.axes and access.base in self.tensors:
+            with suppress(KeyError, OutsideOfTensor):  # an address or a mask that is not known, or nowhere
+                Instance.op(self, op)
 
     def reach(self, axis: Axis) -> tuple[int, int]:
         """The indices of an axis that are touched."""

@@ -35,18 +35,21 @@ class Outline:
 
     body: tuple[Stmt, ...]
     share: tuple[int, int]
+    walks: bool = False
 
     @cached_property
     def varies(self) -> bool:
-        """Whether anything in it may differ between the instances of a launch."""
+        """Whether anything in it may differ between the instances of a launch. walks: these are visits of a walk."""
         of_one = (INSTANCES, PRESENT, NEIGHBOUR)
-        return any(isinstance(node, ProgramId | CountReuse) or (isinstance(node, Local) and node.name in of_one)
-                   for node in nodes(self.body))  # fmt: skip
+        return self.walks or any(
+            isinstance(node, ProgramId | CountReuse) or (isinstance(node, Local) and node.name in of_one)
+            for node in nodes(self.body)
+        )
 
 
 def outlines(program: WarpProgram) -> tuple[Outline, ...]:
     """Of all warp groups; those that compute the same once."""
-    found = {Outline(outline(group.body), group.share): None for group in program.groups}
+    found = {Outline(outline(group.body), group.share, bool(program.walk)): None for group in program.groups}
     return tuple(one for one in found if one.body)
 
 

@@ -21,7 +21,7 @@ from twill.codegen.verify.abstract.data import (
     tensor,
 )
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, of_parts, shapes, strides
-from twill.codegen.verify.abstract.extent import trips_of
+from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
 from twill.codegen.verify.abstract.reached import (
     counted,
     looked_into,
@@ -44,13 +44,14 @@ from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
-from twill.tile.program import TileProgram
+from twill.tile.program import POINTEE, TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where data says, at most
 DRAWN = 3  # launches more for them
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
+APART = 1 << 14  # bytes between what made-up addresses point to
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
 
@@ -105,6 +106,7 @@ _last = deque[tuple[tuple[WarpProgram, ProblemTable | None, bool], tuple[Checked
 
 def _of_table(program: WarpProgram, table: ProblemTable | None, thorough: bool) -> Iterator[CheckedLaunch]:
     tile = program.program
+    refuse_unknown_walk(tile, table)
     if table is not None:
         free = strides(tile) & table.units.keys()
         table = None if free else replace(table, grid=of_all_tiles(tile, table))
@@ -116,6 +118,19 @@ def _of_table(program: WarpProgram, table: ProblemTable | None, thorough: bool) 
         refuse_wrong_shapes(tile, table, partial(_tensors, tile))
     for one in _launches(program, derived_problem(tile), thorough):
         yield replace(holding(tile, one), derived=True)
+
+
+def refuse_unknown_walk(program: TileProgram, table: ProblemTable | None) -> None:
+    """Raises UnknownProblem where numbers in memory say what work there is, and nothing says what they are: of any
+    numbers nothing sensible would come."""
+    missing = sorted(loaded_by_walk(program) - (table.tables.keys() if table is not None else set()))
+    if missing:
+        raise UnknownProblem(
+            f"the numbers in `{missing[0]}` say how often `{program.kernel}` does its work, and nothing says what they "
+            "are",
+            file=program.file,
+            hint=f"tables = {{ {missing[0]} = [...] }} in [specialization.problem] (docs/problem-sizes.md)",
+        )
 
 
 def _tensors(program: TileProgram, case: Case) -> tuple[Mapping[str, Array], Mapping[str, int | float]]:
@@ -241,7 +256,7 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     sizes |= {name: size for name, size in extents(program, case.grid, scalars).items() if name not in sizes}
     arrays: dict[str, Array] = {}
     scaling = scales(program)
-    if picks(program):
+    if picks(program) or case.tables:
         arrays, reaching = tables(program, case, scalars, sizes, rng, seed)
         shrink = 1
         while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:
@@ -287,8 +302,9 @@ def tables(
     where something is stored hold each number once, as two program instances do not store to one place; if trip counts
     depend on them, too, their numbers grow. Tables that are found through others are made after those."""
     elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
-    once, counts, made = scattered(program), counted(program), dict[str, Array]()
-    missing = set(looked_into(program))
+    once, counts = scattered(program), counted(program)
+    made: dict[str, Array] = {name: rounded(np.array(of), elements[name]) for name, of in case.tables.items()}
+    missing = set(looked_into(program)) - made.keys()
     found = reached(program, case.grid, scalars, made)
     while missing:
         ready = sorted(name for name in missing if sizes.get(name, 0) or name in found) or sorted(missing)
@@ -301,6 +317,8 @@ def tables(
                 spans = np.where(places, spans, 0)  # numbers that grow do so where they are looked up
                 spans = np.where(spans < 0, spans, spans // shrink)
                 made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in once else spans, elements[name])
+            elif name + POINTEE in elements:  # addresses: apart from one another
+                made[name] = rounded(rng.permutation(size) * APART, elements[name])
             elif name in once:
                 made[name] = rounded(rng.permutation(size), elements[name])
             else:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
+from twill.codegen.verify.abstract.extent import loaded_by_walk
 from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import spread
-from twill.tile.interpret.sequential import Instance, instances
+from twill.tile.interpret.sequential import Instance, instances, visits
 from twill.tile.program import Access, Loop, Op, TileProgram
 from twill.tile.uniformity import Uniformity, classify
 
@@ -79,8 +81,8 @@ def reached(
     """How many elements of each tensor a launch reaches, as far as these tensors say it."""
     uniformity = classify(program)
     found: dict[str, int] = {}
-    for index in instances(grid):
-        _Walker(program, uniformity, index, grid, scalars, tensors, found).run()
+    for index, at in _visits(program, grid, scalars, tensors):
+        _Walker(program, uniformity, index, grid, scalars, tensors, found, at=at).run()
     return found
 
 
@@ -96,9 +98,19 @@ def reached_places(
     nothing."""
     uniformity = classify(program)
     places = np.zeros(size, bool)
-    for index in instances(grid):
-        _Walker(program, uniformity, index, grid, scalars, tensors, {}, {name: places}).run()
+    for index, at in _visits(program, grid, scalars, tensors):
+        _Walker(program, uniformity, index, grid, scalars, tensors, {}, {name: places}, at).run()
     return places if np.any(places) else np.ones(size, bool)
+
+
+def _visits(
+    program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float], tensors: Mapping[str, Array]
+) -> Iterator[tuple[tuple[int, int, int], tuple[Any, ...]]]:
+    """Program instances; where in their walk they are, as far as these tensors say it."""
+    if loaded_by_walk(program) <= tensors.keys():
+        yield from visits(program, grid, tensors, scalars)
+    else:
+        yield from ((index, ()) for index in instances(grid))
 
 
 class _Walker(Instance):
@@ -114,8 +126,9 @@ class _Walker(Instance):
         tensors: Mapping[str, Array],
         found: dict[str, int],
         places: Mapping[str, Array] = MappingProxyType({}),
+        at: tuple[Any, ...] = (),
     ) -> None:
-        super().__init__(program, index, grid, tensors, scalars)
+        super().__init__(program, index, grid, tensors, scalars, at=at)
         self.free, self.found, self.places = uniformity.uniform | uniformity.pure, found, places
 
     def loop(self, loop: Loop) -> None:
@@ -142,6 +155,8 @@ class _Walker(Instance):
         if op.access is not None:
             self.note(op, op.access)
         known = all(value in self.values for value in reads(op))
+        if op.kind == "visited" and not self.at:
+            known = False
         if not self.free.issuperset(op.results) or not known or (op.access and op.access.base not in self.tensors):
             self.tell(dict.fromkeys(op.results))
             return

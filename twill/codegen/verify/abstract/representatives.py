@@ -37,7 +37,7 @@ class _Unknown(Exception):
 def with_representatives(program: TileProgram, problem: ProblemTable, least: int) -> ProblemTable:
     """The problem with fewer instances along axes of constants, but `least` in all if there are so many: fewer where a
     size makes another axis longer."""
-    if program.tiles is not None:  # CTAs of the launch walk tiles: the grid is theirs
+    if program.tiles is not None or program.walk is not None:  # CTAs of the launch walk tiles: the grid is theirs
         return problem
     sizes = {name: problem.unit(name) for name in problem.units}
     case = problem.case(sizes)

@@ -31,7 +31,7 @@ from typing import Any
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Instance, instances
+from twill.tile.interpret.sequential import Instance, visits
 from twill.tile.interpret.widen import NARROW
 from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import MMA
@@ -65,8 +65,8 @@ def run_shaken(
     lines whose MMAs are computed with another precision of `OF_PARTS` than they ask for. cut: as for `Instance`."""
     noise = Noise()
     with np.errstate(all="ignore"):
-        for index in reversed([*instances(grid)]):
-            Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut).run()
+        for index, at in reversed([*visits(program, grid, tensors, scalars)]):
+            Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut, at).run()
 
 
 class Noise:
@@ -109,8 +109,9 @@ class Shaken(Instance):
         narrowed: frozenset[int],
         in_parts: Mapping[int, str],
         cut: frozenset[int] = frozenset(),
+        at: tuple[Any, ...] = (),
     ) -> None:
-        super().__init__(program, index, grid, tensors, scalars, cut)
+        super().__init__(program, index, grid, tensors, scalars, cut, at=at)
         self.noise, self.narrowed, self.in_parts = noise, narrowed, in_parts
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:

@@ -15,13 +15,17 @@ from twill.codegen.warp.program import (
     Evenly,
     InstanceLoop,
     Keep,
+    Let,
     PublishInstance,
     Recall,
+    ScalarLoop,
     SetProgramId,
     Stmt,
+    Visit,
     WarpProgram,
 )
 from twill.codegen.warp.scheduling import SchedulingStmt, evenly
+from twill.tile.interpret.sequential import tables_of
 
 Index = tuple[int, int, int]
 
@@ -87,6 +91,24 @@ def _run(stmts: Sequence[Stmt], scope: EvaluationScope, recalled: list[int]) -> 
             execute(stmt, scope, recalled)
 
 
+def _visits(stmts: Sequence[Stmt], scope: EvaluationScope) -> Iterator[None]:
+    """The visits of a walk: the scope has the scalars of each."""
+    for stmt in stmts:
+        match stmt:
+            case Visit():
+                yield
+            case Let(name, value):
+                scope.names[name] = evaluate(value, scope)
+            case ScalarLoop(names, inits, condition, yields, body):
+                values = [evaluate(init, scope) for init in inits]
+                while True:
+                    scope.names.update(zip(names, values, strict=True))
+                    if not evaluate(condition, scope):
+                        break
+                    yield from _visits(body, scope)
+                    values = [evaluate(value, scope) for value in yields]
+
+
 @dataclass(frozen=True)
 class InstanceOrder:
     """The instances of a launch as one CTA has them, from the statements of all its warp groups (each asks for some of
@@ -99,7 +121,8 @@ class InstanceOrder:
     ) -> Iterator[tuple[Index, Mapping[str, Scalar]]]:
         """In order: the grid indices of each, and the scalars that its statements define. In a dynamic order, those of
         places that CTAs take in turn."""
-        scope = EvaluationScope(scalars, grid, (0, 0, 0), no_element, cta=cta.says())
+        known = tables_of(scalars)
+        scope = EvaluationScope(scalars, grid, (0, 0, 0), no_element, cta=cta.says(), tensors=known or None)
         common = CommonScalars.of(self.program, scope)
         loops = [group.loop for group in self.program.groups if group.loop is not None]
         for count, instance in enumerate(instances_from(loops[0], scope) if loops else self._places(cta, scope)):
@@ -107,7 +130,10 @@ class InstanceOrder:
             scope.names = {**common.names, INSTANCE: instance, PLACE: instance, INSTANCES: count}
             for stmts in dict.fromkeys(group.next for group in self.program.groups):
                 self._next(stmts, scope, common.recalled)
-            yield scope.index, dict(scope.names)
+            if not self.program.walk:
+                yield scope.index, dict(scope.names)
+            elif known:
+                yield from ((scope.index, dict(scope.names)) for _ in _visits(self.program.walk, scope))
 
     def _places(self, cta: LaunchedCta, scope: EvaluationScope) -> Iterator[int]:
         return iter(range(cta.number, int(scope.names["instances"]), cta.count))

@@ -1,0 +1,218 @@
+"""Loops around a kernel's work of which numbers in memory say how often it is done, and pointers that are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.kernels import H100
+from twill.codegen.emission import Extracted, emit_scheduled, extract
+from twill.codegen.emit import Emission
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, sidecar_problem
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.expression import Apply
+from twill.codegen.warp.parse import parse
+from twill.codegen.warp.program import ScalarLoop, Stmt
+from twill.codegen.warp.text import text
+from twill.exc import TwillError, UnknownProblem, UnsupportedInKernel, UnsupportedOperation
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.kernel.ttir import ttir
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.interpret.sequential import run
+from twill.tile.mlir import parse as parse_mlir
+from twill.tile.parse import parse as parse_tile
+from twill.tile.text import program_text
+from twill.tile.translate.counted_while import count_whiles
+from twill.tile.translate.translate import _around, _program
+from twill.trial.execute import verified
+
+KERNELS = "tests/walk_kernels.py"
+PROBLEMS = [(128, 64, 128), (0, 64, 64), (64, 128, 0), (-5, 64, 64), (64, 64, 192), (192, 64, 64)]
+
+
+@cache
+def kernel(name: str, spec: str) -> Extracted:
+    return extract(f"{KERNELS}::{name}", spec=spec)
+
+
+@cache
+def emission(name: str, spec: str) -> Emission:
+    made = kernel(name, spec)
+    return emit_scheduled(made, H100, solve(made.graph, H100, SolveOptions(strategy="heuristic")))
+
+
+def products(problems: list[tuple[int, int, int]]) -> tuple[CheckedLaunch, list[np.ndarray]]:
+    """A launch of several products, their tensors one behind the other, and what each of them is."""
+    rng = np.random.default_rng(0)
+    arrays: dict[str, list[np.ndarray]] = {"lefts": [], "rights": [], "results": []}
+    addresses: dict[str, list[int]] = {name: [] for name in arrays}
+    wanted = []
+    for m, n, k in problems:
+        a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((max(m, 0), k), (k, n)))
+        wanted.append(a.astype(np.float64) @ b.astype(np.float64))
+        for name, matrix in zip(arrays, (a, b, np.zeros((max(m, 0), n), np.float16)), strict=True):
+            addresses[name].append(2 * sum(one.size for one in arrays[name]))
+            arrays[name].append(matrix.reshape(-1))
+    case = Case({}, (3,), {}, {"count": len(problems)})
+    known: dict[str, np.ndarray] = {name: np.array(of, np.int64) for name, of in addresses.items()}
+    known |= {f"{name}.pointee": np.concatenate(of) for name, of in arrays.items()}
+    known["sizes"] = np.array(problems, np.int32).reshape(-1)
+    known["strides"] = np.array([(k, n, n) for _, n, k in problems], np.int32).reshape(-1)
+    return CheckedLaunch(case.grid, known, case.scalars, text="six problems"), wanted
+
+
+def test_programs_do_the_work_that_loaded_numbers_give_them() -> None:
+    made, (given, wanted) = emission("products", "products"), products(PROBLEMS)
+    found = verified(made.build.ptx, made.manifest, made.program, given)
+    assert found.said() == []
+    left = 0
+    for product in wanted:
+        part = found.arrays["results.pointee"][left : left + product.size].reshape(product.shape)
+        assert np.allclose(part, product, rtol=1e-2, atol=0.1)
+        left += product.size
+
+
+def test_launches_without_any_work_end() -> None:
+    made, (given, _) = emission("products", "products"), products([(0, 64, 64), (-1, 64, 64)])
+    assert verified(made.build.ptx, made.manifest, made.program, given).said() == []
+    none = replace(given, scalars={"count": 0})
+    assert verified(made.build.ptx, made.manifest, made.program, none).said() == []
+
+
+def test_vectors_are_found_where_looked_up_addresses_say() -> None:
+    made = emission("scaled_rows", "rows")
+    case = Case({}, (3, 3), {name: (3,) for name in ("sources", "targets", "lengths")}, {})
+    given = launch(made.program.program, case)
+    arrays = {**given.arrays, "lengths": np.array([300, 0, -7], np.int32)}
+    arrays |= {"sources": np.array([4000, 0, 16]), "targets": np.array([8, 4000, 4000])}
+    arrays |= {f"{name}.pointee": np.arange(2000, dtype=np.float32) for name in ("sources", "targets")}
+    found = verified(made.build.ptx, made.manifest, made.program, replace(given, arrays=arrays))
+    assert found.said() == []
+    wanted = np.arange(2000, dtype=np.float32)
+    wanted[2:302] = 2 * np.arange(1000, 1300)
+    assert np.array_equal(found.arrays["targets.pointee"], wanted)
+
+
+def test_work_is_done_in_the_order_of_the_loops_around_it() -> None:
+    """The loops as Triton has them, and the walk with its work, leave the same."""
+    spec, made = resolve(f"{KERNELS}::products", spec="products"), kernel("products", "products").program
+    blocks = count_whiles(
+        next(op for op in parse_mlir(ttir(spec), spec.file).regions[0][0].operations if op.name == "tt.func").regions[0]
+    )
+    nest = _program(spec, blocks, _around(blocks))
+    given, _ = products(PROBLEMS)
+    left = []
+    for program in (nest, made):
+        arrays = {
+            name: array.astype(np.float32 if "." in name else array.dtype) for name, array in given.arrays.items()
+        }
+        run(program, given.grid, arrays, given.scalars)
+        left.append(arrays["results.pointee"])
+    assert np.array_equal(*left)
+    assert np.any(left[0])
+
+
+def test_a_walk_is_read_back_from_text() -> None:
+    made = emission("products", "products").program
+    assert made.program.walk is not None
+    assert parse_tile(program_text(made.program)).walk == parse_tile(program_text(made.program.walk))
+    assert parse(text(made), made.program) == made
+
+
+def further(stmt: Stmt) -> Stmt:
+    """A loop that ends one turn later."""
+    if not isinstance(stmt, ScalarLoop):
+        return stmt
+    body = tuple(further(one) for one in stmt.body)
+    inner = any(isinstance(one, ScalarLoop) for one in stmt.body)
+    assert isinstance(stmt.condition, Apply)
+    said = replace(stmt.condition, attributes=(("predicate", "le"), ("signed", 1)))
+    return replace(stmt, body=body) if inner else replace(stmt, condition=said)
+
+
+def test_a_wrong_walk_is_found() -> None:
+    made = emission("products", "products").program
+    assert verify(made, enough=1) == ()
+    wrong = replace(made, walk=tuple(further(stmt) for stmt in made.walk))
+    assert wrong != made
+    assert verify(wrong, enough=1)
+
+
+def test_sizes_are_made_up_by_what_they_let_programs_do() -> None:
+    made = emission("products", "products").program
+    problem = sidecar_problem(made.program)
+    assert problem is not None
+    steps = {int(max(0, k)) // 64 for one in launches(made, problem) for k in one.arrays["sizes"][2::3]}
+    assert steps >= {0, 1, 2, 3, 4}
+
+
+def test_nothing_is_made_up_for_numbers_that_say_what_work_there_is() -> None:
+    made = emission("products", "products").program
+    elsewhere = replace(made, program=replace(made.program, file="nowhere.py"))
+    with pytest.raises(UnknownProblem, match="the numbers in `sizes` say how often"):
+        verify(elsewhere)
+
+
+def test_an_order_of_instances_is_refused_where_programs_walk() -> None:
+    made = extract(f"{KERNELS}::products", spec="products", order="dynamic")
+    schedule = solve(made.graph, H100, SolveOptions(strategy="heuristic"))
+    with pytest.raises(UnsupportedInKernel, match="in this order"):
+        emit_scheduled(made, H100, schedule)
+
+
+HEAD = """
+@triton.jit
+def k(p, q, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+"""
+REFUSED = {
+    "an address that is computed": (
+        """
+    x = (tl.load(p) * tl.load(q)).to(tl.pointer_type(tl.float32))
+    tl.store(x + i, i.to(tl.float32))
+""",
+        UnsupportedOperation,
+        "not loaded from one tensor of addresses",
+    ),
+    "addresses of two kinds of elements in one tensor": (
+        """
+    x, y = tl.load(p).to(tl.pointer_type(tl.float32)), tl.load(p + 1).to(tl.pointer_type(tl.float16))
+    tl.store(x + i, tl.load(y + i).to(tl.float32))
+""",
+        UnsupportedOperation,
+        "one element type for each tensor of addresses",
+    ),
+    "a tile of addresses": (
+        """
+    tl.store(tl.load(p + i).to(tl.pointer_type(tl.float32)), i.to(tl.float32))
+""",
+        UnsupportedOperation,
+        "a tile of such pointers",
+    ),
+    "work that changes what there is to do": (
+        """
+    for g in range(n):
+        for t in range(tl.load(p + g)):
+            for s in range(t, tl.load(p + g)):
+                for u in range(s):
+                    tl.store(p + u * B + i, i.to(tl.int64))
+""",
+        TwillError,
+        "a loop inside a loop",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_known_is_refused(kernel_file: Callable[..., str], name: str) -> None:
+    body, error, words = REFUSED[name]
+    with pytest.raises(error) as refused:
+        extract(f"{kernel_file(HEAD + body)}::k", sig=["p=*i64", "q=*i64", "n=i32"], const=["B=64"])
+    assert words in refused.value.describe()
+    assert refused.value.line

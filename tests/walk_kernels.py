@@ -1,0 +1,49 @@
+"""Kernels that look up where their tensors are, and loops around work of which numbers in memory say how much there is.
+The table of each is in `walk_kernels.twill.toml`."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled_rows(sources, targets, lengths, B: tl.constexpr):
+    """targets[i][:] = 2 * sources[i][:], of vectors that lie anywhere."""
+    i = tl.program_id(0)
+    source = tl.load(sources + i).to(tl.pointer_type(tl.float32))
+    target = tl.load(targets + i).to(tl.pointer_type(tl.float32))
+    n = tl.load(lengths + i)
+    offsets = tl.program_id(1) * B + tl.arange(0, B)
+    row = tl.load(source + offsets, mask=offsets < n)
+    tl.store(target + offsets, row * 2.0, mask=offsets < n)
+
+
+@triton.jit
+def products(
+    lefts, rights, results, sizes, strides, count,
+    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """Of several pairs of matrices, in tiles that programs take in turn."""
+    tile, first = tl.program_id(0), 0
+    for p in range(count):
+        m, n, k = tl.load(sizes + 3 * p), tl.load(sizes + 3 * p + 1), tl.load(sizes + 3 * p + 2)
+        columns = tl.cdiv(n, BN)
+        tiles = tl.cdiv(m, BM) * columns
+        while tile >= first and tile < first + tiles:
+            left = tl.load(lefts + p).to(tl.pointer_type(tl.float16))
+            right = tl.load(rights + p).to(tl.pointer_type(tl.float16))
+            result = tl.load(results + p).to(tl.pointer_type(tl.float16))
+            along_m, along_k = tl.load(strides + 3 * p), tl.load(strides + 3 * p + 1)
+            along_n = tl.load(strides + 3 * p + 2)
+            rows = (tile - first) // columns * BM + tl.arange(0, BM)
+            cols = (tile - first) % columns * BN + tl.arange(0, BN)
+            depth = tl.arange(0, BK)
+            total = tl.zeros((BM, BN), dtype=tl.float32)
+            for step in range(0, tl.cdiv(k, BK)):
+                a = tl.load(left + rows[:, None] * along_m + (step * BK + depth)[None, :])
+                b = tl.load(right + (step * BK + depth)[:, None] * along_k + cols[None, :])
+                total = tl.dot(a, b, total)
+            tl.store(result + rows[:, None] * along_n + cols[None, :], total.to(tl.float16))
+            tile += PROGRAMS
+        first += tiles
