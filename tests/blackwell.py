@@ -26,7 +26,8 @@ DUAL = Example("examples/dual_gemm.py", "bf16")
 MXFP8 = Example("examples/gemm_mxfp8.py", "e4m3")
 NVFP4 = Example("examples/gemm_nvfp4.py", "nvfp4")
 MXFP4 = Example("examples/gemm_nvfp4.py", "mxfp4")
-SCALED = (MXFP8, NVFP4, MXFP4)  # products with scales of blocks
+NVFP4_WIDE = Example("examples/gemm_nvfp4.py", "nvfp4-wide")
+SCALED = (MXFP8, NVFP4, MXFP4, NVFP4_WIDE)  # products with scales of blocks
 EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM, WIDE, POINTERS_WIDE, DUAL)
 PAIRS = (GELU, WIDE, DUAL)  # those that two CTAs multiply together
 

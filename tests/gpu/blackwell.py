@@ -91,6 +91,10 @@ STEPS = (
         "the first byte of two that the instruction descriptor names: 0 or 2",
     ),
     Step(
+        "nvfp4, 256 columns", "gemm_nvfp4-nvfp4-wide", {"M": 144, "N": 272, "K": 1312}, "scales of 256 rows of B",
+        "columns from 128 on: the four columns of tensor memory behind those of the first 128 rows",
+    ),
+    Step(
         "epilogue", "gemm_bias_gelu-bf16", {"M": 144, "N": 144, "K": 272}, "a vector of columns beside an accumulator",
         "the layout that tcgen05.ld gives",
     ),
