@@ -40,10 +40,12 @@ def products(
             cols = (tile - first) % columns * BN + tl.arange(0, BN)
             depth = tl.arange(0, BK)
             total = tl.zeros((BM, BN), dtype=tl.float32)
-            for step in range(0, tl.cdiv(k, BK)):
-                a = tl.load(left + rows[:, None] * along_m + (step * BK + depth)[None, :])
-                b = tl.load(right + (step * BK + depth)[:, None] * along_k + cols[None, :])
-                total = tl.dot(a, b, total)
+            lefts_at = tl.multiple_of(left + rows[:, None] * along_m + depth[None, :], [16, 16])
+            rights_at = tl.multiple_of(right + depth[:, None] * along_k + cols[None, :], [16, 16])
+            for _ in range(0, tl.cdiv(k, BK)):
+                total = tl.dot(tl.load(lefts_at), tl.load(rights_at), total)
+                lefts_at += BK
+                rights_at += BK * along_k
             tl.store(result + rows[:, None] * along_n + cols[None, :], total.to(tl.float16))
             tile += PROGRAMS
         first += tiles

@@ -118,6 +118,14 @@ def test_work_is_done_in_the_order_of_the_loops_around_it() -> None:
     assert np.any(left[0])
 
 
+def test_what_is_said_about_alignment_is_used() -> None:
+    """Runs of 16 bytes are moved at once: stride and address are multiples of eight elements."""
+    made = emission("products", "products").program
+    loads = [op.access for op in made.program.ops() if op.access is not None and op.access.axes and op.results]
+    assert [access.transport for access in loads] == ["copy", "copy"]
+    assert all(axis.stride.constant == 1 or axis.stride.terms[0][1] == 8 for access in loads for axis in access.axes)
+
+
 def test_a_walk_is_read_back_from_text() -> None:
     made = emission("products", "products").program
     assert made.program.walk is not None

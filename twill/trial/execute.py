@@ -30,6 +30,7 @@ from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
+from twill.tile.program import POINTEE
 
 if TYPE_CHECKING:
     from twill.codegen.emit import Emission
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 FORMATS = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}
 """Elements that arrays hold as float32 -> formats of their bits."""
 WORKSPACE = "(workspace)"
+FAR = 3 << 40  # bytes, at which tensors of addresses say that what they point to begins: such addresses have 64 bits
 TRIED = 100  # launches that are looked at for one that can be
 
 
@@ -67,6 +69,9 @@ def execute(
     Errors: MalformedPtx, UnsupportedPtx, and what a launch refuses (WrongArgument, MisalignedTensor, BadBox).
     """
     bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
+    tables = addresses(manifest, elements)
+    for name in tables:
+        bits[name] = bits[name] + FAR
     grid = three(launch.grid)
     if manifest.workspace:
         bits[WORKSPACE] = np.zeros(manifest.workspace + workspace_room(manifest, grid), np.uint8)
@@ -86,8 +91,15 @@ def execute(
     )
     left = result.tensors.get(WORKSPACE)
     wrong = ("the workspace is not left as zeros",) if left is not None and left[: manifest.workspace].any() else ()
-    arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
+    after = {**result.tensors, **{name: result.tensors[name] - FAR for name in tables}}
+    arrays = {name: as_held(after[name], elements[name]) for name in launch.arrays}
     return Execution(launch, arrays, result.findings, wrong, result.unreached)
+
+
+def addresses(manifest: Manifest, elements: Mapping[str, str]) -> tuple[str, ...]:
+    """The tensors that the kernel looks addresses up in."""
+    tables = (one.name.removesuffix(POINTEE) for one in manifest.parameters if one.kind == "origin")
+    return tuple(name for name in tables if elements.get(name) == "i64")
 
 
 def as_bits(array: Array, element: str) -> Array:
@@ -135,8 +147,10 @@ def argument(
         return manifest.computed(parameter.index, bound.scalars, grid)
     if parameter.kind == "workspace":
         return ptx.PointerArgument(WORKSPACE)
-    if parameter.kind in ("pointer", "origin"):  # addresses are counted from where what they point to begins
+    if parameter.kind == "pointer":
         return ptx.PointerArgument(parameter.name)
+    if parameter.kind == "origin":
+        return ptx.PointerArgument(parameter.name, -FAR)
     value = bound.scalars[parameter.name]
     return float(value) if parameter.element in ("f32", "f64") else int(value)
 

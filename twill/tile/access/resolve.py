@@ -26,8 +26,10 @@ from twill.tile.access.analysis import PURE, Analysis
 from twill.tile.access.garbage import GarbageAnalysis, GarbageNeeded, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import MemoryLayout, layout_of
+from twill.tile.access.promised import with_promises
 from twill.tile.access.transport import Movement, choose
 from twill.tile.access.value import EVERYWHERE, UNKNOWN_MASK, AffineTile, DescriptorWindow, IndexBound, Mask, NotAffine
+from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
 from twill.tile.nests import flatten_nests, nowhere_unless
 from twill.tile.program import Access, Index, Loop, Op, TileProgram, TileType, loops_of
@@ -49,7 +51,7 @@ def resolve_accesses(program: TileProgram) -> TileProgram:
 
 def _resolved(program: TileProgram) -> TileProgram:
     """The program with tile accesses, its nests as they are."""
-    program = hoist_scalars(program)
+    program = with_promises(hoist_scalars(program))
     rewriter = _Rewriter(bounded_where_it_may_be(program))
     body = tuple(rewriter.block(program.body))
     return compact(replace(program, body=body, values=tuple(rewriter.analysis.numbering.values)))
@@ -162,7 +164,7 @@ class _Rewriter:
             values, masks, other = (), operands[1:2], operands[2:3]
         mask = mask_form(self.analysis, masks[0]) if masks else EVERYWHERE
         mask = replace(mask, bounds=tuple(dict.fromkeys((*mask.bounds, *sorted(tile.within, key=repr)))))
-        fixed = self.analysis.scalars.fixed
+        fixed = self.far if self.arguments[tile.base].is_pointee else self.analysis.scalars.fixed
         address = address_of_tile(tile, mask, fixed)
         layout = layout_of(address, load=kind == "tile_load")
         pad = self.constant(other[0]) if other else 0.0
@@ -186,6 +188,12 @@ class _Rewriter:
             yield self.analysis.numbering.op("select", chosen, op.results[0], op)
         else:
             yield from self.take(op, access, (*indices, *masks), layout, op.results[0])
+
+    def far(self, polynomial: Polynomial) -> bool:
+        """Whether a part of a looked-up address moves the whole tile: what a launch fixes, and numbers of 64 bits, which
+        are no index along an axis."""
+        wide = (self.analysis.type_of(symbol).element == "i64" for symbol in polynomial.symbols())
+        return any(wide) or self.analysis.scalars.fixed(polynomial)
 
     def unbounded(self, op: Op, mask: int, made: list[Op]) -> tuple[int, ...]:
         """What is left of a mask without the sides of conjunctions that are bounds and nothing else: it may be the same

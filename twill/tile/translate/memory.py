@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twill.tile.access.transport import BYTES
-from twill.tile.mlir import RawOp
+from twill.tile.mlir import Dense, RawOp
 from twill.tile.program import TileType
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule
@@ -74,6 +74,15 @@ def make_descriptor(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | No
     return _raw(op, emitter, "make_descriptor", padding=padding) if padding else None
 
 
+def add_pointer(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+    """`tt.addptr pointer offset`. divisible: bytes, if the kernel says of what the pointers are multiples."""
+    said = op.attributes.get("tt.divisibility")
+    known = said.value if isinstance(said, Dense) else said
+    if isinstance(known, int) and known > 1 and op.results[0].type.shape:
+        return _raw(op, emitter, "add_pointer", divisible=known)
+    return _raw(op, emitter, "add_pointer")
+
+
 def descriptor_reduce(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     """`tt.descriptor_reduce desc value index...`; signed: 0 where integers are compared as unsigned ones."""
     combine = DESCRIPTOR_REDUCTIONS.get(op.attributes["kind"])
@@ -97,7 +106,7 @@ def _raw(op: RawOp, emitter: ProgramBuilder, kind: str, **attributes: Attribute)
 
 
 MEMORY: dict[str, Rule] = {
-    "tt.load": load, "tt.store": raw("store"), "tt.atomic_rmw": atomic, "tt.addptr": raw("add_pointer"),
+    "tt.load": load, "tt.store": raw("store"), "tt.atomic_rmw": atomic, "tt.addptr": add_pointer,
     "tt.int_to_ptr": pointer_of,
     "tt.make_tensor_descriptor": make_descriptor, "tt.descriptor_load": raw("descriptor_load"),
     "tt.descriptor_store": raw("descriptor_store"), "tt.descriptor_reduce": descriptor_reduce,
