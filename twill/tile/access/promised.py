@@ -1,9 +1,9 @@
 """What a kernel says about alignment (`tl.multiple_of`) of pointers into memory that is looked up.
 
 `tl.multiple_of(pointers, [16, 16])` says that the first pointer of each run is a multiple of 16 bytes: so are the
-addresses of all rows, and with them the distance between rows and where the tile begins. Where that is one loaded number
-(a stride, an address), it is written as a multiple, `number / 8 * 8`, which is the number itself wherever the kernel keeps
-what it says; every pass behind this one sees it in the arithmetic.
+addresses of all rows, and with them the distance between rows and where the tile begins. Where that is one loaded
+number (a stride, an address), it is written as a multiple, `number / 8 * 8`, which is the number itself wherever the
+kernel keeps what it says; every pass behind this one sees it in the arithmetic.
 """
 
 from __future__ import annotations

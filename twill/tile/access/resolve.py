@@ -190,8 +190,8 @@ class _Rewriter:
             yield from self.take(op, access, (*indices, *masks), layout, op.results[0])
 
     def far(self, polynomial: Polynomial) -> bool:
-        """Whether a part of a looked-up address moves the whole tile: what a launch fixes, and numbers of 64 bits, which
-        are no index along an axis."""
+        """Whether a part of a looked-up address moves the whole tile: what a launch fixes, and numbers of 64 bits,
+        which are no index along an axis."""
         wide = (self.analysis.type_of(symbol).element == "i64" for symbol in polynomial.symbols())
         return any(wide) or self.analysis.scalars.fixed(polynomial)
 
