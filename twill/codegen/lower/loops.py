@@ -109,9 +109,9 @@ class Loops:
     def has(self, source: Source, plan: LoopPlan) -> bool:
         """Whether this group makes a value of the loop, or receives it."""
         place = self.plan.place_of(source)
-        if self.plan.is_in_tensor_memory(self.plan.tasks[place]):
-            return False
-        return self.tools.group in self.plan.tasks[place].groups or place in plan.said.received
+        made = self.tools.group in self.plan.tasks[place].groups
+        in_registers = made and not self.plan.is_in_tensor_memory(self.plan.tasks[place])
+        return in_registers or place in plan.said.received
 
     def initial_value(self, carry: FlatCarry, plan: LoopPlan) -> list[Stmt]:
         """The start of one carried value, in every row block that this group has. Raises UnsupportedBySchedule."""

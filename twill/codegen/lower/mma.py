@@ -11,7 +11,7 @@ from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.tensor_memory import accumulates
-from twill.codegen.lower.tensor_use import TensorUse
+from twill.codegen.lower.tensor_use import EVERY_ITERATION, continues, last_of
 from twill.codegen.lower.values import fetched, fetches, touched
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import (
@@ -66,11 +66,13 @@ class MmaLowering:
     def issue_into_tensor_memory(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
         """Into the slot that the group has waited for: in front of the loop, or now; or that others hand to it."""
         step = self.plan.flat.steps[task.steps[-1]]
-        ring = self.tools.rings.by_place[task.place]
+        last = last_of(self.plan, task)
+        ring = self.tools.rings.by_place[last.place]
         mine = ring.aref.producer in task.groups
         cursor = self.tools.cursors.of(ring.aref, "put" if mine else "get")
         target = SlotRef(ring.buffer.id, cursor)
-        if ring.use is TensorUse.TILE:
+        every = ring.use in EVERY_ITERATION
+        if every and continues(self.plan, task) is None:
             yield Acquire(cursor, line=step.op.line)
         element = self.plan.flat.cells[step.operands[0]].type.element
         depth = self.plan.tiles.shape(step.operands[0])[1]
@@ -87,7 +89,7 @@ class MmaLowering:
                 made = replace(made, of_a=of_a, of_b=of_b, block=int(str(step.op.attribute("block"))))
             yield made
             more = Number(1, "i1")
-        if ring.use is TensorUse.TILE:
+        if every and last is task:
             yield from (Publish(cursor, behind=True, line=step.op.line), Advance(cursor))
 
     def scales(self, task: Task, scope: LoweringScope) -> Iterator[tuple[CopyScales, bool]]:

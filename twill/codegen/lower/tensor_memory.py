@@ -20,7 +20,16 @@ from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import OUTSIDE
 from twill.codegen.lower.task import Task
-from twill.codegen.lower.tensor_use import TensorUse, readers_behind, updater_of, use_of
+from twill.codegen.lower.tensor_use import (
+    EVERY_ITERATION,
+    TensorUse,
+    continued_by,
+    continues,
+    last_of,
+    readers_behind,
+    updater_of,
+    use_of,
+)
 from twill.codegen.warp.expression import Expr, Number, less
 from twill.codegen.warp.program import (
     Acquire,
@@ -92,8 +101,14 @@ def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
     if element != ELEMENT:
         _refuse(plan, task, f"{name} is accumulated in {element}")
     use = use_of(plan, task)
-    if use is TensorUse.TILE and readers_behind(plan, task.place):
+    if use in EVERY_ITERATION and readers_behind(plan, task.place):
         _refuse(plan, task, f"{name} is read in its loop and behind it")
+    after = continued_by(plan, task)
+    if after is not None and not 0 <= after.start - task.start < plan.interval(task.region):
+        raise exc.UnsupportedBySchedule(
+            f"{name} of the next iteration begins before what is added to it is",
+            file=plan.wired.program.file, line=task.node.line, hint="fewer iterations in flight",
+        )  # fmt: skip
     if use is not TensorUse.TILE and task.steps[-1] in plan.amendments:
         _refuse(plan, task, f"{name} is changed by some iterations alone")
 
@@ -132,11 +147,13 @@ def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
     cell = step.operands[2]
     carry = plan.wired.wiring.argument.get(plan.tiles.view(cell).base)
     if carry is None:
+        if continues(plan, task) is not None:
+            return Number(1, "i1")
         if not is_zero(cell, task, tools):
             _refuse(plan, task, f"`{task.node.name}` adds to another tile than its own accumulator")
         return Number(0, "i1")
     source = plan.source(carry.yielded, task.block)
-    mine = source is not None and plan.place_of(source) == task.place
+    mine = source is not None and plan.place_of(source) == last_of(plan, task).place
     if use is TensorUse.TILE or not mine or initial(carry, task, tools) != Number(0, ELEMENT):
         _refuse(plan, task, f"`{task.node.name}` adds to more than its own accumulator from zero on")
     return less(Number(0), number)

@@ -5,7 +5,8 @@
 Who fills a ring and who gives its slots back follows from what becomes of it (`twill.codegen.lower.tensor_use`):
 
 - SUM: the issuer of the MMAs fills a slot in a whole loop; those who read it behind the loop give it back.
-- TILE: it fills one in every iteration; the threads that read it there give it back.
+- TILE, STATE: it fills one in every iteration; the threads that read it there give it back. A STATE has only one, to
+  which the next iteration adds; so has what several MMAs of an iteration add up, whose TERMs have no ring.
 - UPDATED: the threads that change it fill the ring's only slot in every iteration, and the MMA that adds to it gives it
   back when it is over. If another warp group reads the sum behind the loop, a second ring over the same columns hands
   it on, once a loop.
@@ -24,7 +25,14 @@ from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_columns import TensorColumns, TensorTile, allocate
-from twill.codegen.lower.tensor_use import TensorUse, readers_behind, readers_inside, updater_of, use_of
+from twill.codegen.lower.tensor_use import (
+    TensorUse,
+    continues,
+    readers_behind,
+    readers_inside,
+    updater_of,
+    use_of,
+)
 from twill.codegen.targets.base import LANES
 from twill.codegen.warp.resources import COLUMN_BITS, Buffer
 from twill.graph.work import BITS
@@ -59,7 +67,8 @@ class _TensorRings:
 
     def made(self) -> dict[Place, Ring]:
         """All of them."""
-        products = [task for _, task in sorted(self.plan.tasks.items()) if self.plan.is_in_tensor_memory(task)]
+        mmas = [task for _, task in sorted(self.plan.tasks.items()) if self.plan.is_in_tensor_memory(task)]
+        products = [task for task in mmas if use_of(self.plan, task) is not TensorUse.TERM]
         operands = [task for _, task in sorted(self.plan.tasks.items()) if self.is_operand(task)]
         columns = self.columns(products, operands)
         found: dict[Place, Ring] = {}
@@ -97,7 +106,9 @@ class _TensorRings:
 
     def depth(self, task: Task) -> int:
         """Slots that the schedule gives a ring that is filled in every iteration."""
-        if self.plan.is_in_tensor_memory(task) and use_of(self.plan, task) is not TensorUse.TILE:
+        if self.plan.is_in_tensor_memory(task) and (
+            use_of(self.plan, task) is not TensorUse.TILE or continues(self.plan, task) is not None
+        ):
             return 1
         found = [
             buffer.depth

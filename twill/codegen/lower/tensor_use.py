@@ -3,6 +3,8 @@
 - SUM: a loop adds it up, and nobody looks at it before the loop is over.
 - TILE: every iteration makes it anew, and threads read it there (S of attention).
 - UPDATED: a loop adds it up, and threads change it in every iteration in front of the MMA (O of attention, rescaled).
+- STATE: a loop adds it up, and threads read it in every iteration (the state of linear attention).
+- TERM: an MMA of the same iteration adds to it, and nobody else looks at it: it is in the slot of that one.
 """
 
 from __future__ import annotations
@@ -24,6 +26,12 @@ class TensorUse(Enum):
     SUM = "sum"
     TILE = "tile"
     UPDATED = "updated"
+    STATE = "state"
+    TERM = "term"
+
+
+EVERY_ITERATION = (TensorUse.TILE, TensorUse.STATE)
+"""Those whose slots an MMA fills in every iteration for threads that read them."""
 
 
 def updaters(plan: LoweringPlan) -> Mapping[tuple[int, int], int]:
@@ -52,7 +60,44 @@ def use_of(plan: LoweringPlan, task: Task) -> TensorUse:
     """Of an MMA with its result in tensor memory."""
     if updater_of(plan, task) is not None:
         return TensorUse.UPDATED
-    return TensorUse.TILE if readers_inside(plan, task.place) else TensorUse.SUM
+    if continued_by(plan, task) is not None:
+        return TensorUse.TERM
+    if readers_inside(plan, task.place):
+        return TensorUse.STATE if is_summed(plan, task) else TensorUse.TILE
+    return TensorUse.SUM
+
+
+def is_summed(plan: LoweringPlan, task: Task) -> bool:
+    """Whether an MMA adds to what it made in the iteration before."""
+    step = plan.flat.steps[task.steps[-1]]
+    carry = plan.wired.wiring.argument.get(plan.tiles.view(step.operands[2]).base) if len(step.operands) > 2 else None
+    source = plan.source(carry.yielded, task.block) if carry is not None else None
+    return source is not None and plan.place_of(source) == task.place
+
+
+def continues(plan: LoweringPlan, task: Task) -> Task | None:
+    """The MMA of the same iteration and issuer to whose result an MMA adds, if nobody else reads that."""
+    step = plan.flat.steps[task.steps[-1]]
+    source = plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
+    found = plan.tasks.get(plan.place_of(source)) if source is not None and not source.distance else None
+    if found is None or found.region != task.region or not plan.is_in_tensor_memory(found):
+        return None
+    alone = found.place != task.place and found.groups == task.groups and not plan.readers(found.place)
+    return found if alone else None
+
+
+def continued_by(plan: LoweringPlan, task: Task) -> Task | None:
+    """The MMA that adds to what an MMA makes, alone and in the same iteration."""
+    mmas = [t for t in plan.tasks.values() if t.region == task.region and plan.is_in_tensor_memory(t)]
+    found = [t for t in mmas if t.place != task.place and continues(plan, t) == task]
+    return found[0] if len(found) == 1 else None
+
+
+def last_of(plan: LoweringPlan, task: Task) -> Task:
+    """The MMA in whose slot an MMA works: the last of those that add to its result, or itself."""
+    while (after := continued_by(plan, task)) is not None:
+        task = after
+    return task
 
 
 def readers_inside(plan: LoweringPlan, place: Place) -> list[Task]:

@@ -1,7 +1,8 @@
 """Rings called after what is in them.
 
 A ring of operands that threads compute is named as the product's result in the warp program, as is the product's own
-ring. In a module it is called after the variable that threads put there: `p`, not `acc 2`.
+ring. In a module it is called after the variable that threads put there: `p`, not `acc 2`; and after its element, too,
+where the variable itself is in a ring.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NUMBERS = re.compile(r"(_\d+)+$")
 def with_own_names(program: WarpProgram) -> WarpProgram:
     """The program whose rings of operands have names of their own."""
     stmts = [stmt for group in program.groups for stmt in group.stmts]
-    operands = {stmt.a.buffer for stmt in stmts if isinstance(stmt, TensorMultiply)}
+    operands = {ref.buffer for stmt in stmts if isinstance(stmt, TensorMultiply) for ref in (stmt.a, stmt.b)}
     names = {aref.id: aref.name for aref in program.arefs}
     of_buffers = {buffer.id: buffer.name for buffer in program.buffers}
     for aref in program.arefs:
@@ -38,7 +39,9 @@ def with_own_names(program: WarpProgram) -> WarpProgram:
             continue
         block = _OF_BLOCK.search(aref.name)
         base = variable + (block[0] if block else "")
-        name = next(n for n in (base, *(f"{base} {number}" for number in range(2, 99))) if n not in taken)
+        converted = f"{base} {program.buffers[buffer].element}"
+        more = (f"{converted} {number}" for number in range(2, 99))
+        name = next(n for n in (base, converted, *more) if n not in taken)
         names[aref.id] = of_buffers[buffer] = name
     arefs = tuple(replace(aref, name=names[aref.id]) for aref in program.arefs)
     return replace(program, arefs=arefs, buffers=tuple(replace(b, name=of_buffers[b.id]) for b in program.buffers))
