@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.blackwell import machine
-from tests.codegen.targets.test_blackwell import changed, instead
+from tests.codegen.targets.test_blackwell import changed
 from tests.codegen.targets.test_blackwell_attention import Faulty, at
 from tests.run_cache import once
 from twill.cli import main
@@ -116,10 +116,13 @@ def test_a_fault_of_a_ring_is_found_by_the_abstract_machine(name: str) -> None:
 def adding(into: str, to: bool) -> Faulty:
     """Products into a ring that all add, or all overwrite."""
     numbers = {b.id for b in lowered().buffers if b.tensor and b.name == into}
-    return instead(
-        aref.TensorMultiply,
-        lambda stmt: replace(stmt, accumulate=Number(int(to), "i1")) if stmt.target.buffer in numbers else stmt,
-    )
+
+    def change(stmt: aref.Stmt) -> aref.Stmt:
+        if not isinstance(stmt, aref.TensorMultiply) or stmt.target.buffer not in numbers:
+            return stmt
+        return replace(stmt, accumulate=Number(int(to), "i1"))
+
+    return change
 
 
 @pytest.mark.parametrize(("into", "to"), [("o", False), ("o", True), ("state", False), ("state", True)])
