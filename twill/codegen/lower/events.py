@@ -152,7 +152,9 @@ class Events:
         tasks = [t for t in self.plan.tasks.values() if t.region == plan.region]
         mmas = [t for t in tasks if t.node.kind == "mma"]
         slack = self.plan.machine.emitting.ordered.value
-        return ordering_barriers(mmas, [t for t in tasks if t not in mmas], self.plan.interval(plan.region), slack)
+        return ordering_barriers(
+            mmas, [t for t in tasks if t.node.kind != "mma"], self.plan.interval(plan.region), slack
+        )
 
     def barrier_of(self, plan: LoopPlan, barrier: OrderingBarrier) -> int:
         """The named barrier by which one group gives its turn to another in a loop."""

@@ -67,7 +67,7 @@ class _Rings:
             task = self.plan.tasks[place]
             if place in self.by_place or self.plan.is_updater(task):
                 continue
-            slot = [reader for reader in self.plan.tasks.values() if self.in_place(reader, place)]
+            slot = [reader for reader in self.plan.possible_readers(place) if self.in_place(reader, place)]
             away = self.away(task)
             if slot or away:
                 self.by_place[place] = self.ring(task, slot, away, shared)
@@ -261,7 +261,7 @@ class _Rings:
         interval = self.plan.interval(task.region)
         ends = [
             reader.start + source.distance * interval + (reader.latency if reader.node.kind == "mma" else reader.hold)
-            for reader in self.plan.tasks.values()
+            for reader in self.plan.possible_readers(task.place)
             if reader.region == task.region and reader.place != task.place
             for source in (*self.plan.slot_sources(reader), *self.plan.register_sources(reader))
             if self.plan.place_of(source) == task.place

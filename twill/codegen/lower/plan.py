@@ -35,6 +35,14 @@ def predicated_updates(tiles: TileLayouts) -> dict[int, tuple[Step, ...]]:
 
 
 @dataclass(frozen=True)
+class OperandReaders:
+    """known: tasks that were looked at. readers: by place, those of them that have what is made there as an operand."""
+
+    known: set[Place]
+    readers: dict[Place, list[Place]]
+
+
+@dataclass(frozen=True)
 class LoweringPlan:
     """Tasks by place, and the groups that have them: what `twill.codegen.lower.assign` makes. candidate: the choices
     that it follows. reuse_groups: loads of several loops that
@@ -289,8 +297,24 @@ class LoweringPlan:
     def readers(self, place: Place, *, slots: bool = True) -> list[Task]:
         """Tasks that read what the task at `place` makes; slots: also from shared memory."""
         found = []
-        for task in self.tasks.values():
+        for task in self.possible_readers(place):
             sources = list(self.register_sources(task)) + (list(self.slot_sources(task)) if slots else [])
             if any(self.place_of(source) == place for source in sources):
                 found.append(task)
         return found
+
+    def possible_readers(self, place: Place) -> Iterator[Task]:
+        """Tasks that have an operand which the task at `place` makes, in the order of `tasks`."""
+        index = self.operand_readers
+        if len(index.known) < len(self.tasks):  # tasks are added while they are assigned
+            for one in [task for there, task in self.tasks.items() if there not in index.known]:
+                index.known.add(one.place)
+                sources = (source for number in one.steps for _, source in self.part_sources(one, number))
+                for made in dict.fromkeys(self.place_of(source) for source in sources):
+                    index.readers.setdefault(made, []).append(one.place)
+        return (self.tasks[there] for there in index.readers.get(place, ()))
+
+    @cached_property
+    def operand_readers(self) -> OperandReaders:
+        """What `possible_readers` knows."""
+        return OperandReaders(set(), {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 # A value: the step of the flat program that makes it (~step: see `values.fetched`), and the row block.
 Made = tuple[int, int]
@@ -47,7 +48,12 @@ class Stream:
 
     def position(self, key: tuple[str, int]) -> int:
         """Where in the steady state an event stands."""
-        return next(i for i, event in enumerate(self.events) if event.key == key)
+        return self.positions[key]
+
+    @cached_property
+    def positions(self) -> dict[EventKey, int]:
+        """Where each event stands."""
+        return {event.key: place for place, event in reversed([*enumerate(self.events)])}
 
     def event(self, key: tuple[str, int]) -> StreamEvent:
         """The event of that key."""

@@ -7,8 +7,9 @@ first MMA of a kernel always has its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from twill.codegen.warp.choices import Choices, each_body
@@ -20,11 +21,12 @@ _FRAGMENTS = ("result", "operand", "source", "mask", "fragment")
 
 @dataclass(frozen=True)
 class State:
-    """What may have happened on some way here. touched, written: fragments that threads read or wrote, or wrote, since
-    the last fence (that names them, for those written). fenced: whether there was one on every way."""
+    """What may have happened on some way here, as sets of fragments: bit n is fragment n. touched, written: what
+    threads read or wrote, or wrote, since the last fence (that names them, for those written). fenced: whether there was one on
+    every way."""
 
-    touched: frozenset[int] = frozenset()
-    written: frozenset[int] = frozenset()
+    touched: int = 0
+    written: int = 0
     fenced: bool = False
 
     def or_else(self, other: State) -> State:
@@ -32,54 +34,128 @@ class State:
         return State(self.touched | other.touched, self.written | other.written, self.fenced and other.fenced)
 
 
+@dataclass(frozen=True)
+class _Plain:
+    """Statements one after the other that are neither fences nor control flow: what they touch and write together."""
+
+    touched: int
+    written: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Fence:
+    """A fence and the fragments that it names."""
+
+    stmt: Fence
+    named: int
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """Either block."""
+
+    blocks: tuple[_Items, ...]
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A pipeline's blocks."""
+
+    prologue: tuple[_Items, ...]
+    steadies: tuple[_Items, ...]
+    epilogue: tuple[_Items, ...]
+
+
+_Item = _Plain | _Fence | _Branch | _Loop
+_Items = tuple[_Item, ...]
+
+
 def without_needless_fences(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body of a warp group, which runs again and again, without the fences that order nothing."""
-    while (needless := FenceAnalysis().needless(body)) is not None:
-        body = tuple(_without(body, needless))
-    return body
+    items = tuple(_items(body))
+    fences = [stmt for stmt in walk(body) if isinstance(stmt, Fence)]
+    needless: set[int] = set()  # by the identity of a Fence
+    while (found := FenceAnalysis(needless).needless(items, fences)) is not None:
+        needless.add(id(found))
+    return tuple(_without(body, needless)) if needless else body
+
+
+def _items(stmts: Iterable[Stmt]) -> Iterator[_Item]:
+    """A block as the analysis goes through it."""
+    touched = written = 0
+    for stmt in stmts:
+        if isinstance(stmt, Multiply | WaitGroups):
+            continue
+        if not isinstance(stmt, Fence | If | Pipeline):
+            touched |= _set(named(stmt))
+            written |= _set([getattr(stmt, "result", -1)])
+            continue
+        if touched or written:
+            yield _Plain(touched, written)
+            touched = written = 0
+        match stmt:
+            case Fence(fragments):
+                yield _Fence(stmt, _set(fragments))
+            case If():
+                yield _Branch((tuple(_items(stmt.otherwise)), tuple(_items(stmt.body))))
+            case Pipeline():
+                parts = (stmt.prologue, stmt.steadies, stmt.epilogue)
+                yield _Loop(*(tuple(tuple(_items(block)) for block in blocks) for blocks in parts))
+    if touched or written:
+        yield _Plain(touched, written)
+
+
+def _set(fragments: Iterable[int]) -> int:
+    made = 0
+    for fragment in fragments:
+        if fragment >= 0:
+            made |= 1 << fragment
+    return made
 
 
 class FenceAnalysis:
-    """Goes through a body until nothing new is found out."""
+    """Goes through a body until nothing new is found out. without: fences that count as not there, by identity."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: Set[int]) -> None:
         self.before: dict[int, State] = {}  # by the identity of a Fence
+        self.without = without
 
-    def needless(self, body: tuple[Stmt, ...]) -> Fence | None:
+    def needless(self, items: _Items, fences: Iterable[Fence]) -> Fence | None:
         """The first fence that orders nothing."""
         start = State()
-        while (again := start.or_else(self.block(body, start))) != start:
+        while (again := start.or_else(self.block(items, start))) != start:
             start = again
-        for stmt in (s for s in walk(body) if isinstance(s, Fence)):
-            known = self.before[id(stmt)]
-            if known.fenced and not known.touched & set(stmt.fragments):
+        for stmt in fences:
+            known = self.before.get(id(stmt))
+            if known is not None and known.fenced and not known.touched & _set(stmt.fragments):
                 return stmt
         return None
 
-    def block(self, stmts: Iterable[Stmt], state: State) -> State:
+    def block(self, items: Iterable[_Item], state: State) -> State:
         """Behind some statements."""
-        for stmt in stmts:
-            state = self.after(stmt, state)
+        for item in items:
+            state = self.after(item, state)
         return state
 
-    def after(self, stmt: Stmt, state: State) -> State:
-        """Behind a statement."""
-        match stmt:
-            case Fence(fragments):
-                known = self.before.get(id(stmt))
-                self.before[id(stmt)] = state if known is None else known.or_else(state)
-                written = state.written - set(fragments)
+    def after(self, item: _Item, state: State) -> State:
+        """Behind an item."""
+        match item:
+            case _Plain():
+                return State(state.touched | item.touched, state.written | item.written, state.fenced)
+            case _Fence():
+                if id(item.stmt) in self.without:
+                    return state
+                known = self.before.get(id(item.stmt))
+                self.before[id(item.stmt)] = state if known is None else known.or_else(state)
+                written = state.written & ~item.named
                 return State(state.touched & written, written, True)
-            case If():
-                return self.block(stmt.otherwise, state).or_else(self.block(stmt.body, state))
-            case Pipeline():
-                return self.pipeline(stmt, state)
-            case Multiply() | WaitGroups():
-                return state
-        result = getattr(stmt, "result", -1)
-        return replace(state, touched=state.touched | set(named(stmt)), written=state.written | {result})
+            case _Branch():
+                first, second = item.blocks
+                return self.block(first, state).or_else(self.block(second, state))
+            case _Loop():
+                return self.pipeline(item, state)
 
-    def pipeline(self, loop: Pipeline, state: State) -> State:
+    def pipeline(self, loop: _Loop, state: State) -> State:
         """No iteration; or the prologue, the steady state any number of times, the epilogue."""
         inside = state
         for block in loop.prologue:
@@ -97,19 +173,25 @@ def named(thing: Any) -> Iterator[int]:
     if isinstance(thing, tuple):
         for item in thing:
             yield from named(item)
-    elif is_dataclass(thing):
-        for entry in fields(thing):
-            value = getattr(thing, entry.name)
-            if entry.name in _FRAGMENTS and isinstance(value, int):
+    else:
+        for name in _fields(type(thing)):
+            value = getattr(thing, name)
+            if name in _FRAGMENTS and isinstance(value, int):
                 yield value
             else:
                 yield from named(value)
 
 
-def _without(stmts: Iterable[Stmt], fence: Fence) -> Iterator[Stmt]:
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    """The fields of a dataclass; none of anything else."""
+    return tuple(entry.name for entry in fields(kind)) if is_dataclass(kind) else ()
+
+
+def _without(stmts: Iterable[Stmt], fences: Set[int]) -> Iterator[Stmt]:
     for stmt in stmts:
-        if stmt is not fence:
-            yield with_blocks(stmt, lambda block: _without(block, fence))
+        if id(stmt) not in fences:
+            yield with_blocks(stmt, lambda block: _without(block, fences))
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
