@@ -22,8 +22,8 @@ _FRAGMENTS = ("result", "operand", "source", "mask", "fragment")
 @dataclass(frozen=True)
 class State:
     """What may have happened on some way here, as sets of fragments: bit n is fragment n. touched, written: what
-    threads read or wrote, or wrote, since the last fence (that names them, for those written). fenced: whether there was one on
-    every way."""
+    threads read or wrote, or wrote, since the last fence (that names them, for those written). fenced: whether there
+    was one on every way."""
 
     touched: int = 0
     written: int = 0
@@ -174,7 +174,7 @@ def named(thing: Any) -> Iterator[int]:
         for item in thing:
             yield from named(item)
     else:
-        for name in _fields(type(thing)):
+        for name in _fields(thing.__class__):
             value = getattr(thing, name)
             if name in _FRAGMENTS and isinstance(value, int):
                 yield value
