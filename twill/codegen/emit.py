@@ -123,17 +123,19 @@ def _emitted(
     machine: Machine,
     on_step: Callable[[str], None],
 ) -> Emission:
-    """A warp program, checked and compiled."""
+    """A warp program, compiled and checked: a build is refused far more often than a program is wrong, and takes less
+    time than the abstract machine where a kernel has many sizes."""
     program = warp_program.program
     refuse_crowded(warp_program)
+    on_step("printing and compiling")
+    built = build_kernel(warp_program, specialization, schedule, machine)
     on_step("running on the abstract machine")
     violations = verify(warp_program, problem_of(specialization))
     if violations:
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
         )
-    on_step("printing and compiling")
-    return build_kernel(warp_program, specialization, schedule, machine)
+    return built
 
 
 def refuse_crowded(warp_program: WarpProgram) -> None:
@@ -156,7 +158,8 @@ def build_kernel(
     machine: Machine,
     accept_slow: bool = False,
 ) -> Emission:
-    """The kernel of a warp program that is known to be right: printed and compiled. Errors as for compiling.
+    """The kernel of a warp program, printed and compiled, which nobody may launch before the program is known to be
+    right. Errors as for compiling.
 
     accept_slow: also one that would run badly, to look at it.
     """

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tests.lowered import plan_of, scheduled
+from tests.tile_programs import attention
 from twill.codegen.emission import extract
 from twill.codegen.lower.assign import rooted_in
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
+from twill.graph.build import wire
 
 NORMALIZED = """
 @triton.jit
@@ -44,3 +47,33 @@ def test_a_chain_in_which_every_value_is_read_twice_is_walked_once(
     rooted_in(plan, plan.tasks[last])
     assert len(looked) >= 12
     assert set(looked.values()) == {1}
+
+
+def test_only_tasks_that_have_an_operand_are_asked_whether_they_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(wire(attention()), scheduled(attention(), 2))
+    looked: Counter[Place] = Counter()
+    for kind in ("register_sources", "slot_sources"):
+        found = getattr(LoweringPlan, kind)
+
+        def counting(self: LoweringPlan, task: Task, found: Callable[..., object] = found) -> object:
+            looked[task.place] += 1
+            return found(self, task)
+
+        monkeypatch.setattr(LoweringPlan, kind, counting)
+    for place in plan.tasks:
+        looked.clear()
+        readers = plan.readers(place)
+        assert looked.keys() - {place} == {task.place for task in readers} - {place}
+        sources = {task.place: (*plan.register_sources(task), *plan.slot_sources(task)) for task in plan.tasks.values()}
+        expected = [one for one, read in sources.items() if any(plan.place_of(source) == place for source in read)]
+        assert [task.place for task in readers] == expected
+
+
+def test_tasks_that_are_added_to_a_plan_are_found_among_readers() -> None:
+    whole = plan_of(wire(attention()), scheduled(attention()))
+    places = [place for place in whole.tasks if whole.readers(place)]
+    growing: dict[Place, Task] = {}
+    plan = replace(whole, tasks=growing)
+    assert not plan.readers(places[0])
+    growing.update(whole.tasks)
+    assert [task.place for task in plan.readers(places[0])] == [task.place for task in whole.readers(places[0])]
