@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", nargs="*", default=["llama", "gla"])
     parser.add_argument("--wait", type=float, default=100.0, help="seconds for filling the store; 0: it is filled")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2, help="0: the store is filled, no more")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     store = asked.folder / "store.sqlite3"
@@ -84,7 +84,8 @@ def main() -> None:
         for _ in range(asked.rounds):
             plain.append(trained(model, store, ""))
             under.append(trained(model, store, "lookup"))
-        print("\n".join(report(model, plain, under)), flush=True)
+        if asked.rounds:
+            print("\n".join(report(model, plain, under)), flush=True)
 
 
 if __name__ == "__main__":
