@@ -17,7 +17,18 @@ from triton.runtime.autotuner import Autotuner, Heuristics
 TUNER_RUN, HEURISTICS_RUN = Autotuner.run, Heuristics.run
 PLAIN = frozenset({int, float, bool, str, type(None)})  # their values have no element type
 
-_element_types: dict[Any, str] = {}
+
+class ElementTypes(dict[Any, str]):
+    """Names of element types, which are the same for ever if they are PyTorch's."""
+
+    def __missing__(self, element_type: Any) -> str:
+        name = str(element_type)
+        if type(element_type).__module__ == "torch":
+            self[element_type] = name
+        return name
+
+
+NAMES = ElementTypes()
 
 
 class QuickTuner(Autotuner):  # type: ignore[misc]
@@ -52,14 +63,15 @@ class QuickTuner(Autotuner):  # type: ignore[misc]
             return self.configs[0]
         names = self.twill_names
         given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs} if args else kwargs
-        key = [given[name] for name in self.keys if name in given and name in names]
-        for name, value in given.items():
-            if value.__class__ not in PLAIN and hasattr(value, "dtype") and name in names:
-                key.append(_named(value.dtype))
-        whole = tuple(key)
-        if whole in self.cache:
-            return self.cache[whole]
-        return None
+        whole = (
+            *[given[name] for name in self.keys if name in given and name in names],
+            *[
+                NAMES[value.dtype]
+                for name, value in given.items()
+                if value.__class__ not in PLAIN and name in names and hasattr(value, "dtype")
+            ],
+        )
+        return self.cache[whole] if whole in self.cache else None  # noqa: SIM401 - a look-up may take turns
 
 
 class QuickHeuristics(Heuristics):  # type: ignore[misc]
@@ -81,8 +93,8 @@ class QuickHeuristics(Heuristics):  # type: ignore[misc]
 
 def start(inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`inner.run(*args, **kwargs)`; `kwargs` is nobody else's."""
-    kind: Any = type(inner)
-    if kind.run is _quick_run(kind) and "run" not in vars(inner):
+    kind: Any = inner.__class__
+    if kind.run is _quick_run(kind) and "run" not in inner.__dict__:
         return inner.twill_run(args, kwargs)
     return inner.run(*args, **kwargs)
 
@@ -92,16 +104,6 @@ def _quick_run(kind: Any) -> Any:
     """The `run` of a class that does the same as its `twill_run`; None if there is no such pair."""
     owner = next((one for one in kind.__mro__ if "run" in vars(one)), object)
     return vars(owner)["run"] if "twill_run" in vars(owner) else None
-
-
-def _named(element_type: Any) -> str:
-    """Its name, which is the same for ever if it is PyTorch's."""
-    name = _element_types.get(element_type)
-    if name is None:
-        name = str(element_type)
-        if type(element_type).__module__ == "torch":
-            _element_types[element_type] = name
-    return name
 
 
 def quicken(wrapper: Any) -> None:
