@@ -353,7 +353,7 @@ class Dispatch:
         if verdict.side == "emitted":
             self.reasons.tell(f"the emitted kernel stays: {verdict.text()}", known.text())
             return
-        reason = f"it is faster: {verdict.text()}"
+        reason = f"the emitted kernel is not faster: {verdict.text()}"
         self.reasons.report(reason, known.text())
         if known.kernel is not None and all(one is not None and one.side == "triton" for one in verdicts):
             known.reason, known.reported = reason, True
