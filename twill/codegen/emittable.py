@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from twill import exc
 from twill.graph.alias import may_meet
-from twill.tile.dead_code import reads
-from twill.tile.program import Loop, Op, TileProgram, Value, walk
+from twill.tile.program import Loop, Op, TileProgram, Value, reads, walk
 from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis, Carry, Loop, Op, TileProgram, Value
+from twill.tile.program import Access, Axis, Carry, Loop, Op, TileProgram, Value, reads
 
 EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "tile_store", "tile_reduce",
                      "visit"})  # fmt: skip
@@ -25,20 +25,6 @@ def compact(program: TileProgram) -> TileProgram:
             live.add(value)
             pending.extend(needs.get(value, ()))
     return _renumber(program, _sweep(program.body, live))
-
-
-def reads(op: Op) -> tuple[int, ...]:
-    """The values that an operation needs: its operands and the symbols of its access."""
-    if op.access is None:
-        return op.operands
-    return op.operands + tuple(sorted({s for polynomial in _polynomials(op.access) for s in polynomial.symbols()}))
-
-
-def _polynomials(access: Access) -> Iterable[Polynomial]:
-    yield access.constant
-    yield from (index.scale for index in access.indices)
-    for axis in access.axes:
-        yield from (p for p in (axis.stride, axis.offset, axis.lower, axis.upper) if p is not None)
 
 
 def _needs(items: Items, bounds: tuple[int, ...]) -> Iterable[tuple[int, tuple[int, ...]]]:

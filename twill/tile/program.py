@@ -23,7 +23,7 @@ pointers); the pass `twill.tile.access.resolve` replaces those by "tile_load", "
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from twill.manifest.tile_loop import TileLoop
@@ -226,8 +226,60 @@ class TileProgram:
         shapes = {op.id: [self.type_of(value).shape for value in (*op.operands, *op.results)] for op in self.ops()}
         return frozenset(number for number, found in shapes.items() if not any(found))
 
+    @cached_property
+    def accesses(self) -> tuple[tuple[Op, Access], ...]:
+        """Every operation that accesses a tile of a tensor, with its access, in program order."""
+        return tuple((op, op.access) for op in self.ops() if op.access is not None)
+
+    @cached_property
+    def outline(self) -> tuple[Op | Loop, ...]:
+        """The body without what is computed of tiles: scalars, accesses, and the loops that they are in."""
+        return _outline(self.body, self.scalar_ops)
+
+    @cached_property
+    def trips_outline(self) -> tuple[Op | Loop, ...]:
+        """What the bounds of the loops that are in no other depend on, with these loops, empty; and integer divisions,
+        which may be by 0."""
+        needed: set[int] = set()
+        retained: list[Op | Loop] = []
+        for item in reversed(self.outline):
+            if isinstance(item, Loop):
+                needed.update((item.lower, item.upper, item.step))
+                retained.append(replace(item, body=()))
+            elif not needed.isdisjoint(item.results) or self._divides(item):
+                needed.update(reads(item))
+                retained.append(item)
+        return tuple(reversed(retained))
+
+    def _divides(self, op: Op) -> bool:
+        """Whether it divides integers."""
+        return op.kind in ("div", "rem") and self.type_of(op.results[0]).element.startswith("i")
+
+
+def _outline(items: tuple[Op | Loop, ...], scalars: frozenset[int]) -> tuple[Op | Loop, ...]:
+    """The items without operations on tiles that access nothing."""
+    return tuple(
+        replace(item, body=_outline(item.body, scalars)) if isinstance(item, Loop) else item
+        for item in items
+        if isinstance(item, Loop) or item.access is not None or item.id in scalars
+    )
+
 
 Items = tuple[Op | Loop, ...]
+
+
+def reads(op: Op) -> tuple[int, ...]:
+    """The values that an operation needs: its operands and the symbols of its access."""
+    if op.access is None:
+        return op.operands
+    return op.operands + tuple(sorted({s for polynomial in _polynomials(op.access) for s in polynomial.symbols()}))
+
+
+def _polynomials(access: Access) -> Iterator[Polynomial]:
+    yield access.constant
+    yield from (index.scale for index in access.indices)
+    for axis in access.axes:
+        yield from (p for p in (axis.stride, axis.offset, axis.lower, axis.upper) if p is not None)
 
 
 def loops_of(items: tuple[Op | Loop, ...]) -> Iterator[Loop]:

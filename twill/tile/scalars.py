@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill.tile.affine import Polynomial
-from twill.tile.dead_code import reads
 from twill.tile.fold import fold
-from twill.tile.program import Loop, TileProgram
+from twill.tile.program import Loop, TileProgram, reads
 from twill.tile.trip import Trip
 from twill.tile.uniformity import Uniformity
 from twill.tile.vocabulary import ACCESS, REDUCE

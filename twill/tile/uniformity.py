@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
-from twill.tile.dead_code import reads
-from twill.tile.program import Carry, Loop, Op, TileProgram, walk
+from twill.tile.program import Carry, Loop, Op, TileProgram, reads, walk
 from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCAN, SOURCES, VIEWS
 
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE})

@@ -110,7 +110,7 @@ def _entering(stmts: tuple[Stmt, ...]) -> set[int]:
 def _renamed(stmt: Stmt, names: Mapping[int, int]) -> Stmt:
     """A statement with other fragments in place of some."""
     changed: dict[str, Any] = {}
-    for part in FORMS[type(stmt)].fields():
+    for part in FORMS[type(stmt)].fields:
         value = getattr(stmt, part.field)
         of_fragments = part.kind in ("fragment", "fragments", "multiplied")
         changed[part.field] = _numbered(value, names) if of_fragments else _operand(value, names)

@@ -7,8 +7,8 @@ where a field in it is not what the dataclass has by default (or is empty); ever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from twill.codegen.warp import program as aref
@@ -123,10 +123,10 @@ class Form:
     parts: tuple[FormPart, ...]
     unless: dict[str, Any]
 
-    def fields(self) -> Iterator[FormPart]:
+    @cached_property
+    def fields(self) -> tuple[FormPart, ...]:
         """The fields that the line says, those that may be missing included."""
-        for part in self.parts:
-            yield from (inner for inner in (part, *part.optional) if inner.field)
+        return tuple(inner for part in self.parts for inner in (part, *part.optional) if inner.field)
 
     def write(self, value: Any, names: ScalarNames) -> str:
         """The line, without indentation; a statement has its remark behind it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal
 
 from twill.codegen.warp.expression import Lookup, Symbol
@@ -70,10 +71,31 @@ def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str])
 
 def nodes(node: Any) -> Iterator[Any]:
     """Every frozen dataclass inside of `node`, its tuples and fields: statements, windows, expressions."""
+    found: list[Any] = []
+    _collect(node, found)
+    return iter(found)
+
+
+def _collect(node: Any, found: list[Any]) -> None:
     if isinstance(node, tuple):
         for item in node:
-            yield from nodes(item)
-    elif is_dataclass(node):
-        yield node
-        for field in fields(node):
-            yield from nodes(getattr(node, field.name))
+            _collect(item, found)
+        return
+    kind: Any = type(node)
+    names = _fields(kind)
+    if names is None:
+        return
+    found.append(node)
+    for name in names:
+        value = getattr(node, name)
+        if type(value) not in LEAVES:
+            _collect(value, found)
+
+
+LEAVES = frozenset({int, str, bool, float, type(None)})
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[str, ...] | None:
+    """The names of a dataclass' fields; None if it is none."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None

@@ -21,6 +21,7 @@ rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from twill import exc
@@ -235,19 +236,25 @@ class _Block:
 
 def named(stmt: aref.Stmt) -> Iterator[tuple[str, int]]:
     """What the fields of a statement name by id: kind, id."""
-    for part in FORMS[type(stmt)].fields():
-        value = getattr(stmt, part.field)
-        kind = {"fragments": "fragment", "multiplied": "fragment"}.get(part.kind, part.kind)
-        if kind not in ("fragment", "cursor", "buffer", "map", "barrier"):
-            continue
+    made: Any = type(stmt)
+    for field, kind in _ids_of(made):
+        value = getattr(stmt, field)
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int):
                 yield kind, number
 
 
+@cache
+def _ids_of(made: type[aref.Stmt]) -> tuple[tuple[str, str], ...]:
+    """The fields of a kind of statements that hold ids, with what they are ids of."""
+    kinds = {"fragments": "fragment", "multiplied": "fragment"}
+    every = ((part.field, kinds.get(part.kind, part.kind)) for part in FORMS[made].fields)
+    return tuple(one for one in every if one[1] in ("fragment", "cursor", "buffer", "map", "barrier"))
+
+
 def own_nodes(stmt: aref.Stmt) -> Iterator[object]:
     """Expressions, operands and slots of a statement, without those of statements inside of it."""
-    for part in FORMS[type(stmt)].fields():
+    for part in FORMS[type(stmt)].fields:
         yield from nodes(getattr(stmt, part.field))
     if isinstance(stmt, aref.Pipeline):
         yield from nodes(stmt.until)

@@ -37,6 +37,8 @@ def rounded(values: Array, element: str, *, towards_zero: bool = False) -> Array
     """The values as an array that holds `element`, rounded once, to nearest even unless `towards_zero`."""
     if element in WHOLE and isinstance(values, (np.ndarray, np.generic)) and values.dtype == HELD[element]:
         return np.asarray(values)
+    if element in WHOLE and isinstance(values, int):
+        return np.asarray(values).astype(HELD[element])
     with np.errstate(over="ignore", invalid="ignore"):  # infinities are values like others
         return _rounded(values, element, towards_zero)
 

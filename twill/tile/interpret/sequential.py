@@ -138,6 +138,7 @@ class Instance:
     ) -> None:
         self.at = at
         self.program, self.index, self.grid, self.cut = program, index, (*grid, 1, 1, 1)[:3], cut
+        self.body = program.body
         self.tensors, self.scalars = tensors, scalars
         self.values: dict[int, Any] = {}
         self.trips: dict[int, int] = {}
@@ -146,7 +147,7 @@ class Instance:
     def run(self) -> None:
         """Runs it from start to end."""
         self.begin()
-        self.block(self.program.body)
+        self.block(self.body)
 
     def begin(self) -> None:
         """Gives the arguments their values."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from twill.tile.affine import Polynomial
-from twill.tile.dead_code import compact, reads
-from twill.tile.program import Carry, Loop, Op, TileProgram, TileType, walk
+from twill.tile.dead_code import compact
+from twill.tile.program import Carry, Loop, Op, TileProgram, TileType, reads, walk
 from twill.tile.rewrite.match import NEUTRAL, Match, match_bodies
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import GRID, Scalars

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.dead_code import compact, reads
+from twill.tile.dead_code import compact
 from twill.tile.flat import only_for_updates
-from twill.tile.program import Loop, Op, TileProgram, TileType
+from twill.tile.program import Loop, Op, TileProgram, TileType, reads
 from twill.tile.rewrite.match import may_be_updated
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import Scalars

@@ -20,9 +20,10 @@ from twill.codegen.verify.abstract.derive import (
     touched,
     touches_outside,
 )
+from twill.codegen.verify.abstract.extent import scouts
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches
 from twill.codegen.verify.abstract_machine import alone, independent
-from twill.kernel.problem import Case, ProblemTable
+from twill.kernel.problem import ProblemTable
 from twill.manifest.tile_loop import TileLoop
 from twill.tile.program import TileProgram
 
@@ -95,7 +96,7 @@ def test_what_a_distance_is_multiplied_with_makes_its_number_smaller(file: Path,
 def test_sizes_at_which_a_kernel_reads_before_a_tensor_are_told(file: Path, n: int, outside: bool) -> None:
     tile = program(file, "last")
     case = derived_problem(tile).case({"n": n})
-    assert touches_outside(tile, case, case.scalars) == outside
+    assert touches_outside(tile, case, scouts(tile, case.grid, case.scalars)) == outside
 
 
 def test_instances_that_write_the_same_place_are_told_and_one_of_them_is_left(file: Path) -> None:
@@ -108,7 +109,7 @@ def test_instances_that_write_the_same_place_are_told_and_one_of_them_is_left(fi
 def test_a_kernel_without_loops_is_checked_in_whole_tiles_ragged_ones_and_none(file: Path) -> None:
     tile = program(file, "rows")
     warp = lower(tile, scheduled(tile), H100)
-    met = [bounds_met(tile, Case({}, one.grid, {}, one.scalars), one.scalars) for one in launches(warp)]
+    met = [bounds_met(tile, scouts(tile, one.grid, one.scalars)) for one in launches(warp)]
     assert {said for one in met for *_, said in one} == {"all", "some", "none"}
 
 
@@ -119,7 +120,7 @@ def test_a_loop_that_every_size_runs_is_checked_with_whole_tiles_and_ragged_ones
     tile = program(file, "chunks")
     warp = lower(tile, scheduled(tile), H100)
     made = [*launches(warp)]
-    met = [touched(tile, Case({}, one.grid, {}, one.scalars), one.scalars) for one in made]
+    met = [touched(tile, scouts(tile, one.grid, one.scalars)) for one in made]
     accesses = {op.id for op in tile.ops() if op.access}
     assert {goal for one in met for goal in one} >= {("touched", op, how) for op in accesses for how in ("all", "some")}
     assert all(one.scalars["n"] for one in made)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
 from twill.codegen.verify.abstract.derive import bounds_met, shapes, touched, touches_outside
-from twill.codegen.verify.abstract.extent import ZeroStep, trips_of, walked_at
+from twill.codegen.verify.abstract.extent import ZeroStep, scouts, trips_of, walked_at
 from twill.codegen.verify.abstract.guards import Conditions, said
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
 from twill.codegen.verify.abstract.wanted import Wanted
@@ -90,6 +90,7 @@ class _Search:
         self.widest = max((axis.extent for axis in axes), default=1)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
+        self.made: set[tuple[int, ...]] = set()
         least = self._instances(self.base)
         self.fewest = least if least <= CONSTANT_INSTANCES else 0
         # The least value of a size that adds instances, and not iterations.
@@ -168,11 +169,15 @@ class _Search:
         return LARGEST if trips is None else max((trip for instance in trips for trip in instance), default=0)
 
     def _candidate(self, sizes: Mapping[str, int], longest: int) -> SizeCandidate | None:
+        """None: not such sizes, or they were a candidate before."""
         trips = self.trips(sizes)
-        if not trips or self.longest(sizes) > longest:
+        key = tuple(sizes[name] for name in self.base)
+        if not trips or key in self.made or self.longest(sizes) > longest:
             return None
+        self.made.add(key)
         case = self.problem.case(sizes)
-        if touches_outside(self.program, case, self.scalars(case)):
+        scouted = scouts(self.program, case.grid, self.scalars(case))
+        if touches_outside(self.program, case, scouted):
             return None
         mine = self._of_first(trips, case)
         reached = {
@@ -187,9 +192,9 @@ class _Search:
         if full and (not self.loops or all(any(instance) for instance in trips)):
             reached.add(("full",))
         if self.loops:
-            reached |= touched(self.program, case, self.scalars(case))
+            reached |= touched(self.program, scouted)
         else:
-            reached |= bounds_met(self.program, case, self.scalars(case))
+            reached |= bounds_met(self.program, scouted)
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
         if not any(sizes[name] % tile for name, tile in self.tiles.items()):
             reached |= {*self._split_goals(case)}

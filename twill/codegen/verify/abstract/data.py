@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.program import Loop, TileProgram
+from twill.tile.program import Loop, TileProgram, reads
 from twill.tile.vocabulary import MMA
 
 CREEP = 4.0  # what creeping floats grow to: maxima of a row then move by less than an exponent's 8 bits, and by more

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.codegen.verify.abstract.extent import ScalarInstance, walked_at
+from twill.codegen.verify.abstract.extent import ScalarInstance, scouts
 from twill.kernel.problem import Case, ProblemTable
 from twill.manifest.evaluate import names
 from twill.manifest.tile_loop import TileLoop
@@ -69,54 +69,48 @@ def of_parts(program: TileProgram, problem: ProblemTable) -> ProblemTable:
 def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> dict[str, int]:
     """Elements that each pointer argument's tensor needs, from the addresses that are touched."""
     needed: dict[str, int] = {}
-    for index, at in walked_at(program, grid, scalars):
-        scout = ScalarInstance(program, index, grid, scalars, within=True, at=at)
-        scout.run()
-        for op in program.ops():
-            if op.access is None or op.id not in scout.constants:
+    for scout in scouts(program, grid, scalars):
+        for op, access in program.accesses:
+            if op.id not in scout.constants:
                 continue
             last = scout.constants[op.id][1]
-            spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(op.access.axes))]
+            spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(access.axes))]
             if any(end <= first for first, end in spans):
                 last, spans = 0, []
-            for (_, end), axis in zip(spans, op.access.axes, strict=False):
+            for (_, end), axis in zip(spans, access.axes, strict=False):
                 last += (end - 1) * scout.number(axis.stride)
-            needed[op.access.base] = max(needed.get(op.access.base, 0), last + 1)
+            needed[access.base] = max(needed.get(access.base, 0), last + 1)
     return needed
 
 
-def touches_outside(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> bool:
+def touches_outside(program: TileProgram, case: Case, reached: Iterable[ScalarInstance]) -> bool:
     """Whether a launch accesses what lies before a tensor or, of a tensor without a known shape, very far behind its
     begin: no kernel is made for such sizes."""
-    for index, at in walked_at(program, case.grid, scalars):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
-        scout.run()
-        for op in program.ops():
-            if op.access is None or op.id not in scout.constants:
+    for scout in reached:
+        for op, access in program.accesses:
+            if op.id not in scout.constants:
                 continue
-            spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(op.access.axes))]
+            spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(access.axes))]
             if any(end <= first for first, end in spans):
                 continue
             low, high = scout.constants[op.id]
-            for axis, (first, end) in zip(op.access.axes, spans, strict=True):
+            for axis, (first, end) in zip(access.axes, spans, strict=True):
                 low, high = (
                     edge + number * scout.number(axis.stride) for edge, number in ((low, first), (high, end - 1))
                 )
-            before = low < 0 and not op.access.indices  # what is added to those is not known here
-            if before or (op.access.base not in case.shapes and high >= LARGEST):
+            before = low < 0 and not access.indices  # what is added to those is not known here
+            if before or (access.base not in case.shapes and high >= LARGEST):
                 return True
     return False
 
 
-def touched(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> set[tuple[str, int, str]]:
+def touched(program: TileProgram, reached: Iterable[ScalarInstance]) -> set[tuple[str, int, str]]:
     """The accesses of which some program instance touches whole tiles ("all"), and those of which it touches parts
     ("some"), in the first iteration or the last."""
     found: set[tuple[str, int, str]] = set()
-    for index, at in walked_at(program, case.grid, scalars):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
-        scout.run()
-        for op in program.ops():
-            axes = op.access.axes if op.access else ()
+    for scout in reached:
+        for op, access in program.accesses:
+            axes = access.axes
             spans = [scout.ranges.get((op.id, number)) for number in range(len(axes))]
             if not axes or any(span is None or span[1] <= span[0] for span in spans):
                 continue
@@ -125,14 +119,12 @@ def touched(program: TileProgram, case: Case, scalars: Mapping[str, int | float]
     return found
 
 
-def bounds_met(program: TileProgram, case: Case, scalars: Mapping[str, int | float]) -> set[tuple[str, int, int, str]]:
+def bounds_met(program: TileProgram, reached: Iterable[ScalarInstance]) -> set[tuple[str, int, int, str]]:
     """Of every axis of an access whether its bounds leave all of it, some of it or none, in some program instance."""
     found: set[tuple[str, int, int, str]] = set()
-    for index, at in walked_at(program, case.grid, scalars):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
-        scout.run()
-        for op in program.ops():
-            for number, axis in enumerate(op.access.axes if op.access else ()):
+    for scout in reached:
+        for op, access in program.accesses:
+            for number, axis in enumerate(access.axes):
                 first, end = scout.ranges.get((op.id, number), (0, 0))
                 found.add(
                     (
@@ -155,14 +147,12 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
     unbounded = {argument.name: (ROW,) * len(argument.type.shape) for argument in missing}
     scalars = {**case.scalars, **descriptor_scalars(program, {**found, **unbounded})}
     ends: dict[str, list[int]] = {argument.name: [1] * len(argument.type.shape) for argument in missing}
-    for index, at in walked_at(program, case.grid, scalars):
-        scout = ScalarInstance(program, index, case.grid, scalars, within=True, at=at)
-        scout.run()
-        for op in program.ops():
-            for axis, end in enumerate(ends.get(op.access.base, ()) if op.access else ()):
+    for scout in scouts(program, case.grid, scalars):
+        for op, access in program.accesses:
+            for axis, end in enumerate(ends.get(access.base, ())):
                 reached = scout.ranges.get((op.id, axis), (0, 0))[1]
                 # Rows of a tensor that the TMA can step over are multiples of 16 bytes.
-                ends[op.access.base][axis] = max(end, -(-reached // 16) * 16)  # type: ignore[union-attr]
+                ends[access.base][axis] = max(end, -(-reached // 16) * 16)
     return found | {name: tuple(extent) for name, extent in ends.items()}
 
 

@@ -30,10 +30,10 @@ def trips_at(
 ) -> list[tuple[int, ...]]:
     """Iterations of each loop in order, for these program instances."""
     found = []
+    loops = [item for item in program.body if isinstance(item, Loop)]
     for index, at in walked_at(program, grid, scalars, indices):
         scout = _Counter(program, index, grid, scalars, at=at)
         scout.run()
-        loops = [item for item in program.body if isinstance(item, Loop)]
         found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
     return found
 
@@ -86,6 +86,7 @@ class ScalarInstance(Instance):
         at: tuple[Any, ...] = (),
     ) -> None:
         super().__init__(program, index, grid, tables_of(scalars), scalars, at=at)
+        self.body = program.outline
         self.within = within
         self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
@@ -156,5 +157,25 @@ class ScalarInstance(Instance):
 class _Counter(ScalarInstance):
     """One that only counts iterations."""
 
+    def __init__(
+        self,
+        program: TileProgram,
+        index: Sequence[int],
+        grid: Sequence[int],
+        scalars: Mapping[str, int | float],
+        at: tuple[Any, ...] = (),
+    ) -> None:
+        super().__init__(program, index, grid, scalars, at=at)
+        self.body = program.trips_outline
+
     def note(self, op: Op) -> None:
         """Nothing: accesses do not matter."""
+
+
+def scouts(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[ScalarInstance]:
+    """Every program instance of a launch, with what it reaches in the first and the last iteration of its loops."""
+    visits = walked_at(program, grid, scalars)
+    found = [ScalarInstance(program, index, grid, scalars, within=True, at=at) for index, at in visits]
+    for scout in found:
+        scout.run()
+    return found

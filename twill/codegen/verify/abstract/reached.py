@@ -7,12 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 from twill.codegen.verify.abstract.extent import loaded_by_walk
-from twill.tile.dead_code import reads
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import spread
 from twill.tile.interpret.sequential import Instance, instances, visits
-from twill.tile.program import Access, Loop, Op, TileProgram
+from twill.tile.program import Access, Loop, Op, TileProgram, reads
 from twill.tile.uniformity import Uniformity, classify
 
 
