@@ -126,6 +126,11 @@ STEPS = (
         "what the step before does not do: two accumulators",
     ),
     Step(
+        "pair with scales", "gemm_mxfp8-e4m3-pair", {"M": 272, "N": 144, "K": 848},
+        "tcgen05.cp in both CTAs, each with the scales of its rows of A and all of B's",
+        "rows from 128 on: scales of the second CTA's A; everything: whether B's scales are in both",
+    ),
+    Step(
         "scheduler", "gemm-bf16-dynamic", {"M": 4096, "N": 4096, "K": 128},
         "clusterlaunchcontrol: a launch has a CTA for each tile, and those that run take over the others",
         "tiles that are missing: where the answer lies, and its 16 bytes on the barrier; no end: the barrier's parity",

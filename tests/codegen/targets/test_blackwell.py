@@ -304,7 +304,9 @@ def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:
 
 def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have() -> None:
     names = {f"{Path(one.file).stem}-{one.spec}": one for one in (*blackwell.EMITTED, *blackwell.SCALED)}
-    names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL)} | {f"gemm-bf16{DYNAMIC}": GEMM}
+    names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL, blackwell.MXFP8)} | {
+        f"gemm-bf16{DYNAMIC}": GEMM
+    }
     names |= {f"attention-{spec}": Example("examples/attention.py", spec) for spec in ("full", "causal")}
     assert {step.kernel for step in STEPS} == {"", *names}
     for step in STEPS[1:]:

@@ -45,11 +45,30 @@ SIZES: dict[Example, Mapping[str, int]] = {
 }
 
 
-def said(example: Example, sizes: Mapping[str, int], change: Callable[[str], str] = str) -> list[str]:
-    made, problem = blackwell.compiled(example), problem_of(kernel(example).specialization)
+# The same of two CTAs, the last pair of which lacks its second instance.
+PAIRS: dict[Example, Mapping[str, int]] = {
+    MXFP8: {"M": 272, "N": 144, "K": 848},
+    NVFP4_WIDE: {"M": 400, "N": 264, "K": 1312},
+}
+
+
+def said(example: Example, sizes: Mapping[str, int], change: Callable[[str], str] = str, cluster: int = 1) -> list[str]:
+    made, problem = blackwell.compiled(example, cluster), problem_of(kernel(example).specialization)
     assert problem is not None
     given = launch(made.program.program, problem.case(dict(sizes)), data="normal")
     return execute.verified(change(made.build.ptx), made.manifest, made.program, given, 2).said()
+
+
+@pytest.mark.parametrize("example", PAIRS, ids=[example.name for example in PAIRS])
+def test_two_ctas_multiply_together_with_scales(example: Example) -> None:
+    """Each loads the scales of its rows of A, and all of B's."""
+    assert said(example, PAIRS[example], cluster=2) == []
+    made = blackwell.compiled(example, 2)
+    assert all(ring.pair for ring in made.program.arefs)
+    shapes = {buffer.name: buffer.shape for buffer in made.program.buffers}
+    columns = shapes["acc"][1]
+    assert shapes["b"][0] == columns // 2 and shapes["b_scale"][0] == shapes["a_scale"][0] * columns // 128
+    assert "tcgen05.cp.cta_group::2" in made.build.ptx and "tcgen05.mma.cta_group::2" in made.build.ptx
 
 
 @pytest.mark.parametrize("example", SCALED, ids=[example.name for example in SCALED])
@@ -87,6 +106,8 @@ def test_descriptors_of_products_with_scales_are_read_back() -> None:
     assert (read.a, read.b, read.m, read.n, read.scale, read.scale_ids) == ("e5m2", "e5m2", 128, 256, "ue8m0", (3, 2))
     read = InstructionDescriptor.decoded(scaled_instruction_descriptor(128, 64, "i8", "f8e4m3"), "mxf4nvf4")
     assert (read.a, read.b, read.m, read.n, read.scale) == ("e2m1x2", "e2m1x2", 128, 64, "ue4m3")
+    read = InstructionDescriptor.decoded(scaled_instruction_descriptor(256, 64, "f8e4m3", "i8", pair=True), "mxf8f6f4")
+    assert (read.a, read.m) == ("e4m3", 256)
     with pytest.raises(ValueError, match="192 x 64"):
         scaled_instruction_descriptor(192, 64, "i8", "i8")
 
@@ -191,6 +212,13 @@ def test_a_fault_with_scales_is_found_by_the_abstract_machine(name: str) -> None
     assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
 
 
+def test_a_fault_with_scales_of_a_pair_is_found_by_the_abstract_machine() -> None:
+    fault, rule = FAULTS["scales of B are not copied"]
+    program = blackwell.lowered(MXFP8, 2)
+    found = verify(changed(program, "mma", fault(program)), problem_of(kernel(MXFP8).specialization))
+    assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
+
+
 MULTIPLY = r"(tcgen05\.mma\S* \[%r\d+\], %rd\d+, %rd\d+, )(%?\w+)(, \[)(%r\d+)(\], \[)(%r\d+)\]"
 PRINTED = {
     "no scales are copied": without(r"(@%p\d+ )?tcgen05\.cp"),
@@ -225,13 +253,10 @@ def test_256_rows_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"gemm_mxfp8\.py:\d+: `acc` has 256 rows", found) and "A of 128 rows" in found
 
 
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [(["--cluster", "2"], "which pairs are not emitted with"), (["--as", "gluon"], "no printer for Gluon")],
-)
-def test_pairs_and_gluon_are_refused(more: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--execute", *more]) == 2
-    assert what in capsys.readouterr().err
+def test_modules_of_gluon_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--execute", "--as", "gluon"]
+    assert main(asked) == 2
+    assert "no printer for Gluon" in capsys.readouterr().err
 
 
 def test_scales_that_have_no_columns_left_are_refused() -> None:

@@ -30,12 +30,14 @@ def pairing(plan: LoweringPlan) -> Sharing:
         refuse(plan, "there is no product that two CTAs could make together", 0)
     halved: dict[Place, int] = {}
     whole: set[Place] = set()
+    alike: set[Place] = set()
     for task in products:
-        if sources_of(plan, task) is not None:
-            refuse(plan, f"`{task.node.name}` has scales of blocks, which pairs are not emitted with", task.node.line)
         if use_of(plan, task) is not TensorUse.SUM:
             refuse(plan, f"`{task.node.name}` is read or changed by threads in its loop", task.node.line)
         whole |= {place for place, _ in operands(plan, task, 0)}
+        if (scales := sources_of(plan, task)) is not None:  # of its rows of A; and all of B's, which both CTAs load
+            whole |= {plan.place_of(source) for source in scales}
+            alike.add(plan.place_of(scales[1]))
         for place, axis in operands(plan, task, 1):
             if halved.setdefault(place, axis) != axis:
                 refuse(plan, f"{named(plan, place)} is multiplied as it is and transposed", task.node.line)
@@ -49,9 +51,10 @@ def pairing(plan: LoweringPlan) -> Sharing:
     reasons: list[str] = []
     found: list[Sharing] = []
     for axis in asked_for(plan):
-        unlike = list(differences(plan, products, halved, axis))
+        same = sorted(alike.union(halved))
+        unlike = list(differences(plan, products, same, axis))
         if not unlike:
-            found.append(Sharing(axis, {}, halved, frozenset(whole), condition(plan, halved, axis)))
+            found.append(Sharing(axis, {}, halved, frozenset(whole), condition(plan, same, axis)))
         reasons += unlike
     if found:
         return min(found, key=lambda one: one.together is not None)
@@ -68,9 +71,9 @@ def operands(plan: LoweringPlan, task: Task, position: int) -> Iterator[tuple[Pl
             yield plan.place_of(source), position ^ plan.tiles.is_transposed(cell)
 
 
-def differences(plan: LoweringPlan, products: list[Task], halved: dict[Place, int], axis: int) -> Iterator[str]:
-    """Why neighbours along an axis do not multiply by the same tiles."""
-    for place in halved:
+def differences(plan: LoweringPlan, products: list[Task], same: list[Place], axis: int) -> Iterator[str]:
+    """Why neighbours along an axis do not multiply by the same tiles. same: the loads of those."""
+    for place in same:
         agreed = agreement(plan, plan.tasks[place], axis)
         if isinstance(agreed, Unlike):
             yield f"{named(plan, place)} along axis {axis}: {agreed.why}"
@@ -82,10 +85,10 @@ def differences(plan: LoweringPlan, products: list[Task], halved: dict[Place, in
             yield f"`{task.node.name}` along axis {axis}: the bounds of its loop are others"
 
 
-def condition(plan: LoweringPlan, halved: dict[Place, int], axis: int) -> Expr | None:
+def condition(plan: LoweringPlan, same: list[Place], axis: int) -> Expr | None:
     """What holds where neighbours multiply by the same tiles; None if they always do."""
     found: dict[Expr, None] = {}
-    for place in halved:
+    for place in same:
         agreed = agreement(plan, plan.tasks[place], axis)
         if agreed is not None and not isinstance(agreed, Unlike):
             found[agreed] = None

@@ -30,7 +30,7 @@ def print_copy_scales(stmt: CopyScales, ctx: PrintContext) -> None:
         at, into = (
             f"{ctx.slot(ref)} + {more}" for ref, more in ((stmt.source, number * CHUNK_BYTES), (stmt.target, to))
         )
-        ctx.out.line(f"tensor_copy_scales({into}, scales_descriptor({at}));")
+        ctx.out.line(f"tensor_copy_scales{_pair(stmt.target, ctx)}({into}, scales_descriptor({at}));")
 
 
 def print_scaled_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
@@ -45,7 +45,8 @@ def print_scaled_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     try:
         scale = ctx.buffer(stmt.of_a).element
         kind, count = SCALED[stmt.operand, scale, stmt.block]
-        instruction = scaled_instruction_descriptor(rows, columns, stmt.operand, scale)
+        pair = _pair(stmt.target, ctx)
+        instruction = scaled_instruction_descriptor(rows * (2 if pair else 1), columns, stmt.operand, scale, bool(pair))
     except (KeyError, ValueError) as error:
         what = f"{stmt.operand} in blocks of {stmt.block} with scales of {scale}"
         raise exc.UnsupportedInKernel(f"no product of {rows} x {columns} of {what}") from error
@@ -64,10 +65,15 @@ def print_scaled_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
                 _scales(ref, high, count, ctx) for ref, high in ((stmt.of_a, rows), (stmt.of_b, columns))
             )
             ctx.out.line(
-                f"tensor_multiply_{kind}({ctx.slot(stmt.target)}, {inputs}, {said}, {scales}, more || ks != 0);"
+                f"tensor_multiply{pair}_{kind}({ctx.slot(stmt.target)}, {inputs}, {said}, {scales}, more || ks != 0);"
             )
 
 
 def _scales(ref: SlotRef, rows: int, count: int, ctx: PrintContext) -> str:
     """C of the column with the scales of step `ks`, of which it has `count`."""
     return f"{ctx.slot(ref)} + ks * {count} / {CHUNK_SCALES} * {-(-rows // CHUNK_ROWS) * CHUNK_COLUMNS}"
+
+
+def _pair(ref: SlotRef, ctx: PrintContext) -> str:
+    """In the name of what is done to a ring: whether two CTAs do it together."""
+    return "_pair" if any(ring.pair and ref.buffer in ring.buffers for ring in ctx.program.arefs) else ""

@@ -84,12 +84,12 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
         yield from _tensor_operand(stmt, program)
     else:
         yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
+    if stmt.block:
+        yield from _scales(stmt, rows, columns, program)
     if any(ring.pair and stmt.target.buffer in ring.buffers for ring in program.arefs):  # a half of B
         columns //= 2
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
-    if stmt.block:
-        yield from _scales(stmt, rows, columns, program)
 
 
 def _scales(stmt: TensorMultiply, rows: int, columns: int, program: WarpProgram) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from twill.codegen.verify.abstract.order import Event, Region, SlotAccess, SlotAccesses
 from twill.codegen.verify.abstract.scalars import evaluate
-from twill.codegen.verify.abstract.tensor_scales import SCALE_BITS, ScaledOperands, copied
+from twill.codegen.verify.abstract.tensor_scales import SCALE_BITS, copied, scaled
 from twill.codegen.warp.program import (
     Buffer,
     CopyScales,
@@ -97,8 +97,7 @@ def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
     """Checked when it is issued; read and written when an arrival behind it is made. Of a pair: in both CTAs."""
     index, line = actor.multiplies.index, actor.line
     what = f"the TensorMultiply into `{actor.machine.program.buffers[stmt.target.buffer].name}`"
-    pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in actor.machine.program.arefs)
-    ctas = (actor.machine, *actor.machine.others) if pair else (actor.machine,)
+    ctas = _ctas(actor, stmt.target, what)
 
     def accessed(cta: CtaState, ref: SlotRef, write: bool) -> SlotAccess:
         event: Event = ("mma", actor.group.id)
@@ -111,41 +110,51 @@ def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
         view = cta.shared.view(ref, actor.touch(ref, access, actor.clock.collective(), cta))
         return lambda: view.T if transposed else view
 
-    for other in ctas[1:]:
-        actor.reach(other, what)
     left = [operand(cta, stmt.a, stmt.a_transposed) for cta in ctas]
     right = [operand(cta, stmt.b, stmt.b_transposed) for cta in ctas]
     into = [_place(actor, stmt.target, accessed(cta, stmt.target, True), cta) for cta in ctas]
-    if stmt.of_a is not None and stmt.of_b is not None:
-        of_a, of_b = (operand(ctas[0], ref, False) for ref in (stmt.of_a, stmt.of_b))
-        scaled = ScaledOperands(left[0], right[0], of_a, of_b, stmt.operand, stmt.block)
-        left, right = [scaled.a], [scaled.b]
+    of_a, of_b = ([operand(cta, ref, False) for cta in ctas] if ref else [] for ref in (stmt.of_a, stmt.of_b))
     more = bool(evaluate(stmt.accumulate, actor.scope))
 
     def over() -> None:
-        whole = np.concatenate([read() for read in right], axis=1) if pair else right[0]()
-        for rows, result in zip(left, into, strict=True):
-            product = np.matmul(rows(), whole).astype(np.float32, copy=False)
+        whole = np.concatenate([read() for read in right], axis=1) if len(ctas) > 1 else right[0]()
+        for number, (read, result) in enumerate(zip(left, into, strict=True)):
+            rows, columns = read(), whole
+            if stmt.block:  # each CTA has the scales of its rows of A, and all of B's
+                rows = scaled(rows, of_a[number](), stmt.operand, stmt.block)
+                columns = scaled(whole.T, of_b[number](), stmt.operand, stmt.block).T
+            product = np.matmul(rows, columns).astype(np.float32, copy=False)
             result.write(result.read() + product if more else product)
 
     actor.multiplies.open.append(over)
 
 
 def copy_scales(actor: Actor, stmt: CopyScales) -> None:
-    """Checked when it is issued; read and written in order with MMAs."""
-    index, line, machine = actor.multiplies.index, actor.line, actor.machine
-    what = f"the CopyScales to `{machine.program.buffers[stmt.target.buffer].name}`"
+    """Checked when it is issued; read and written in order with MMAs. Of a pair: in both CTAs, each its own."""
+    index, line = actor.multiplies.index, actor.line
+    what = f"the CopyScales to `{actor.machine.program.buffers[stmt.target.buffer].name}`"
     event: Event = ("mma", actor.group.id)
 
-    def accessed(ref: SlotRef, write: bool) -> SlotAccess:
-        proxy = "scales" if write else "mma"
-        return SlotAccess(actor.group.id, event, index, proxy, write, machine.shared.region(ref), line, what)
+    def copy(cta: CtaState) -> Callable[[], None]:
+        def accessed(ref: SlotRef, write: bool) -> SlotAccess:
+            proxy = "scales" if write else "mma"
+            return SlotAccess(actor.group.id, event, index, proxy, write, cta.shared.region(ref), line, what)
 
-    view = machine.shared.view(
-        stmt.source, actor.touch(stmt.source, accessed(stmt.source, False), actor.clock.collective())
-    )
-    place = _place(actor, stmt.target, accessed(stmt.target, True))
-    actor.multiplies.open.append(lambda: place.write(copied(view, stmt.rows)))
+        slot = actor.touch(stmt.source, accessed(stmt.source, False), actor.clock.collective(), cta)
+        view, place = cta.shared.view(stmt.source, slot), _place(actor, stmt.target, accessed(stmt.target, True), cta)
+        return lambda: place.write(copied(view, stmt.rows))
+
+    actor.multiplies.open += [copy(cta) for cta in _ctas(actor, stmt.target, what)]
+
+
+def _ctas(actor: Actor, ref: SlotRef, what: str) -> tuple[CtaState, ...]:
+    """The CTAs in which something is done to a ring: this one, and of a pair the other one, too."""
+    machine = actor.machine
+    if not any(ring.pair and ref.buffer in ring.buffers for ring in machine.program.arefs):
+        return (machine,)
+    for other in machine.others:
+        actor.reach(other, what)
+    return machine, *machine.others
 
 
 def load_accumulator(actor: Actor, stmt: LoadAccumulator) -> None:

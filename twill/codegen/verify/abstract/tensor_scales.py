@@ -6,9 +6,6 @@ line with this, nor does the executor of PTX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
@@ -36,28 +33,8 @@ def read(lanes: Array, rows: int) -> Array:
     return np.where((found == found[:1]).all(axis=0), found[0], np.nan)[:rows]
 
 
-@dataclass(frozen=True)
-class ScaledOperands:
-    """A product's operands and scales, read when it is done. operand: element type of tiles, i8 for two of e2m1; block:
-    elements along K that have one scale."""
-
-    left: Callable[[], Array]
-    right: Callable[[], Array]
-    of_left: Callable[[], Array]
-    of_right: Callable[[], Array]
-    operand: str
-    block: int
-
-    def a(self) -> Array:
-        """A [m, k] float64, times its scales."""
-        return self.scaled(self.left(), self.of_left())
-
-    def b(self) -> Array:
-        """B [k, n]."""
-        return self.scaled(self.right().T, self.of_right()).T
-
-    def scaled(self, tile: Array, lanes: Array) -> Array:
-        """Rows of an operand along K."""
-        element = "e2m1" if self.operand == "i8" else self.operand
-        numbers = block_scales.unpacked(np.ascontiguousarray(tile), element)
-        return numbers * read(lanes, len(numbers)).repeat(self.block, axis=1)
+def scaled(tile: Array, lanes: Array, operand: str, block: int) -> Array:
+    """Rows of an operand along K [rows, k] float64, times their scales. lanes: of tensor memory, from which they are
+    read. operand: element type of the tile, i8 for two of e2m1; block: elements along K that have one scale."""
+    numbers = block_scales.unpacked(np.ascontiguousarray(tile), "e2m1" if operand == "i8" else operand)
+    return numbers * read(lanes, len(numbers)).repeat(block, axis=1)
