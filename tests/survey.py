@@ -240,7 +240,7 @@ def lowered_for_blackwell(names: Sequence[str]) -> Programs:
     """The warp programs of the examples for the B200, and those of pairs."""
     from tests import blackwell
 
-    alone = {example.name: (example, 1) for example in blackwell.EMITTED}
+    alone = {example.name: (example, 1) for example in (*blackwell.EMITTED, *blackwell.SCALED)}
     pairs = {f"{example.name}_pair": (example, 2) for example in blackwell.PAIRS}
     every = alone | pairs
     return {name: blackwell.lowered(*every[name]) for name in names or every}

@@ -10,6 +10,7 @@ from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import (
     Acquire,
     Consumed,
+    CopyScales,
     Get,
     LoadAccumulator,
     Pipeline,
@@ -24,7 +25,7 @@ Faults = Iterable[tuple[str, str, Edit]]
 
 
 def _dropped(place: Place, program: WarpProgram) -> Faults:
-    if isinstance(place.stmt, TensorMultiply | LoadAccumulator):
+    if isinstance(place.stmt, TensorMultiply | LoadAccumulator | CopyScales):
         yield f"dropped {type(place.stmt).__name__}", "left out", instead()
 
 
@@ -41,6 +42,24 @@ def _flags(place: Place, program: WarpProgram) -> Faults:
         yield "always added", "", instead(replace(place.stmt, accumulate=Number(1, "i1")))
         yield "never added", "", instead(replace(place.stmt, accumulate=Number(0, "i1")))
         yield "operands exchanged", "of a product", instead(replace(place.stmt, a=place.stmt.b, b=place.stmt.a))
+
+
+def _scales(place: Place, program: WarpProgram) -> Faults:
+    """Scales of the other operand, of another slot, or copied too late."""
+    stmt = place.stmt
+    if isinstance(stmt, TensorMultiply) and stmt.of_a is not None and stmt.of_b is not None:
+        yield "scales exchanged", "of a product", instead(replace(stmt, of_a=stmt.of_b, of_b=stmt.of_a))
+        for name, ref in (("of_a", stmt.of_a), ("of_b", stmt.of_b)):
+            first = replace(stmt, **{name: replace(ref, cursor=None)})  # type: ignore[arg-type]
+            yield "scales of the first slot", name, instead(first)
+    if isinstance(stmt, CopyScales):
+        for name, ref in (("source", stmt.source), ("target", stmt.target)):
+            first_slot = replace(stmt, **{name: replace(ref, cursor=None)})  # type: ignore[arg-type]
+            yield "scales of the first slot", name, instead(first_slot)
+        block, index = block_of(program, place)
+        after = [at for at in range(index + 1, len(block)) if isinstance(block[at], TensorMultiply)]
+        if after:
+            yield "CopyScales after its product", "", move(index, after[0] + 1)
 
 
 def _moved(place: Place, program: WarpProgram) -> Faults:
@@ -65,4 +84,4 @@ def _moved(place: Place, program: WarpProgram) -> Faults:
             yield "Publish before its products", "", move(index, before[-1])
 
 
-RULES: tuple[Callable[[Place, WarpProgram], Faults], ...] = (_dropped, _behind, _flags, _moved)
+RULES: tuple[Callable[[Place, WarpProgram], Faults], ...] = (_dropped, _behind, _flags, _scales, _moved)

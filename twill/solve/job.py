@@ -10,6 +10,7 @@ from twill.exc import UnpricedOperation
 from twill.graph.cost import cost
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
+from twill.graph.nodes import SCALED
 from twill.machine.description import Machine
 from twill.schedule.document import Bounds
 from twill.schedule.options import SolveOptions
@@ -61,11 +62,14 @@ class SolveJob:
         try:
             graph = cost(self.graph, region, self.machine, cooperation)
         except KeyError as missing:
+            hint = f"an entry for {missing.args[0]!r} in the machine file (docs/machine-files.md)"
+            if missing.args[0].removeprefix("mma.") in SCALED:
+                hint = "a machine that has products with scales of blocks (`--machine b200`), or tl.dot"
             raise UnpricedOperation(
                 f"machine {self.machine.name} has no price for {missing.args[0]!r}, which the loop needs",
                 file=self.graph.file,
                 line=region.line,
-                hint=f"an entry for {missing.args[0]!r} in the machine file (docs/machine-files.md)",
+                hint=hint,
             ) from None
         return graph if self.options.units is None else normalize(graph, self.options.units)
 

@@ -278,3 +278,14 @@ def test_what_is_to_be_written_for_hopper_is_emitted(capsys: pytest.CaptureFixtu
     asked = ["tests/scaled_kernels.py::instead", *given, "--const", "BM=64", "--const", "BN=64"]
     assert main(["emit", *asked, "--machine", "h100", "--no-store", "--ir"]) == 0
     assert "k 32 f8e4m3" in capsys.readouterr().out
+
+
+def test_a_machine_without_such_products_says_so_when_it_is_solved_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", str(ROOT / MXFP8.file), "--machine", "h100", "--no-store"]) == 2
+    assert "a machine that has products with scales of blocks (`--machine b200`)" in capsys.readouterr().err
+
+
+def test_k_is_split_among_program_instances(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--execute", "--split", "2"]
+    assert main(asked) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out

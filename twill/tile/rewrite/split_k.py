@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from twill import exc
 from twill.tile.program import Carry, Loop, Op, Split, TileProgram, TileType
 from twill.tile.rewrite.writer import I32, OpWriter
+from twill.tile.vocabulary import MMA
 
 MOST_AXES = 3  # of a launch grid
 I1 = TileType((), "i1")
@@ -96,7 +97,7 @@ class _Splitting:
             raise self.refused(f"the loop carries {len(loop.carried)} values", loop.line, "one accumulator of f32")
         (carry,) = loop.carried
         product, begin = makers.get(carry.yielded), makers.get(carry.init)
-        sums = product is not None and product.kind == "dot" and product.operands[2:] == (carry.argument,)
+        sums = product is not None and product.kind in MMA and product.operands[2:3] == (carry.argument,)
         users = [op for op in loop.body if isinstance(op, Op) and carry.argument in op.operands]
         zero = begin is not None and begin.kind == "constant" and begin.attribute("value") == 0
         single = self.program.type_of(carry.result).element == "f32"
