@@ -22,10 +22,16 @@ COUNTS = "a trip count that is an argument, a constexpr, or one number of a tens
 def refuse_unemittable(program: TileProgram) -> None:
     """Raises UnsupportedInKernel for what depends on data where it must not."""
     uniformity = classify(program)
+    written = {op.access.base for op in program.ops() if op.access is not None and op.kind in WRITES}
+    for op in program.ops():
+        if op.region is not None and (both := written & op.region.bases()):
+            what = f"a `while` loop looks numbers up in `{min(both)}`, which the kernel writes"
+            _refuse(program, op.line, what, "numbers from a tensor that the kernel does not write, or two kernels")
     for item in program.body:
         if isinstance(item, Loop):
             _bounds(program, item, uniformity)
             _carried(program, item, uniformity)
+            _searches(program, item, uniformity)
     for op in program.ops():
         if op.access is not None:
             _address(program, op, uniformity)
@@ -62,6 +68,17 @@ def _alike(store: Op, load: Op) -> bool:
 def _bounds(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
     if any(value not in uniformity.uniform for value in (loop.lower, loop.upper, loop.step)):
         _refuse(program, loop.line, "the trip count of a loop depends on what is computed from data", COUNTS)
+
+
+def _searches(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
+    """A loop over scalars runs once for each program instance, and not in iterations that overlap."""
+    scalars = Scalars(program, uniformity)
+    inside = {loop.induction, *(carry.argument for carry in loop.carried)}
+    inside |= {result for op in walk(loop.body) if op.access is not None for result in op.results}
+    for op in (op for op in walk(loop.body) if op.region is not None):
+        if any(scalars.reach(value) & inside for value in op.operands):
+            hint = "the `while` in front of the loop, or a kernel of its own that stores what it finds"
+            _refuse(program, op.line, "a `while` loop over scalars runs in every iteration of another loop", hint)
 
 
 def _carried(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:

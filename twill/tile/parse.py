@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from ast import literal_eval
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -15,6 +16,7 @@ from typing import NoReturn
 from twill.exc import TileTextSyntax
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Argument, Axis, Carry, Index, Loop, Op, Split, TileProgram, TileType, Value
+from twill.tile.scalar_region import ScalarRegion
 
 Attribute = int | float | str | tuple[int, ...]
 INDENT = "  "
@@ -237,9 +239,22 @@ class TileTextReader:
             line.expect(", " if place else ": ")
             results.append(self.define(value, line.type(), line.line))
         access = self.access(line) if line.accept(" at ") else None
+        region = self.region(line) if line.accept(" region ") else None
         line.finish()
         name = made[0][1] if made else ""
-        return Op(self.item(), kind, tuple(operands), tuple(results), tuple(attributes), line.line, name, access)
+        return Op(
+            self.item(), kind, tuple(operands), tuple(results), tuple(attributes), line.line, name, access, region
+        )
+
+    def region(self, line: TileTextLine) -> ScalarRegion:
+        """A loop over scalars, as tuples. Raises TileTextSyntax."""
+        at = line.at
+        said = line.match(r".*", "a region")[0]
+        try:
+            return ScalarRegion.of(literal_eval(said))
+        except (ValueError, TypeError, SyntaxError):
+            line.at = at
+            line.fail("the tuples of a region")
 
     # -- accesses -----------------------------------------------------------------------------
 

@@ -25,9 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
+
+if TYPE_CHECKING:
+    from twill.tile.scalar_region import ScalarRegion
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Op:
-    """One tile (or scalar) operation. attributes: name -> int, float, str or tuple of ints."""
+    """One tile (or scalar) operation. attributes: name -> int, float, str or tuple of ints. region: of a loop over
+    scalars, which is one operation (`twill.tile.scalar_region`)."""
 
     id: int
     kind: str
@@ -110,6 +115,7 @@ class Op:
     line: int
     name: str
     access: Access | None = None
+    region: ScalarRegion | None = None
 
     def attribute(self, name: str) -> int | float | str | tuple[int, ...]:
         """The attribute `name`; KeyError if the operation has none."""

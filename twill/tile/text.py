@@ -66,6 +66,7 @@ class _Printer:
         words = [op.kind, *map(self.ref, op.operands), *attributes]
         text = (f"{results} = " if results else "") + " ".join(words) + (f": {kinds}" if kinds else "")
         access = f" at {self.access(op.access)}" if op.access else ""
+        access += f" region {op.region.said()}" if op.region else ""
         return text + access + (f"  # line {op.line}" if op.line else "")
 
     def access(self, access: Access) -> str:

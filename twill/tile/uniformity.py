@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
 from twill.tile.program import Carry, Loop, Op, TileProgram, reads, walk
-from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCAN, SOURCES, VIEWS
+from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCALAR_LOOP, SCAN, SOURCES, VIEWS
 
-PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE})
+PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE, SCALAR_LOOP})
 MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *SCAN, *MMA})
 KNOWN_KINDS = MOVABLE_KINDS | frozenset(ACCESS)
 

@@ -79,6 +79,10 @@ MMA = ("dot", "dot_scaled")
 #   type e8m0. layout: of scales "rows", [rows, blocks], or "chunks", as tensor cores copy them
 #   (`twill.tile.interpret.block_scales`).
 
+SCALAR_LOOP = "scalar_loop"
+# operand... -> scalar...; a loop over scalars with its region (`twill.tile.scalar_region`), in which stand operations
+# look_up: index [mask]; attributes base, element, pad. A number from a tensor that the kernel does not write.
+
 RAW_ACCESS = (
     "load",  # pointer [mask [other]]; elements that the mask leaves out are other, or anything
     "store",  # pointer value [mask]

@@ -96,7 +96,10 @@ def _scalars(program: TileProgram, path: list[Loop]) -> bool:
         op = makers.get(value)
         if op is None or program.type_of(value).shape:
             return False
-        if op.kind not in PURE and (op.kind != "load" or bases.get(op.operands[0], written) in (*written, written)):
+        if op.region is not None:
+            if op.region.bases() & {program.values[base].name for base in written if base is not None}:
+                return False
+        elif op.kind not in PURE and (op.kind != "load" or bases.get(op.operands[0], written) in (*written, written)):
             return False
         known.add(value)
         pending += op.operands

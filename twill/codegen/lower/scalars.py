@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 
 from twill import exc
+from twill.codegen.lower.scalar_loops import lowered_region
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.expression import (
     Apply,
@@ -57,6 +58,8 @@ class ScalarTable:
     lets: dict[int, Let] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)  # names in use in the group
     looked_up: dict[tuple[int, str, int], Let] | None = None
+    loops: dict[int, tuple[Stmt, ...]] = field(default_factory=dict)  # over scalars, by their first result
+    left: dict[int, Expr] = field(default_factory=dict)  # what they leave
 
     def __post_init__(self) -> None:
         self.program = self.wired.program
@@ -93,6 +96,8 @@ class ScalarTable:
         leaf = self.leaf(op)
         if leaf is not None:
             return leaf
+        if op.region is not None:
+            return self.found(value, op, at)
         if at.loop is None or not self.varies(value, at.loop):
             return self.let(value, op)
         return self.apply(op, value, at)
@@ -125,6 +130,20 @@ class ScalarTable:
             self.taken.add(name)
             self.lets[value] = Let(name, made, line=op.line)
         return Local(self.lets[value].name, element)
+
+    def found(self, value: int, op: Op, at: Iteration) -> Expr:
+        """What a loop over scalars leaves: it runs once for each program instance."""
+        if at.loop is not None and self.varies(value, at.loop):
+            raise exc.UnsupportedInKernel(
+                "a `while` loop over scalars runs in every iteration of another loop", file=self.program.file,
+                line=op.line, hint="the `while` in front of the loop, or a kernel of its own that stores what it finds",
+            )  # fmt: skip
+        if op.results[0] not in self.left:
+            operands = [self.value(operand, OUTSIDE) for operand in op.operands]
+            made = lowered_region(op, operands, self.fresh)
+            self.left.update(zip(op.results, made.results, strict=True))
+            self.loops[op.results[0]] = made.stmts
+        return self.left[value]
 
     def fresh(self, wish: str) -> str:
         """A name that the group does not use yet."""

@@ -70,7 +70,9 @@ class GroupSelector:
         given = [(p, t) for p in plans.values() for t in self.events.ordering_barriers(p)]
         start = [stmt for p, t in given if t.of.group == self.group for stmt in begin(t, self.events.barrier_of(p, t))]
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.barrier_of(p, t))]
-        lets = [self.scalars.lets[value] for value in sorted(self.scalars.lets)]
+        scalars: dict[int, tuple[Stmt, ...]] = {value: (let,) for value, let in self.scalars.lets.items()}
+        scalars |= self.scalars.loops
+        lets = [stmt for value in sorted(scalars) for stmt in scalars[value]]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from twill import exc
+from twill.codegen.lower.scalar_loops import lowered_region
 from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId, Symbol, add
 from twill.codegen.warp.expression import multiply as times
 from twill.codegen.warp.program import INSTANCE, INSTANCES, PLACE, Let, ScalarLoop, Stmt, Visit
@@ -88,6 +89,11 @@ class _Lowering:
                 assert isinstance(number, int | float)
                 self.known[value] = Number(number, element)
                 return
+            case "scalar_loop":
+                made_loop = lowered_region(op, [self.known[operand] for operand in op.operands], self.free)
+                self.known.update(zip(op.results, made_loop.results, strict=True))
+                yield from made_loop.stmts
+                return
             case "program_id":
                 self.known[value] = ProgramId(int(str(attributes["axis"])))
                 return
@@ -127,11 +133,15 @@ class _Lowering:
     def fresh(self, value: int) -> Local:
         """A name for a value that no other one has."""
         kind, wish = self.program.type_of(value), self.program.values[value].name.split(".")[0] or "s"
+        return Local(self.free(wish), kind.element)
+
+    def free(self, wish: str) -> str:
+        """A name that nothing has."""
         name, number = wish, 0
         while name in self.taken:
             name, number = f"{wish}_{number}", number + 1
         self.taken.add(name)
-        return Local(name, kind.element)
+        return name
 
     def local(self, value: int) -> Local:
         """A value that has a name."""

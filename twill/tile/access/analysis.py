@@ -96,7 +96,10 @@ class Analysis:
     def op(self, op: Op) -> None:
         """Analyses one operation."""
         result = self.type_of(op.results[0])
-        if not result.shape and not result.element.startswith(("ptr:", "desc:")):
+        if op.region is not None:
+            for value in op.results:
+                self.forms[value] = scalar(self.scalars.declare(value))
+        elif not result.shape and not result.element.startswith(("ptr:", "desc:")):
             self.forms[op.results[0]] = scalar(self._scalar(op, result))
         elif op.results[0] in self.computed:
             self.forms[op.results[0]] = term(op, result.shape)

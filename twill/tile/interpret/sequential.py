@@ -188,9 +188,23 @@ class Instance:
         """One operation."""
         operands = [self.values[operand] for operand in op.operands]
         kind = self.program.type_of(op.results[0]) if op.results else TileType((), "i32")
+        if op.region is not None:
+            self.values.update(zip(op.results, op.region.run(operands, self.step), strict=True))
+            return
         result = self.evaluate(op, operands, kind, dict(op.attributes))
         for value in op.results:
             self.values[value] = result
+
+    def step(self, op: Op, operands: list[Any], elements: Mapping[int, str]) -> tuple[Any, ...]:
+        """An operation of a loop over scalars."""
+        attributes, element = dict(op.attributes), elements[op.results[0]]
+        if op.kind == "look_up":
+            inside = np.bool_(operands[1]) if len(operands) > 1 else np.True_
+            address, tensor = np.asarray(operands[0]), self.tensors[str(attributes["base"])]
+            return (rounded(gather(seen_as(tensor, element), (address, inside), 0.0), element)[()],)
+        if op.kind in ("constant", "program_id", "num_programs"):
+            return (self.evaluate(op, operands, TileType((), element), attributes),)
+        return (apply(op.kind, operands, element, attributes, [elements[operand] for operand in op.operands]),)
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
         """The value of an operation's result; None if it has none."""

@@ -11,6 +11,7 @@ from twill.tile.dead_code import compact
 from twill.tile.invariant_carries import without_invariant_carries
 from twill.tile.mlir import RawOp, RawValue
 from twill.tile.program import POINTEE, Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.scalar_region import ScalarRegion
 
 Attribute = int | float | str | tuple[int, ...]
 
@@ -42,13 +43,14 @@ class ProgramBuilder:
         self.file, self._around = file, {id(op) for op in around}
         self.line = 0
         self._over_tiles = 0
+        self._in_scalar_loop = 0
         self.unsigned: set[int] = set()
         self._values: list[Value] = []
         self._made: dict[int, Made] = {}
         self._constants: dict[tuple[str, TileType], int] = {}
         self._constant_ops: list[Op] = []
         self._body: list[Op | Loop] = []
-        self._outer: list[tuple[list[Op | Loop], Condition, dict[Condition, int]]] = []
+        self._outer: list[tuple[list[Op | Loop], Condition, dict[Condition, int], int]] = []
         self._ids = 0
         self.parameters: dict[int, str] = {}  # arguments of the kernel by their value
         self._pointees: dict[str, Argument] = {}
@@ -139,6 +141,13 @@ class ProgramBuilder:
             sources = (self._addresses.get(operand, frozenset()) for operand in operands)
             self._addresses[made[0]] = frozenset[str]().union(*sources)
 
+    def base(self, pointer: int) -> tuple[str, tuple[int, ...]] | None:
+        """The argument that a scalar pointer points into, and what is added to it; None if it is none."""
+        value, offsets = self.way(pointer)
+        own = {made.value: made.name for made in self._pointees.values()}
+        name = self.parameters.get(value) or own.get(value)
+        return None if name is None else (name, offsets)
+
     def pointee(self, number: int, kind: TileType) -> int | None:
         """The pointer to what the numbers of a tensor of addresses point to, of this type; None if `number` is not
         looked up in one tensor, or its addresses are those of other elements elsewhere. An address that is itself an
@@ -152,6 +161,29 @@ class ProgramBuilder:
             self._pointees[name] = Argument(name + POINTEE, value, kind, 16)
         made = self._pointees[name]
         return made.value if made.type == kind else None
+
+    def emit_region(
+        self, op: RawOp, operands: tuple[int, ...], results: Sequence[TileType], region: ScalarRegion
+    ) -> tuple[int, ...]:
+        """Appends a loop over scalars as one operation."""
+        made = tuple(self.new_value(result, op.line, op.variable) for result in results)
+        self.append(Op(self.next_id(), "scalar_loop", operands, made, (), op.line, op.variable, region=region))
+        return made
+
+    @contextmanager
+    def scalars(self) -> Iterator[list[Op | Loop]]:
+        """What is translated inside goes to a list of its own: a part of a loop over scalars."""
+        made: list[Op | Loop] = []
+        self.open_loop(over_tiles=True)
+        self._in_scalar_loop += 1
+        yield made
+        self._in_scalar_loop -= 1
+        made += self.close_loop()
+
+    @property
+    def in_scalar_loop(self) -> bool:
+        """Whether a loop over scalars is open."""
+        return self._in_scalar_loop > 0
 
     @contextmanager
     def under(self, condition: Condition) -> Iterator[None]:
@@ -217,15 +249,14 @@ class ProgramBuilder:
 
     def open_loop(self, over_tiles: bool = False) -> None:
         """Operations go to a loop's body from now on. over_tiles: it may be one over tiles."""
+        self._outer.append((self._body, self._condition, dict(self._conditions), self._over_tiles))
         self._over_tiles += over_tiles
-        self._outer.append((self._body, self._condition, dict(self._conditions)))
         self._body, self._condition = [], ()
 
     def close_loop(self) -> tuple[Op | Loop, ...]:
         """The body of the loop that was open."""
         body = tuple(self._body)
-        self._body, self._condition, self._conditions = self._outer.pop()
-        self._over_tiles = min(self._over_tiles, len(self._outer))
+        self._body, self._condition, self._conditions, self._over_tiles = self._outer.pop()
         return body
 
     def program(self, spec: Specialization, arguments: tuple[Argument, ...]) -> TileProgram:

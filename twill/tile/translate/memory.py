@@ -19,7 +19,7 @@ ATOMICS: dict[int, dict[str, Attribute]] = {
 RELAXED, ACQUIRE_RELEASE = 1, 4  # of "sem"; the others are acquire and release
 GPU, CTA = 1, 2  # of "scope"; the other is the system
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
-ADDRESS = TileType((), "i64")
+ADDRESS, TRUTH = TileType((), "i64"), TileType((), "i1")
 PADDINGS = {1: "zero", 2: "nan"}
 
 # What touches memory, which a branch that is not taken must not.
@@ -27,8 +27,31 @@ GUARDED = frozenset({"load", "store", "atomic_add", "descriptor_load", "descript
 
 
 def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.load pointer [mask [other]]`."""
-    return None if op.attributes.get("isVolatile") else _raw(op, emitter, "load")
+    """`tt.load pointer [mask [other]]`; in a loop over scalars, a number that is looked up."""
+    if op.attributes.get("isVolatile"):
+        return None
+    return look_up(op, emitter) if emitter.in_scalar_loop else _raw(op, emitter, "load")
+
+
+def look_up(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
+    """A number from a tensor, by its index. None: of a pointer that is no argument's."""
+    pointer, *masks = (emitter.value(operand) for operand in op.operands)
+    kind = op.results[0].type
+    found = None if kind.shape else emitter.base(pointer)
+    if found is None:
+        return None
+    index = emitter.constant(Literal(0, ADDRESS))
+    for offset in found[1]:
+        index = emitter.emit(op, "add", (index, emitter.widened(op, offset)), (ADDRESS,))[0]
+    guard, given = emitter.guard(op), masks[:1]
+    if guard is not None:
+        both = [emitter.emit(op, "and", (masks[0], guard), (TRUTH,))[0]] if masks else [guard]
+        given = both
+    attributes = (("base", found[0]), ("element", kind.element), ("pad", 0))
+    made = emitter.emit(op, "look_up", (index, *given), (kind,), attributes)
+    if len(masks) < 2:
+        return made
+    return emitter.emit(op, "select", (masks[0], made[0], masks[1]), (kind,))
 
 
 def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:

@@ -10,8 +10,8 @@ from twill.tile.mlir import RawOp, RawValue
 BACKWARD = ("a loop with an exit inside", "`for i in range(n)` with a trip count known before the loop, and masks")
 CONTROL_FLOW = {
     "scf.while": (
-        "a `while` loop that does not count",
-        "`while i < n` (or <=, >, >=) where each iteration adds the same to `i` and `n` stays, or `for i in range(n)`",
+        "a `while` loop whose condition depends on tiles, or on what the loop does to memory",
+        "a condition of scalars and of numbers from tensors that the kernel does not write, or `for i in range(n)`",
     ),
     "cf.cond_br": BACKWARD,
     "cf.br": BACKWARD,

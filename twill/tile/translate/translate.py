@@ -25,6 +25,7 @@ from twill.tile.translate.folds import fold
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
+from twill.tile.translate.scalar_loops import while_loop
 from twill.tile.walks import of_walk
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
@@ -147,6 +148,9 @@ def _translate(op: RawOp, emitter: ProgramBuilder) -> None:
     if op.name == "scf.for":
         _loop(file, op, emitter)
         return
+    if op.name == "scf.while":
+        while_loop(op, emitter, _translate)
+        return
     if op.name == "scf.if":
         conditional(op, emitter, _translate)
         return
@@ -173,7 +177,7 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
     ):
         _unrolled(op, counts, emitter)
         return
-    if emitter.nested:
+    if emitter.nested or emitter.in_scalar_loop:
         refuse_loop(file, op)
     block = op.regions[0][0]
     lower, upper, step, *inits = (emitter.value(operand) for operand in op.operands)

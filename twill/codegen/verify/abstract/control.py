@@ -38,6 +38,7 @@ from twill.codegen.warp.program import (
     Sync,
     Visit,
 )
+from twill.tile.scalar_region import MOST_TURNS
 
 
 def run(actor: Actor) -> Iterator[Waiting]:
@@ -69,12 +70,13 @@ def scalar_loop(actor: Actor, loop: ScalarLoop) -> Iterator[Waiting]:
     """A loop over scalars, whose last values stay."""
     scope = actor.scope
     values = [evaluate(init, scope) for init in loop.inits]
-    while True:
+    for _ in range(MOST_TURNS):
         scope.names.update(zip(loop.names, values, strict=True))
         if not evaluate(loop.condition, scope):
             return
         yield from block(actor, loop.body, lasting=True)
         values = [evaluate(value, scope) for value in loop.yields]
+    raise ValueError(f"no end of a loop over scalars after {MOST_TURNS} turns")
 
 
 def static_instances(actor: Actor, loop: InstanceLoop) -> Iterator[Waiting | None]:

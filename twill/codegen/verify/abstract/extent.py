@@ -9,6 +9,7 @@ from typing import Any
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import Instance, instances, tables_of, walked
 from twill.tile.program import Access, Axis, Loop, Op, TileProgram
+from twill.tile.scalar_region import Endless
 
 FEW = 256  # iterations of a loop that are all visited
 
@@ -114,6 +115,11 @@ class ScalarInstance(Instance):
             self.look_up(op, op.access)
             return
         if op.kind == "visited" and not self.at:
+            return
+        if op.region is not None:
+            if op.region.bases() <= self.tensors.keys() and all(operand in self.values for operand in op.operands):
+                with suppress(OutsideOfTensor, Endless):
+                    super().op(op)
             return
         if op.id in self.program.scalar_ops and all(operand in self.values for operand in op.operands):
             whole = op.kind in ("div", "rem") and self.program.type_of(op.results[0]).element.startswith("i")

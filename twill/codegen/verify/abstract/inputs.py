@@ -131,6 +131,16 @@ def refuse_unknown_walk(program: TileProgram, table: ProblemTable | None) -> Non
             file=program.file,
             hint=f"tables = {{ {missing[0]} = [...] }} in [specialization.problem] (docs/problem-sizes.md)",
         )
+    regions = (base for op in program.ops() if op.region is not None for base in op.region.bases())
+    shapeless = sorted(set(regions) - (table.tensors.keys() if table is not None else set()))
+    if shapeless:
+        raise UnknownProblem(
+            f"a `while` loop of `{program.kernel}` looks numbers up in `{shapeless[0]}`, and nothing says how many "
+            "there are",
+            file=program.file,
+            hint=f"tensors = {{ {shapeless[0]} = [...] }} in [specialization.problem], and the numbers among its "
+            "`tables` if not any will do (docs/problem-sizes.md)",
+        )
 
 
 def _tensors(program: TileProgram, case: Case) -> tuple[Mapping[str, Array], Mapping[str, int | float]]:

@@ -19,7 +19,8 @@ def looked_into(program: TileProgram) -> tuple[str, ...]:
     """The tensors that numbers are looked up in."""
     found = classify(program).lookups
     loads = (op for op in program.ops() if found.intersection(op.results) and op.access is not None)
-    return tuple(dict.fromkeys(op.access.base for op in loads if op.access is not None))
+    regions = (base for op in program.ops() if op.region is not None for base in sorted(op.region.bases()))
+    return tuple(dict.fromkeys((*(op.access.base for op in loads if op.access is not None), *regions)))
 
 
 def picks(program: TileProgram) -> bool:
@@ -155,6 +156,8 @@ class _Walker(Instance):
             self.note(op, op.access)
         known = all(value in self.values for value in reads(op))
         if op.kind == "visited" and not self.at:
+            known = False
+        if op.region is not None and not op.region.bases() <= self.tensors.keys():
             known = False
         if not self.free.issuperset(op.results) or not known or (op.access and op.access.base not in self.tensors):
             self.tell(dict.fromkeys(op.results))
