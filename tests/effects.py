@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from twill.codegen.verify.abstract.actor import Actor
-from twill.codegen.verify.abstract.liveness import effects as registers
 from twill.codegen.verify.abstract.scalars import integer
 from twill.codegen.verify.abstract_machine import Trial, run
+from twill.codegen.warp.effects import effects as registers
 from twill.codegen.warp.program import (
     Acquire,
     Advance,

@@ -14,6 +14,7 @@ from twill.codegen.lower import candidates
 from twill.codegen.lower.direct import WIDTHS, direct_schedule
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.layout import Blocked, elements_of, runs
+from twill.codegen.warp.program import LoadGlobal, Reduce, StoreGlobal
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.trial.execute import checked
@@ -53,9 +54,33 @@ def k(x, y, n, BLOCK: tl.constexpr):
         v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
         tl.store(y + at, (v - m).to(tl.bfloat16), mask=at < n)
 """
+NORM = """
+@triton.jit
+def k(x, w, b, mean, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * n
+    v = tl.load(x + row + at, mask=at < n, other=0.0).to(tl.float32)
+    weight = tl.load(w + at, mask=at < n, other=0.0).to(tl.float32)
+    bias = tl.load(b + at, mask=at < n, other=0.0).to(tl.float32)
+    middle = tl.sum(v, axis=0) / n
+    v = tl.where(at < n, v - middle, 0.0)
+    scale = tl.rsqrt(tl.sum(v * v, axis=0) / n + 1e-5)
+    tl.store(mean + tl.program_id(0), middle)
+    tl.store(y + row + at, (v * scale * weight + bias).to(tl.bfloat16), mask=at < n)
+"""
+TURNED = """
+@triton.jit
+def k(x, c, y, HEADS: tl.constexpr, HALF: tl.constexpr):
+    half = tl.arange(0, HALF)
+    at = tl.program_id(0) * HEADS * HALF + tl.arange(0, HEADS)[:, None] * HALF + half[None, :]
+    angle = tl.load(c + tl.program_id(0) * HALF + half).to(tl.float32)
+    tl.store(y + at, (tl.load(x + at).to(tl.float32) * angle[None, :]).to(tl.bfloat16))
+"""
 VECTORS = ["x=*bf16:16", "y=*bf16:16", "z=*fp32:16", "n=i32:16"]
 SIG = {ROWS: VECTORS, LOOP: [one for one in VECTORS if one[0] != "z"],
-       MATRIX: [f"{name}=*fp32:16" for name in ("x", "rows", "columns", "y")]}  # fmt: skip
+       MATRIX: [f"{name}=*fp32:16" for name in ("x", "rows", "columns", "y")],
+       NORM: [*(f"{name}=*bf16:16" for name in ("x", "w", "b", "y")), "mean=*fp32:16", "n=i32:16"],
+       TURNED: [f"{name}=*bf16:16" for name in ("x", "c", "y")]}  # fmt: skip
 
 
 def only(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
@@ -102,3 +127,34 @@ def test_tiles_are_dealt_to_all_threads_in_runs_that_give_each_as_many() -> None
     assert runs((4096,), 512) == Blocked((4096,), 8, 512) and elements_of(runs((4096,), 512)) == 8
     assert runs((2048,), 1024) == Blocked((2048,), 2, 1024)
     assert elements_of(Blocked((100,), 1, 256)) == 1
+
+
+def test_where_two_rows_share_an_sm_only_if_weights_are_loaded_late_they_are(kernel_file: Callable[..., str]) -> None:
+    """At 128 threads a row of 16384, its weight and its bias take all registers of an SM, and loaded one after the
+    other, behind the reductions, half of them."""
+    for block, late, ctas in ((4096, False, 6), (16384, True, 2)):
+        kernel = extract(f"{kernel_file(NORM)}::k", sig=SIG[NORM], const=[f"BLOCK={block}"])
+        first, *_ = candidates.candidates(kernel.program, solve(kernel.graph, H100), H100)
+        assert (first.late, first.ctas, first.threads) == (late, ctas, 128)
+        assert ("each where it is read first" in str(first)) == late
+
+
+def test_what_is_loaded_late_is_what_was_loaded_early(
+    kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = extract(f"{kernel_file(NORM)}::k", sig=SIG[NORM], const=["BLOCK=512"])
+    made = candidates.candidates
+    monkeypatch.setattr("twill.codegen.emit.candidates", lambda *given: (replace(made(*given)[0], late=True),))
+    emission = emit_scheduled(kernel, H100, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")))
+    (group,) = emission.program.groups
+    kinds = [type(one) for one in group.body if isinstance(one, LoadGlobal | Reduce | StoreGlobal)]
+    assert kinds == [LoadGlobal, Reduce, Reduce, LoadGlobal, LoadGlobal, StoreGlobal, StoreGlobal]
+    checked(emission)
+
+
+def test_a_vector_that_all_rows_of_a_tile_have_is_loaded_as_wide_as_the_tile(kernel_file: Callable[..., str]) -> None:
+    kernel = extract(f"{kernel_file(TURNED)}::k", sig=SIG[TURNED], const=["HEADS=16", "HALF=64"])
+    emission = emit_scheduled(kernel, H100, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")))
+    loads = [line for line in emission.printed.text.splitlines() if "held = *(const" in line]
+    assert len(loads) == 2 and all("*(const Vector<u32, 4>*)" in line for line in loads)
+    checked(emission)

@@ -25,7 +25,14 @@ argument %0 x: ptr:f32, multiple of 16
 tile_store %5:v at x [512 from 0 by 1] pad 0.0 plain  # line 12
 tile_store %4 at x [] pad 0.0 plain  # line 13
 """
-ACCESSED = {"memory-order": parse_tile(STORED_TWICE)}
+LOADED_LATE = """kernel k spec flags file k.py
+argument %0 x: ptr:f32, multiple of 16
+argument %1 w: ptr:bf16, multiple of 16
+argument %2 b: ptr:f32, multiple of 16
+argument %3 s: ptr:f32, multiple of 16
+argument %4 y: ptr:f32, multiple of 16
+"""
+ACCESSED = {"memory-order": parse_tile(STORED_TWICE), "late-loads": parse_tile(LOADED_LATE)}
 CASES = pass_cases(GOLDEN / "passes")
 PLAIN = Choices(partial_sums=True, ping_pong=False, dynamic=False, capacity=1 << 20)
 

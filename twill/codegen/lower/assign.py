@@ -44,7 +44,8 @@ def assign(
     Refused is ping-pong where loops do more than multiply tiles that load groups bring, and where there is no room for
     a second computing warp group. Raises ScheduleMismatch, UnsupportedInKernel.
     """
-    schedule = direct_schedule(schedule, machine, candidate.threads) if candidate.direct else schedule
+    if candidate.direct:
+        schedule = direct_schedule(schedule, machine, candidate.threads, candidate.late)
     groups, group_of = warp_groups(schedule)
     groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
     tensor = tiles.target.has_tensor_memory and tiles.multiplies

@@ -16,15 +16,15 @@ of tiles, or shared memory (`twill.codegen.room`), each with candidates of its o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import TypeVar
 
 from twill import exc
-from twill.codegen.lower.direct import direct_schedules, has_products, is_straight, load_cycles
+from twill.codegen.lower.direct import direct_schedule, direct_schedules, has_products, is_straight, load_cycles
 from twill.codegen.lower.groups import COPIES, warp_groups
-from twill.codegen.lower.occupancy import most_ctas
+from twill.codegen.lower.occupancy import held_ctas, most_ctas
 from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
 from twill.schedule.document import LoopSchedule, Schedule
@@ -60,7 +60,8 @@ class LoweringCandidate:
     from loop to loop. switches: whether a steady state may change once, where loops of the kernel were joined. room,
     shared: registers of each computing thread, and bytes of shared memory, that the schedule keeps free of tiles;
     solution: which of the schedules of the kernel that is. direct: one warp group does everything, and tiles go
-    straight to its registers (`twill.codegen.lower.direct`); threads: of it. exchange: of warp groups in some loops."""
+    straight to its registers (`twill.codegen.lower.direct`); threads: of it; late: each tile where it is read first
+    (`twill.codegen.passes.late_loads`). exchange: of warp groups in some loops."""
 
     cost: Cost
     ctas: int = 1
@@ -73,11 +74,13 @@ class LoweringCandidate:
     solution: int = 0
     exchange: Exchange = ()
     threads: int = THREADS
+    late: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
         of = f" of {self.threads} threads" if self.threads != THREADS else ""
         words += ["ping-pong"] * self.ping_pong + [f"one warp group{of}, loads straight to registers"] * self.direct
+        words += ["each where it is read first"] * self.late
         words += [f"{self.room} registers of a thread kept free"] * bool(self.room)
         words += [f"{self.shared} bytes of shared memory kept free"] * bool(self.shared)
         words += ["warp groups exchanged between loops"] * bool(self.exchange)
@@ -153,12 +156,27 @@ def candidates(
                 shared=shared,
                 solution=solution,
                 threads=threads,
+                late=late,
             )
-            for threads, one in direct_schedules(schedule, machine)
+            for threads, one, late in ways_to_load(schedule, machine)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
         found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
     return tuple(sorted(found, key=lambda candidate: candidate.cost))
+
+
+def ways_to_load(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, Schedule, bool]]:
+    """The kernel in one warp group: its threads, its schedule, and whether tiles are loaded where they are read first.
+    That is a choice of kernels without loops, where registers for more CTAs come of it; it comes first where there are
+    not enough for one CTA without it, and fewer with it."""
+    for threads, early in direct_schedules(schedule, machine):
+        late = direct_schedule(schedule, machine, threads, late=True)
+        held, more = (held_ctas(one, machine) for one in (early, late))
+        ways = [(threads, early, False)]
+        fewer = late.warp_groups[0].registers < early.warp_groups[0].registers
+        if is_straight(schedule) and (more > held or (fewer and not held)):
+            ways.insert(1 if held else 0, (threads, late, True))
+        yield from ways
 
 
 def exchanges(schedule: Schedule) -> tuple[Exchange, ...]:

@@ -30,10 +30,10 @@ def is_straight(schedule: Schedule) -> bool:
     return all(loop.trip == INSTANCES for loop in schedule.loops)
 
 
-def direct_schedule(schedule: Schedule, machine: Machine, threads: int = THREADS) -> Schedule:
+def direct_schedule(schedule: Schedule, machine: Machine, threads: int = THREADS, late: bool = False) -> Schedule:
     """The same kernel in one warp group of so many threads, whose registers are those of the tiles that live at
-    once."""
-    most = max((_registers(loop, threads) for loop in schedule.loops), default=0)
+    once. late: where tiles are loaded in front of their first readers."""
+    most = max((_registers(loop, threads, late) for loop in schedule.loops), default=0)
     group = ScheduledWarpGroup(id=0, role="rows", context=COMPUTE, registers=most, threads=threads)
     loops, ops = [], []
     for loop in schedule.loops:
@@ -106,9 +106,10 @@ def _at(op: ScheduledOp, start: int, interval: int) -> ScheduledOp:
     return op.model_copy(update={**when, "warp_group": 0})
 
 
-def _registers(loop: LoopSchedule, threads: int) -> int:
+def _registers(loop: LoopSchedule, threads: int, late: bool = False) -> int:
     """Registers of each of so many threads for the tiles that live at once. A tile that is read for the last time makes
-    room for what is made of it; tiles that are loaded ahead, or read an iteration later, live all the time."""
+    room for what is made of it; tiles that are loaded ahead, or read an iteration later, live all the time. late: tiles
+    are loaded in front of their first readers, several for one reader one after the other."""
     graph, ahead = loop.graph, {i.id for i in _ahead(loop)}
     costed = THREADS * graph.cooperation.width
 
@@ -118,11 +119,18 @@ def _registers(loop: LoopSchedule, threads: int) -> int:
     always = sum(each(i.registers) for i in graph.invariants) + sum(each(s.registers) for s in graph.storages)
     most = 0
     spans: list[tuple[int, int, int]] = []
+    loads = {i.id for i in graph.instructions if i.op in LOADS} if late else set()
+    wanted: dict[int, int] = {}  # by one instruction: the largest tile that is loaded in front of it
     for value in graph.values:
         size = each(value.registers) or -(-value.bytes // (threads * WORD))
         if value.producer in ahead or any(read.distance for read in value.reads):
             always += size
-        spans.append((value.producer, max((r.reader for r in value.reads), default=value.producer), size))
+        readers = [read.reader for read in value.reads] or [value.producer]
+        if value.producer in loads and len(readers) == 1:
+            wanted[readers[0]] = max(size, wanted.get(readers[0], 0))
+        else:
+            spans.append((min(readers) - 1 if value.producer in loads else value.producer, max(readers), size))
+    spans += [(reader - 1, reader, size) for reader, size in wanted.items()]
     for now in range(len(graph.instructions)):
         most = max(most, sum(size for born, last, size in spans if born <= now < last))
     return always + most

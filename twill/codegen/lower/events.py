@@ -49,6 +49,8 @@ class Events:
         match kind:
             case "issue":
                 return self.issue(plan, plan.said.tasks[number], number, at)
+            case "ahead":
+                return self.ahead(plan.said.tasks[number], at)
             case "retire":
                 return self.retire(plan, plan.said.tasks[number], number, at)
         return self.receive(plan, plan.said.received[number], event.key, at)
@@ -58,7 +60,17 @@ class Events:
         kind, number = event.key
         if kind == "retire":
             return []
+        if kind == "ahead":
+            task = plan.said.tasks[number]
+            return self.registers.keep(self.registers.of((task.steps[-1], task.block)))
         return self.keep(plan.said.tasks[number] if kind == "issue" else self.plan.tasks[plan.said.received[number]])
+
+    def ahead(self, task: Task, at: Iteration) -> list[Stmt]:
+        """A tile that threads load before its slot is free."""
+        made: list[Stmt] = []
+        with self.tools.scalars.event(made):
+            made += self.puts.ahead(task, self.rings[task.place], at)
+        return made
 
     def issue(self, plan: LoopPlan, task: Task, number: int, at: Iteration) -> list[Stmt]:
         """Everything that a task does when it is issued."""
@@ -76,7 +88,8 @@ class Events:
             made += use.before()
         if task.node.kind == "load" and not self.plan.candidate.direct:
             ring = self.rings.get(task.place)
-            return made + (self.puts.load(task, ring, at) if ring is not None else [])
+            held = plan.variables.get((key, (task.steps[-1], task.block), 0)) if number in plan.said.ahead else None
+            return made + (self.puts.load(task, ring, at, held) if ring is not None else [])
         scope = self.scope(plan, key, task, at, made)
         if task.node.kind == "mma":
             trip = self.tools.scalars.trip(plan.loop)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from twill import exc
 from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.loads_ahead import loads_ahead
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.ring_uses import RingReads
 from twill.codegen.lower.stream import EventKey, Made, Stream, StreamEvent, arrange
@@ -22,7 +23,8 @@ LAG = 2  # slots of a ring that MMAs in flight hold
 class LoopStream:
     """tasks: the group's, by the numbers of their events. received: values of other groups, by their events' numbers.
     values: that are in registers, in the order in which the stream comes by them. ages: of what events read; landings:
-    values that move to registers of their own when they are complete, by the event. reads: of rings."""
+    values that move to registers of their own when they are complete, by the event. reads: of rings. ahead: the tasks
+    that load a tile to registers by an event of their own, ahead of the one that fills the slot."""
 
     region: int
     tasks: tuple[Task, ...]
@@ -33,6 +35,7 @@ class LoopStream:
     landings: Mapping[EventKey, Made] = field(default_factory=dict)
     landed: frozenset[tuple[EventKey, Made, int]] = frozenset()
     reads: tuple[RingReads, ...] = ()
+    ahead: tuple[int, ...] = ()
 
 
 def loop_stream(rings: Placement, group: int, values: Values, region: int) -> LoopStream | Overwritten | None:
@@ -64,7 +67,10 @@ class _LoopStreams:
             return None
         interval = self.plan.interval(region)
         events: list[StreamEvent] = []
+        ahead = loads_ahead(self.plan, self.rings, self.group, tasks, region)
         for number, task in enumerate(tasks):
+            if number in ahead:
+                events.append(StreamEvent(("ahead", number), task.start - ahead[number]))
             multiplies = self.is_waited_for(task)
             issue = ("issue", number)
             events.append(StreamEvent(issue, task.start, multiplies, carried=self.is_carried(task)))
@@ -77,7 +83,7 @@ class _LoopStreams:
             carried = self.is_carried(self.plan.tasks[place])
             events.append(StreamEvent(("receive", number), start - 1, carried=carried))
         stream = arrange(events, interval)
-        return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream))
+        return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream, ahead=tuple(ahead)))
 
     def is_waited_for(self, task: Task) -> bool:
         """Whether a task is an MMA that its group waits for; of accumulators in tensor memory the readers wait."""
@@ -93,6 +99,11 @@ class _LoopStreams:
             if self.plan.defines(task):
                 defined_by[task.steps[-1], task.block] = ("issue", number)
             readings += [Reading(("issue", number), source) for source in self.plan.register_sources(task)]
+        for number in loop.ahead:
+            step, block = tasks[number].steps[-1], tasks[number].block
+            defined_by[step, block] = ("ahead", number)
+            cell = self.plan.flat.steps[step].results[0]
+            readings.append(Reading(("issue", number), Source(step, block, 0, cell)))
         for number, place in enumerate(loop.received):
             defined_by[self.plan.tasks[place].steps[-1], place[2]] = ("receive", number)
         for made, key in defined_by.items():
@@ -105,7 +116,16 @@ class _LoopStreams:
         there = frozenset(r.key for r in readings if r.made in landed)
         reads = tuple(self.ring_reads(loop))
         return LoopStream(
-            loop.region, loop.tasks, loop.received, loop.stream, tuple(self.met), found, landings, there, reads
+            loop.region,
+            loop.tasks,
+            loop.received,
+            loop.stream,
+            tuple(self.met),
+            found,
+            landings,
+            there,
+            reads,
+            loop.ahead,
         )
 
     # -- when MMAs are waited for -----------------------------------------------------------------

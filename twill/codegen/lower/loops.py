@@ -36,6 +36,8 @@ class Loops:
     def with_registers(self, said: LoopStream) -> LoopPlan:
         """The loop, whose values have registers: in the order in which the stream comes by them."""
         plan = LoopPlan(said, self.loops[self.plan.wired.stretch[said.region]])
+        for number in said.ahead:
+            self.events.puts.dealt(said.tasks[number], self.rings[said.tasks[number].place])
         for made in said.values:
             self.registers.of(made)
         moved: dict[object, int] = {}

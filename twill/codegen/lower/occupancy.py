@@ -18,16 +18,21 @@ from twill.schedule.document import Schedule
 
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
-    """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
-    the compiler wants besides. One warp group (`direct_schedule`) shares nothing with the others that would fill up
-    before the register file."""
+    """CTAs that share an SM at most: those that the register file holds, but one at least. One warp group
+    (`direct_schedule`) shares nothing with the others that would fill up before the register file."""
     if has_products(schedule):
         return 1
+    alone, held = len(warp_groups(schedule)[0]) == 1, held_ctas(schedule, machine)
+    return max(1, held if alone else min(machine.emitting.ctas.whole, held))
+
+
+def held_ctas(schedule: Schedule, machine: Machine) -> int:
+    """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
+    the compiler wants besides; 0 if it does not hold one, which spills then."""
     groups, _ = warp_groups(schedule)
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
-    held = machine.register_file.registers.whole // (threads * registers)
-    return max(1, held if len(groups) == 1 else min(machine.emitting.ctas.whole, held))
+    return machine.register_file.registers.whole // (threads * registers)
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:

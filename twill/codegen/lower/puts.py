@@ -38,6 +38,16 @@ from twill.tile.flat import Step
 AT_ONCE = 4096  # elements of a tile that the threads of a group load before they store them
 
 
+def rows_at_once(shape: tuple[int, ...]) -> int:
+    """Of a tile, that the threads of a group load before they store them."""
+    return largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
+
+
+def is_in_one_piece(shape: tuple[int, ...]) -> bool:
+    """Whether that is all of it."""
+    return rows_at_once(shape) == shape[0]
+
+
 class Puts:
     """Fills the rings whose producer is the group of `tools`."""
 
@@ -48,8 +58,10 @@ class Puts:
         self.lets: list[Stmt] = []  # whether neighbouring CTAs want the same tiles, whether tiles are there already
         self.reuse: dict[Hashable, Expr] = {}  # the latter, of tiles that move alike
 
-    def load(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
-        """A tile from global memory into the next slot."""
+    def load(self, task: Task, ring: Ring, at: Iteration, held: int | None = None) -> list[Stmt]:
+        """A tile from global memory into the next slot. held: the registers that it was loaded to ahead (`ahead`)."""
+        if held is not None:
+            return self.from_registers(task, ring, held)
         step = self.plan.flat.steps[task.steps[-1]]
         assert step.op.access is not None
         part = Part(step.op.access, step.results[0], task.block, self.halved(task))
@@ -57,6 +69,20 @@ class Puts:
         if ring.aref.transport != "tma":
             return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
         return self.unless_loaded_by_earlier_loop(self.by_copy(task, part, ring, cursor, at), task, ring, at)
+
+    def ahead(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
+        """A tile that threads load to the registers of its value, for `load` to store."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        assert step.op.access is not None
+        part = Part(step.op.access, step.results[0], task.block, self.halved(task))
+        fragment = self.registers.of((task.steps[-1], task.block))
+        return [*self.rows_by_threads(part, fragment, (0, ring.buffer.shape[0]), step, at)]
+
+    def dealt(self, task: Task, ring: Ring) -> None:
+        """Registers for such a tile, dealt to the threads of the group."""
+        layout = runs(ring.buffer.shape, self.plan.tiles.target.threads)
+        name = self.plan.flat.steps[task.steps[-1]].op.name or "loaded"
+        self.registers.hold((task.steps[-1], task.block), name, ring.buffer.element, layout)
 
     def unless_loaded_by_earlier_loop(self, put: list[Stmt], task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A put of a tile that an earlier loop may have left in the ring."""
@@ -113,7 +139,7 @@ class Puts:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
         rows at a time."""
         shape = ring.buffer.shape
-        each = largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
+        each = rows_at_once(shape)
         piece = (each, *shape[1:])
         fragment = self.registers.new(
             step.op.name or "loaded", ring.buffer.element, runs(piece, self.plan.tiles.target.threads)
@@ -151,10 +177,10 @@ class Puts:
             loaded = If(condition, (loaded,), (Fill(fragment, padding(part.access)),), line=step.op.line)
         yield from (*made, loaded)
 
-    def from_registers(self, task: Task, ring: Ring) -> list[Stmt]:
-        """A computed tile into the next slot."""
+    def from_registers(self, task: Task, ring: Ring, held: int | None = None) -> list[Stmt]:
+        """A computed tile into the next slot. held: where it is, if not in the registers of its value."""
         cursor = self.cursors.of(ring.aref, "put")
-        fragment = self.registers.of((task.steps[-1], task.block))
+        fragment = self.registers.of((task.steps[-1], task.block)) if held is None else held
         target, line = SlotRef(ring.buffer.id, cursor), task.node.line
         if ring.buffer.tensor:
             store = StoreAccumulator(fragment, target, line=line)

@@ -66,6 +66,10 @@ class Registers:
                 self.variable[root] = self.new(name, element, self.plan.tiles.layout(cell))
         return self.variable[root]
 
+    def hold(self, made: Made, name: str, element: str, layout: Layout) -> None:
+        """A variable of that layout for a value, instead of the one that its readers would want."""
+        self.variable[self.values.find(made)] = self.new(name, element, layout)
+
     # -- versions -----------------------------------------------------------------------------
 
     def version(self, variable: int, ago: int) -> int:

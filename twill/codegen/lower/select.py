@@ -68,7 +68,7 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     ping_pong = any(group.like >= 0 for group in plan.groups)
     half = plan.machine.emitting.most_registers.whole // 2  # as many are left for what is computed
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
-                      cancel=plan.tiles.target.cancels)  # fmt: skip
+                      cancel=plan.tiles.target.cancels, late=plan.candidate.late)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
 
 

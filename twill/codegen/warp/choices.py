@@ -15,7 +15,8 @@ class Choices:
     bytes of shared memory that one CTA may have. strict: whether no pass may change a number. accumulator_registers: of
     a thread, that accumulators read from tensor memory may take together (0: any number). product_registers: of a
     thread, that accumulators in registers may take together in what follows their loops (0: any number). cancel:
-    whether instances that CTAs fetch are those of CTAs which have not started."""
+    whether instances that CTAs fetch are those of CTAs which have not started. late: whether tiles are loaded where
+    they are read first."""
 
     partial_sums: bool
     ping_pong: bool
@@ -25,6 +26,7 @@ class Choices:
     accumulator_registers: int = 0
     product_registers: int = 0
     cancel: bool = False
+    late: bool = False
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

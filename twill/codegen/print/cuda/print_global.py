@@ -29,7 +29,18 @@ from twill.codegen.print.cuda.multiples import argument_multiple, multiple_of
 from twill.codegen.print.cuda.places import LaneIndex, indices, inside, owner
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along, Blocked, Layout, Uniform, elements_of, shape_of
+from twill.codegen.warp.layout import (
+    WARP_ROWS,
+    Accumulator,
+    Along,
+    AlongBlocked,
+    Blocked,
+    Layout,
+    Slice,
+    Uniform,
+    elements_of,
+    shape_of,
+)
 from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window, WindowAxis
 
 _WIDEST = 16  # bytes of one access
@@ -183,8 +194,10 @@ def _width(access: _Access) -> tuple[int, bool]:
     match layout:
         case Accumulator() | Along(_, 0):
             most = 2
-        case Blocked():
-            most = layout.run & -layout.run
+        case Blocked(_, run):
+            most = run & -run
+        case Slice(Blocked(shape, run), 0) | AlongBlocked(Blocked(shape, run), 0) if shape[1] % run == 0:
+            most = run & -run
         case _:
             return 1, False
     inner = access.axes[-1]

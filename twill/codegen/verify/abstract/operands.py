@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twill.codegen.verify.abstract.liveness import effects
 from twill.codegen.verify.abstract.memory import BITS
 from twill.codegen.verify.abstract.mma_operands import (
     Fragments,
@@ -19,6 +18,7 @@ from twill.codegen.verify.abstract.mma_operands import (
 )
 from twill.codegen.verify.abstract.statements import is_partial
 from twill.codegen.verify.abstract.violation import Violation
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import (
     LANES_OF_A_ROW,

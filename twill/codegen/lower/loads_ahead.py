@@ -1,0 +1,40 @@
+"""Loads by threads that fill a ring: how long before the slot is filled the tile comes to registers.
+
+A load group whose threads load a tile and store it to shared memory would wait for memory in every iteration, and for
+one tile after the other. So all of them are issued an iteration ahead, and the tiles wait in registers for their turn
+to be stored; the order in which slots are filled stays that of the schedule. (Two iterations ahead gain nothing: what
+moves from register to register has to be there.) Copies of the TMA need none of that: they are asynchronous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from twill.codegen.lower.placement import Ring
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.puts import is_in_one_piece
+from twill.codegen.lower.task import Place, Task
+
+
+def loads_ahead(
+    plan: LoweringPlan, rings: Mapping[Place, Ring], group: int, tasks: Sequence[Task], region: int
+) -> dict[int, int]:
+    """How many cycles ahead the loads of a load group in a loop are issued, by the number of the task. Loads of the
+    TMA, and those whose tiles take more registers than the group has, are left out; tiles get the registers in order.
+    """
+    owner = plan.groups[group]
+    if plan.candidate.direct or any(task.node.kind != "load" for task in tasks):
+        return {}
+    spare = plan.machine.emitting.spare_registers.whole + plan.machine.context("issue").overhead.whole
+    free, interval = owner.registers - spare, plan.interval(region)
+    found: dict[int, int] = {}
+    for number, task in enumerate(tasks):
+        ring = rings.get(task.place)
+        if ring is None or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer.shape):
+            continue
+        registers = 2 * -(-prod(ring.buffer.shape) // owner.threads)  # one tile on its way, one that is stored
+        if registers <= free:
+            free -= registers
+            found[number] = interval
+    return found
