@@ -39,6 +39,23 @@ def with_one(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.cons
 
 
 @triton.jit
+def by_pointers(a, sa, b, sb, c, K, stride, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Scales behind pointers, rows of 512 bytes for each 64 of K: e2m1 in blocks of 16."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    inner = tl.arange(0, BK * 8)
+    of_rows = sa + (row // 128 + tl.arange(0, BM // 128))[:, None] * stride + inner[None, :]
+    of_columns = sb + (column // 128 + tl.arange(0, BN // 128))[:, None] * stride + inner[None, :]
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, tl.cdiv(K, BK)):
+        of_a, of_b = in_rows(tl.load(of_rows), BM, BK // 16), in_rows(tl.load(of_columns), BN, BK // 16)
+        left, right = a.load([row, k * (BK // 2)]), b.load([column, k * (BK // 2)])
+        acc = tl.dot_scaled(left, of_a, "e2m1", right.T, of_b, "e2m1", acc)
+        of_rows += BK * 8
+        of_columns += BK * 8
+    c.store([row, column], acc.to(c.dtype))
+
+
+@triton.jit
 def instead(a, sa, b, sb, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr):
     """What is written where there is no such product: scales [blocks, rows] of type e8m0, multiplied in afterwards."""
     row, column = tl.program_id(0) * BM, tl.program_id(1) * BN

@@ -36,6 +36,8 @@ from twill.trial.data import make_data
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
+BY_POINTERS = Example("tests/scaled_kernels.py", "by_pointers")
+
 # Two tiles along each axis, the last one ragged, and so many steps that rings come round.
 SIZES: dict[Example, Mapping[str, int]] = {
     MXFP8: {"M": 144, "N": 144, "K": 848},
@@ -148,6 +150,16 @@ def test_what_a_board_is_compared_with_is_the_tile_program(example: Example) -> 
 def held(tensor: torch.Tensor) -> Any:
     """As the interpreter holds elements."""
     return tensor.numpy().view(np.int8).copy() if tensor.dtype == torch.uint8 else tensor.float().numpy().copy()
+
+
+def test_scales_behind_pointers_are_copied_row_by_row() -> None:
+    """Boxes of 256 bytes, of which a tile of scales for 256 columns and 256 of K has 16."""
+    program = blackwell.lowered(BY_POINTERS)
+    group = next(group for group in program.groups if group.role == "load 1")
+    loads = [stmt for stmt in group.stmts if isinstance(stmt, aref.TmaLoad)]
+    boxes = [stmt.target.columns for stmt in loads if program.buffers[stmt.target.buffer].name == "sb"]
+    assert boxes == [(at, at + 256) for at in range(0, 4096, 256)]
+    assert said(BY_POINTERS, {"M": 8, "N": 264, "K": 1024}) == []
 
 
 # ---------------------------------------------------------------- what is wrong is found

@@ -106,6 +106,9 @@ class Transfers:
         if len(buffer.shape) == 2 and moving:
             extents[moving[-1]] = min(extents[moving[-1]], buffer.panel // element_bytes(buffer.element))
         whole = [extent for _, extent, _ in self.axes(part)]
+        if len(buffer.shape) == 1:  # of several axes, as scales: a copy takes what lies together
+            clipped = max((a for a in moving if extents[a] < whole[a]), default=0)
+            extents[:clipped] = [1] * clipped
         if halves and prod(e // b for e, b in zip(whole, extents, strict=True)) % 2:
             extents[moving[0]] //= 2
         return tuple(extents)
@@ -167,8 +170,8 @@ class Transfers:
                 coordinates.append(add(start, Number(before + c)))
             spans = [(corner[a], corner[a] + box[a]) for a in moving]
             if len(buffer.shape) == 1 and len(spans) > 1:  # scales, in the order in which they are in memory
-                assert box == tuple(extents), "a tile of scales is one box"
-                spans = []
+                before_it = sum(begin * prod(extents[a + 1 :]) for a, begin in enumerate(corner))
+                spans = [(before_it, before_it + prod(box))]
             rows = spans[0] if len(spans) == 2 else None
             yield Box(tuple(coordinates), rows, spans[-1] if spans else None)
 
